@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, has_programs, kubernetes_node
 from harness.waiting import wait_for
-from streamkeeper.errors import InvalidInput, PermanentError, TemporaryError
+from streamkeeper.errors import InvalidInput, OperationRefused, PermanentError, TemporaryError
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.runners import kubernetes_pod
 from streamkeeper.runners.contract import Life
@@ -252,6 +252,12 @@ def test_somebody_elses_pod_of_that_name_is_left_alone(place: PodPlace) -> None:
     assert place.node.kubectl("create", "-f", str(file))
     with pytest.raises(PermanentError, match="is not that of one"):
         runner.launch(place.spec(), {})
+    assert place.life() is Life.UNKNOWN
+    runner.kill(JOB, "one")
+    assert place.life() is Life.DEAD
+    with pytest.raises(OperationRefused, match="is not that of one"):
+        runner.bury(JOB, "one", with_log=True)
+    assert "deletionTimestamp" not in place.read()["metadata"]  # type: ignore[operator]
 
 
 def test_what_is_buried_keeps_its_log_until_its_records_go(place: PodPlace) -> None:
@@ -259,7 +265,9 @@ def test_what_is_buried_keeps_its_log_until_its_records_go(place: PodPlace) -> N
     reference = "secret://env/PASSWORD"
     place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2"})
     place.pids()
-    place.runner.bury(JOB, "one", with_log=True)
+    with pytest.raises(TemporaryError, match="is not proven to have ended"):
+        place.runner.bury(JOB, "one", with_log=True)
+    assert place.node.read("secret", place.pod())
     assert place.life() is Life.ALIVE
     assert place.read()["metadata"]["finalizers"] == [FINALIZER]  # type: ignore[index]
     place.order(f"print the last words\nexit {ExitCode.DRAINED}")
@@ -348,6 +356,7 @@ def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
     pids = running(alone)
     alone.node.freeze_kubelet()
     try:
+        annotations = alone.read()["metadata"]["annotations"]  # type: ignore[index]
         patch = '{"metadata":{"finalizers":null}}'
         alone.node.kubectl("patch", "pod", "-n", NAMESPACE, alone.pod(), "-p", patch)
         alone.delete("--force", "--grace-period=0")
@@ -358,7 +367,8 @@ def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
         recorded = alone.control().read_pod()
         assert recorded is not None
         assert kubernetes_pod.judge(recorded, None, [], time.time()).life is Life.ABSENT, "by the 404 alone"
-        created = {**alone.template, "metadata": {"name": alone.pod(), "namespace": NAMESPACE}}
+        metadata = {"name": alone.pod(), "namespace": NAMESPACE, "annotations": annotations}
+        created = {**alone.template, "metadata": metadata}
         file = alone.node.write_template(alone.folder / "another.yaml", created)
         assert alone.node.kubectl("create", "-f", str(file))
         assert alone.life() is Life.UNKNOWN

@@ -231,7 +231,7 @@ _READ_THE_RECORD = (
 )
 _LADDER: tuple[Callable[[RecoveryLook], _Found | None], ...] = (
     *(_no_store, _not_deployed, _open, _unreachable, _full, _lost, _damaged, _ahead, _input_gone),
-    *(_dropped, _sink_down, _stopped, _unproven, _exhausted, _alive, _rebooted, _ended),
+    *(_dropped, _sink_down, _unproven, _stopped, _exhausted, _alive, _rebooted, _ended),
 )
 _NOTHING_CAN_BE_DONE = frozenset(
     {Cause.STORE_OUT_OF_REACH, Cause.NOT_DEPLOYED, Cause.OPERATION_OPEN, Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL}
@@ -362,7 +362,9 @@ def _against_any(at: RecoveryLook, cause: Cause) -> str:
     """Why nothing can be done now, whatever it is."""
     if cause in _NOTHING_CAN_BE_DONE:
         return _CAUSES[cause]
-    return "it was stopped by a person: start it first" if at.stopped else ""
+    # A start is refused of that one, and this is its way out.
+    forked = any(query.unproven for query in at.queries)
+    return "it was stopped by a person: start it first" if at.stopped and not forked else ""
 
 
 _CAUSES = {

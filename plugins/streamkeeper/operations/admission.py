@@ -17,7 +17,7 @@ from streamkeeper.model.names import check_name, release_number
 from streamkeeper.model.params import validate_params
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.release_conf import check_release_conf
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.declarations import ask_declaration
@@ -84,7 +84,8 @@ def admit(site: Installation, state: JobState, request: DeployRequest) -> Deploy
     PermanentError (Java), WrongMachine, in seconds.
     """
     must_be_here(site, state)
-    must_not_be_shared(state)
+    if request.strategy is not Strategy.REBUILD:
+        must_not_be_shared(site, state)
     if request.release is not None:
         release_number(request.release)
     if request.revive and state.forgotten is None:

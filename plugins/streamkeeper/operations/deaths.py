@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StreamkeeperError
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
@@ -50,20 +51,24 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
     return risks
 
 
-def must_not_be_shared(state: JobState, versions: Mapping[str, str] | None = None) -> None:
+def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[str, str] | None = None) -> None:
     """Raise OperationRefused where somebody would go on in a checkpoint version that a driver may still write, whose
-    end was stated and not proven; ``versions``: query -> version, those that serve without.
+    end was stated and not proven; ``versions``: query -> version, those that serve without. Not of one in which no
+    batch was committed: of that there is no copy.
 
     Of two drivers one wins each of Spark's files; but each of them deletes state files that it does not know.
     """
     for query, version in (versions or dict.fromkeys(state.versions, "")).items():
-        if owner := unproven_owner(state, query, version):
-            current = state.current_version(query)
+        current = state.current_version(query)
+        name = version or (current.version if current is not None else "")
+        if not name or not (owner := unproven_owner(state, query, name)):
+            continue
+        if last_committed(site.checkpoint(state, query, name).fresh()) is not None:
             raise OperationRefused(
-                f"checkpoint {version or (current.version if current is not None else '')} of {state.job}/{query} may "
-                f"still be written by {owner}, whose end was stated, not proven",
+                f"checkpoint {name} of {state.job}/{query} may still be written by {owner}, whose end was stated, not"
+                " proven",
                 hint=f"streamkeeper snapshot take {state.job}, then streamkeeper recover {state.job} --action restore "
-                "goes on in a copy",
+                f"goes on in a copy; or streamkeeper deploy {state.job} --strategy rebuild",
             )
 
 

@@ -148,7 +148,7 @@ def _look_at_query(
         sink_down=holds.down,
         input_gone="" if lost or life is Life.ALIVE else find_gone_input(directory.fresh()),
         failing=_failing(status, query),
-        unproven=unproven_owner(state, query),
+        unproven="" if last_committed(directory.fresh()) is None else unproven_owner(state, query),
     )
     if not seen.damaged and query not in wanted:
         return seen

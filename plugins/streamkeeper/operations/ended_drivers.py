@@ -153,6 +153,23 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
     return Removed(records=records, files=files, bytes=size, failed=tuple(failed))
 
 
+def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
+    """Make up for burials that were cut off, or had to wait for a proof; what failed, one sentence each.
+
+    Of those whose records stay, for a job's present rests on them; the others' are buried with their records.
+    """
+    failed = []
+    for job in jobs:
+        state = read_job(site, job)
+        for name in sorted(_needed(state) & state.instances.keys()):
+            try:
+                if state.instances[name].ended:
+                    site.runner.bury(job, name)
+            except StreamkeeperError as error:
+                failed.append(f"driver {name} of {job}: {error}")
+    return failed
+
+
 def tell_ended(drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Iterator[str]:
     """A line for each driver and each directory."""
     for driver in drivers:

@@ -29,6 +29,7 @@ from streamkeeper.operations.ended_drivers import (
     EndedDriver,
     Removed,
     Unused,
+    bury_ended,
     plan_ended,
     plan_unused,
     remove_ended,
@@ -64,8 +65,8 @@ class CheckpointGrowth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PruneRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a prune would do. ``untold``: what could not be planned, one sentence each; ``everything``:
-    whether all jobs were looked at.
+    """Everything that a prune would do. ``untold``: what could not be planned, one sentence each; ``jobs``: those that
+    were looked at; ``everything``: whether that is all of them.
     """
 
     sweeps: tuple[SweepPlan, ...] = ()
@@ -74,6 +75,7 @@ class PruneRun(msgspec.Struct, frozen=True, kw_only=True):
     drivers: tuple[EndedDriver, ...] = ()
     unused: tuple[Unused, ...] = ()
     untold: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
     everything: bool = False
 
 
@@ -154,6 +156,7 @@ def plan_prune(
         drivers=tuple(drivers),
         unused=tuple(unused),
         untold=tuple(untold),
+        jobs=tuple(state.job for state in states),
         everything=not job,
     )
 
@@ -185,6 +188,8 @@ def prune(store: Store, run: PruneRun, site: Installation | None = None) -> Prun
         failed += pruned.failed
         failed += pruned.left if directory.extent is not Extent.LEFTOVERS else ()
     ended = remove_ended(site, run.drivers, run.unused) if site is not None else Removed()
+    if site is not None:
+        failed += bury_ended(site, run.jobs)
     failed += ended.failed
     if run.everything:
         write_prune(store, PruneRecord(at=now.timestamp(), failed=tuple(failed)))

@@ -61,7 +61,7 @@ def open_start(
         return Deploy.load(site, job, other.operation)
     _must_be_possible(state, unless_stopped=unless_stopped)
     must_be_here(site, state)
-    must_not_be_shared(state)
+    must_not_be_shared(site, state)
     if state.stopped is None and _serves(site, state):
         return None
     crash_point("start.record.before")

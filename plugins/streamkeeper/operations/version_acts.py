@@ -40,7 +40,6 @@ class VersionActs:
         release = state.releases[state.instances[instance].release]
         chosen = {**{query: self._current(state, query) for query in state.described[release.name]}, **versions}
         chosen = {query: version for query, version in chosen.items() if query in state.described[release.name]}
-        must_not_be_shared(state, chosen)
         for query, version in chosen.items():
             must_be_mine(self._site, state, query, version)
             self._create(query, version, release, state.operations[self._operation].ways.get(query))
@@ -52,6 +51,7 @@ class VersionActs:
             others = [owner.instance for owner in now.owners if owner.instance != instance]
             if others:
                 raise OperationRefused(f"{', '.join(others)} not proven dead: {instance} is not appointed")
+            must_not_be_shared(self._site, now, chosen)
             return InstanceAppointed(operation=self._operation, instance=instance, versions=chosen)
 
         self._journal.append(only_heir)

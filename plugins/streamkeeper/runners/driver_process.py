@@ -24,10 +24,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Signals:
-    """Signals that ask this process to end: caught, so that a wait for anything else is cut short."""
+    """Signals that ask this process to end: caught, so that a wait for anything else is cut short.
+
+    ``received_at``: when the first one came, on the monotonic clock.
+    """
 
     def __init__(self) -> None:
         self._received = 0
+        self.received_at = 0.0
         self.pipe, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         # Whoever launched us may have blocked or ignored signals: that would be inherited by the driver's JVM.
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -37,6 +41,7 @@ class Signals:
         signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
 
     def _note(self, number: int, _frame: object) -> None:
+        self.received_at = self.received_at or time.monotonic()
         self._received = self._received or number
 
     def received(self) -> int:

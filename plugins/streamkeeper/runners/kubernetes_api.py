@@ -81,15 +81,12 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class _Named(msgspec.Struct, frozen=True):
-    name: str
-
-
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """``node_name``: empty until it is bound to one."""
 
-    containers: tuple[_Named, ...]
     node_name: str = ""
+    share_process_namespace: bool = False
+    host_pid: bool = msgspec.field(name="hostPID", default=False)
 
 
 class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -162,6 +159,14 @@ class KubernetesApi:
     def create_secret(self, namespace: str, secret: Mapping[str, Any], *, trying: bool = False) -> None:
         """Create it; raises AlreadyThere."""
         self._ask("POST", f"{namespace}/secrets", dict(secret), asked=_dry(trying))
+
+    def put_secret(self, namespace: str, secret: Mapping[str, Any]) -> None:
+        """Create it, or give the one of that name these values."""
+        try:
+            self.create_secret(namespace, secret)
+        except AlreadyThere:
+            values = {"stringData": secret["stringData"]}
+            self._ask("PATCH", f"{namespace}/secrets/{secret['metadata']['name']}", values)
 
     def give_secret(self, namespace: str, name: str, owner: PodReport) -> None:
         """Let a Secret go with its pod."""

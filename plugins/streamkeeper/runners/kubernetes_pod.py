@@ -19,7 +19,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import NotFound, PermanentError, StreamkeeperError
+from streamkeeper.errors import NotFound, OperationRefused, PermanentError, StreamkeeperError, TemporaryError
 from streamkeeper.model.control import SECRETS, LaunchSpec, Pod, ProcessRecord
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.settings import Settings
@@ -36,6 +36,7 @@ from streamkeeper.runners.kubernetes_api import (
 )
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.pod_template import (
+    CONTAINER,
     FINALIZER,
     INSTALLATION,
     INSTANCE,
@@ -50,8 +51,8 @@ from streamkeeper.stores.contract import Store
 
 _KILL_GRACE_S = 1
 """The least that is no deletion by force, which does not wait for the kubelet."""
-_NOT_FOUND_ON_THE_NODE = "ContainerStatusUnknown"
-"""What a kubelet says of a container that it does not find: it may have lost sight of it."""
+_LOST_SIGHT = ("ContainerStatusUnknown", "Unknown")
+"""What is said of a container that the kubelet, or containerd as it starts, does not find: it may run on."""
 _OVER = ("Succeeded", "Failed")
 _OVERDUE_S = 60.0
 """After the end of its grace period; two clocks may be apart."""
@@ -111,9 +112,10 @@ class KubernetesRunner(Runner):
             return
         pod = control.read_pod() or self._claim(control, spec)
         crash_point("launch.process.before")
+        self._must_be_its_cluster(pod)
         if secrets:
-            with suppress(AlreadyThere):
-                self._api.create_secret(pod.namespace, secret_of(pod.name, secrets, SECRETS))
+            # One that is there is of a launch that was cut off, before somebody changed a value perhaps.
+            self._api.put_secret(pod.namespace, secret_of(pod.name, secrets, SECRETS))
         crash_point("launch.secret.after")
         found = self._create(pod, spec, secret=bool(secrets))
         crash_point("launch.process.after")
@@ -136,7 +138,8 @@ class KubernetesRunner(Runner):
             why = f"the supervisor in {_named(pod)} has ended {end.state.value}, and said so once every process of its"
             return Liveness(life=Life.DEAD, why=f"{why} tree was gone")
         try:
-            return judge(pod, self._api.find_pod(pod.namespace, pod.name), recorded, time.time())
+            found = self._find(pod, job)
+            return judge(pod, found, recorded, time.time(), elsewhere=self._elsewhere(pod))
         except StreamkeeperError as error:
             return Liveness(life=Life.UNKNOWN, why=f"{_named(pod)} cannot be looked at: {error}")
 
@@ -154,7 +157,7 @@ class KubernetesRunner(Runner):
         if pod is None or not self._is_mine(pod.installation) or control.read_exit() is not None:
             return
         found = self._api.find_pod(pod.namespace, pod.name)
-        if found is not None and _is_pod_of(found, recorded):
+        if found is not None and self._is_its_pod(found, job, instance) and _is_pod_of(found, recorded):
             with suppress(NotFound, AlreadyThere):
                 self._api.delete_pod(pod.namespace, pod.name, found.metadata.uid, grace_s=_KILL_GRACE_S)
 
@@ -164,21 +167,27 @@ class KubernetesRunner(Runner):
         recorded, pod = control.processes(), control.read_pod()
         if pod is None or not self._is_mine(pod.installation):
             return
-        with suppress(NotFound):
-            self._api.delete_secret(pod.namespace, pod.name)
-        found = self._api.find_pod(pod.namespace, pod.name)
-        if found is None or not _is_pod_of(found, recorded):
-            return
+        found = self._find(pod, job)
         barred = is_barred(recorded)
         ended = barred or control.read_exit() is not None
-        if not ended and judge(pod, found, recorded, time.time()).life is not Life.DEAD:
+        if found is None:
+            self._must_be_its_cluster(pod)
+        elif not _is_pod_of(found, recorded) or not (
+            ended or judge(pod, found, recorded, time.time()).life is Life.DEAD
+        ):
+            if with_log:
+                raise TemporaryError(f"{_named(pod)} is not proven to have ended: what is known of it stays")
+            return
+        with suppress(NotFound):
+            self._api.delete_secret(pod.namespace, pod.name)
+        if found is None:
             return
         kept = tuple(each for each in found.metadata.finalizers if each != FINALIZER)
         # Another command may have buried it since.
         with suppress(NotFound, AlreadyThere):
             if kept != found.metadata.finalizers:
                 self._api.set_finalizers(pod.namespace, pod.name, found.metadata.uid, kept)
-            if with_log or barred:
+            if with_log or barred or _has_more_running(found):
                 self._api.delete_pod(pod.namespace, pod.name, found.metadata.uid, grace_s=_KILL_GRACE_S)
 
     def where_log_is(self, job: str, instance: str) -> str:
@@ -187,6 +196,27 @@ class KubernetesRunner(Runner):
         if pod is None:
             return ""
         return f"the log of {instance} is with Kubernetes: kubectl logs -n {pod.namespace} {pod.name} -c driver"
+
+    def _find(self, pod: Pod, job: str) -> PodReport | None:
+        """The instance's pod; raises OperationRefused for somebody else's of that name."""
+        found = self._api.find_pod(pod.namespace, pod.name)
+        if found is not None and not self._is_its_pod(found, job, pod.instance):
+            raise OperationRefused(f"{_named(pod)} is not that of {pod.instance}")
+        return found
+
+    def _is_its_pod(self, found: PodReport, job: str, instance: str) -> bool:
+        told = {**self._annotations(job, instance)}
+        return {key: found.metadata.annotations.get(key) for key in told} == told
+
+    def _elsewhere(self, pod: Pod) -> str:
+        """The API server that was asked, where another one was to create the pod."""
+        return "" if self._api.server == pod.cluster else self._api.server
+
+    def _must_be_its_cluster(self, pod: Pod) -> None:
+        if asked := self._elsewhere(pod):
+            raise OperationRefused(
+                f"{_named(pod)} is one of {pod.cluster}, and {asked} was asked", hint="let KUBECONFIG name that cluster"
+            )
 
     def _claim(self, control: Control, spec: LaunchSpec) -> Pod:
         """Which pod is the instance's; the one that is on record where another launch was faster."""
@@ -211,8 +241,9 @@ class KubernetesRunner(Runner):
             return self._api.create_pod(pod.namespace, manifest)
         except AlreadyThere:
             found = self._api.find_pod(pod.namespace, pod.name)
-        told = self._annotations(*whose)
-        if found is None or {key: found.metadata.annotations.get(key) for key in told} != told:
+        if found is None:
+            raise TemporaryError(f"{_named(pod)} is being created or removed by somebody else", hint="try again")
+        if not self._is_its_pod(found, *whose):
             raise PermanentError(f"{_named(pod)} is not that of {spec.instance}", hint="remove it if nobody needs it")
         return found
 
@@ -251,48 +282,73 @@ class KubernetesRunner(Runner):
         return self._installation is None or self._installation.is_mine(recorded)
 
 
-def judge(pod: Pod, found: PodReport | None, recorded: Sequence[ProcessRecord], now: float) -> Liveness:
+def judge(
+    pod: Pod, found: PodReport | None, recorded: Sequence[ProcessRecord], now: float, *, elsewhere: str = ""
+) -> Liveness:
     """What the API server's words on an instance's pod prove; ``recorded``: who has claimed the instance; ``now``: in
-    seconds since 1970.
+    seconds since 1970; ``elsewhere``: the server that was asked, where it is not the one that the pod was created at.
+
+    A pod that nobody has claimed it from is never UNKNOWN: once it is killed, nobody can.
     """
-    if found is None and not recorded:
+    if found is None and not recorded and not elsewhere:
         return Liveness(life=Life.ABSENT, why=f"launched, but {_named(pod)} was not created")
     if found is None:
+        asked = f"at {elsewhere}, and it is one of {pod.cluster}: KUBECONFIG names another cluster" if elsewhere else ""
         return _unknown(
-            f"there is no {_named(pod)} at {pod.cluster} any more, which proves nothing: its containers may run on, "
-            "and the supervisor has not said how it ended"
+            f"there is no {_named(pod)} {asked or f'at {pod.cluster} any more'}, which proves nothing: its containers "
+            "may run on, and the supervisor has not said how it ended"
         )
     if not _is_pod_of(found, recorded):
         return _unknown(f"{_named(pod)} is another one than the one that has claimed the instance ({recorded[-1].pod})")
-    told = found.status.container_statuses
-    ends = [each.state.terminated for each in told if _is_proof(each.state.terminated)]
-    if len(ends) == len(found.spec.containers):
+    driver = next((each for each in found.status.container_statuses if each.name == CONTAINER), None)
+    if driver is not None and _is_apart(found) and _is_proof(driver.state.terminated):
         return _ended(pod, found, recorded)
-    lost = [each.name for each in told if each.state.terminated and not _is_proof(each.state.terminated)]
-    if lost:
-        return _unknown(f"the kubelet of {found.spec.node_name} has lost sight of {', '.join(lost)} of {_named(pod)}")
+    doubt = _doubt(found, driver, now)
+    if doubt and recorded:
+        return _unknown(f"{_named(pod)} {doubt}")
+    return Liveness(life=Life.ALIVE, why=f"{_named(pod)} {doubt or _doing(found)}")
+
+
+def _doubt(found: PodReport, driver: ContainerStatus | None, now: float) -> str:
+    """Why nobody knows how it stands, as a clause; empty where its kubelet can be believed."""
+    if not _is_apart(found):
+        return (
+            "has its processes in a namespace that is not its driver's alone, so that no container's end proves theirs"
+        )
+    if driver is not None and driver.state.terminated is not None:
+        return f"has a container that the kubelet of {found.spec.node_name} has lost sight of"
     if _is_silent(found):
-        return _unknown(f"{_named(pod)} was last seen running on {found.spec.node_name}, which is not heard of")
+        return f"was last seen running on {found.spec.node_name}, which is not heard of"
     if found.metadata.ends_before(now - _OVERDUE_S):
-        return _unknown(f"{_named(pod)} was to be ended by {found.metadata.deletion_timestamp}, and nobody has said so")
-    return Liveness(life=Life.ALIVE, why=f"{_named(pod)} {_doing(found)}")
+        return f"was to be ended by {found.metadata.deletion_timestamp}, and nobody has said so"
+    return ""
 
 
 def _ended(pod: Pod, found: PodReport, recorded: Sequence[ProcessRecord]) -> Liveness:
-    ends = {each.name: each.state.terminated for each in found.status.container_statuses}
-    codes = ", ".join(f"{name} with code {end.exit_code}" for name, end in ends.items() if end is not None)
-    why = f"the kubelet of {found.spec.node_name} has ended every container of {_named(pod)} ({codes})"
+    (end,) = [each.state.terminated for each in found.status.container_statuses if each.name == CONTAINER]
+    assert end is not None
+    why = f"the kubelet of {found.spec.node_name} says that the driver's container of {_named(pod)} has ended"
+    why = f"{why} with code {end.exit_code}"
     if recorded:
-        why = f"{why}: supervisor {recorded[-1].pid} and all it started ended with theirs"
+        why = f"{why}: supervisor {recorded[-1].pid} and all it started ended with it"
     else:
-        printed = "\n".join(end.message for end in ends.values() if end is not None)
-        last = [line.strip() for line in printed.splitlines() if line.strip()]
-        why = f"{why}; it claimed nothing: {last[-1] if last else 'no reason is told'}"
+        last = [line.strip() for line in end.message.splitlines() if line.strip()]
+        why = f"{why}; it claimed nothing: {last[-1] if last else end.reason or 'no reason is told'}"
     return Liveness(life=Life.DEAD, why=why)
 
 
+def _is_apart(found: PodReport) -> bool:
+    """Whether the driver's processes are in a namespace of their container's own, which ends with it."""
+    return not found.spec.share_process_namespace and not found.spec.host_pid
+
+
 def _is_proof(end: Terminated | None) -> bool:
-    return end is not None and bool(end.container_id) and end.reason != _NOT_FOUND_ON_THE_NODE
+    return end is not None and bool(end.container_id) and end.reason not in _LOST_SIGHT
+
+
+def _has_more_running(found: PodReport) -> bool:
+    """Whether something of it runs beside its driver, as what a mesh has added."""
+    return any(each.state.running is not None for each in found.status.container_statuses if each.name != CONTAINER)
 
 
 def _is_pod_of(found: PodReport, recorded: Sequence[ProcessRecord]) -> bool:
@@ -313,19 +369,26 @@ def _is_silent(found: PodReport) -> bool:
 def _doing(found: PodReport) -> str:
     """What it does by its status, as a clause."""
     waits = [_waiting(each) for each in (*found.status.init_container_statuses, *found.status.container_statuses)]
+    if found.status.phase in _OVER:
+        told = ": ".join(filter(None, (found.status.reason, found.status.message)))
+        return f"is {_in_a_line(f'{found.status.phase}: {told}')}, and its driver did not run"
     if reasons := [each for each in waits if each]:
         return f"does not run yet: {reasons[0]}"
     if found.metadata.deletion_timestamp:
         return "is being ended"
     unscheduled = [each for each in found.status.conditions if each.type == "PodScheduled" and each.status != "True"]
     if unscheduled:
-        return f"waits for a node: {unscheduled[0].message or unscheduled[0].reason}"
+        return f"waits for a node: {_in_a_line(unscheduled[0].message or unscheduled[0].reason)}"
     return f"runs on {found.spec.node_name}" if found.spec.node_name else "was created"
 
 
 def _waiting(status: ContainerStatus) -> str:
     waiting = status.state.waiting
-    return "" if waiting is None else ": ".join(filter(None, (waiting.reason, waiting.message)))
+    return "" if waiting is None else _in_a_line(": ".join(filter(None, (waiting.reason, waiting.message))))
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _named(pod: Pod) -> str:

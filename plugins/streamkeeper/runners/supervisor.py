@@ -17,8 +17,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
+from threading import Thread
 from typing import TypeVar
 
 import msgspec
@@ -222,13 +223,15 @@ class Supervisor:
         if grace_s <= 0:
             return None
         self._log.say(f"signal {self._signals.received()}: the driver has {grace_s:g} s to end between two batches")
-        try:
-            self._control.send(CommandKind.DRAIN, f"signal-{self._signals.received()}")
-        except StreamkeeperError as error:
-            self._log.say(f"it could not be told to: {error}")
-            return None
-        driver.nudge()
-        return driver.wait_at_most(grace_s)
+
+        def tell() -> None:
+            # A store that hangs takes of its time, not of what it prints.
+            with suppress(StreamkeeperError):
+                self._control.send(CommandKind.DRAIN, f"signal-{self._signals.received()}")
+                driver.nudge()
+
+        Thread(target=tell, name="drain", daemon=True).start()
+        return driver.wait_at_most(self._signals.received_at + grace_s - time.monotonic())
 
     def _last_error(self, generation: int, decision: Decision, error: str) -> str:
         if decision.state is not DriverState.FAILED:

@@ -1,0 +1,93 @@
+"""What the API server's words on a pod prove, word by word; without a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamkeeper.model.control import Pod, ProcessRecord
+from streamkeeper.model.liveness import Life
+from streamkeeper.runners.kubernetes_api import PodReport
+from streamkeeper.runners.kubernetes_pod import judge
+
+POD = Pod(instance="one", cluster="https://a", namespace="streaming", name="sales-1")
+CLAIM = ProcessRecord(instance="one", generation=1, machine="m", host="h", pid=1, started=2, pod="u1")
+NOW = 1_800_000_000.0
+LONG_AGO, JUST_NOW = "2026-01-01T00:00:00Z", "2027-01-15T07:59:50Z"
+RUNS: dict[str, Any] = {"running": {"startedAt": LONG_AGO}}
+ENDED = {"terminated": {"exitCode": 137, "reason": "Error", "containerID": "containerd://1"}}
+
+
+def report(driver: dict[str, Any], *, ready: bool = False, uid: str = "u1", **parts: Any) -> PodReport:
+    """``parts``: of metadata, spec or status, by their own names; ``mesh``: the state of a container beside it."""
+    states = {"driver": driver} | ({"mesh": parts.pop("mesh")} if "mesh" in parts else {})
+    told = [{"name": name, "state": state, "ready": ready} for name, state in states.items()]
+    metadata = {"name": "sales-1", "namespace": "streaming", "uid": uid, **parts.pop("metadata", {})}
+    spec = {"nodeName": "n1", **parts.pop("spec", {})}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": spec, "status": {"containerStatuses": told, **parts}}, PodReport
+    )
+
+
+NOT_READY = [{"type": "Ready", "status": "False"}]
+CASES = [
+    ("it runs", report(RUNS, ready=True, phase="Running"), Life.ALIVE, "runs on n1"),
+    ("its container has ended", report(ENDED, phase="Failed"), Life.DEAD, "with code 137: supervisor 1"),
+    ("what a mesh has added runs on", report(ENDED, mesh=RUNS, phase="Running"), Life.DEAD, "has ended"),
+    ("only what is beside it has ended", report(RUNS, mesh=ENDED, phase="Running"), Life.ALIVE, "runs on"),
+    ("it shares its processes", report(ENDED, spec={"shareProcessNamespace": True}), Life.UNKNOWN, "proves theirs"),
+    ("it has the machine's processes", report(ENDED, spec={"hostPID": True}), Life.UNKNOWN, "proves theirs"),
+    ("no pod", None, Life.UNKNOWN, "there is no pod streaming/sales-1 at https://a any more, which proves nothing"),
+    ("another one", report(ENDED, uid="u2"), Life.UNKNOWN, "is another one than the one that has claimed"),
+    (
+        "the kubelet does not find it",
+        report({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}, phase="Failed"),
+        Life.UNKNOWN,
+        "lost sight",
+    ),
+    (
+        "containerd does not find it",
+        report({"terminated": {"exitCode": 255, "reason": "Unknown", "containerID": "containerd://1"}}),
+        Life.UNKNOWN,
+        "lost sight",
+    ),
+    ("the node is silent", report(RUNS, ready=True, conditions=NOT_READY), Life.UNKNOWN, "is not heard of"),
+    ("the collector says Failed", report(RUNS, ready=True, phase="Failed"), Life.UNKNOWN, "is not heard of"),
+    ("it is overdue", report(RUNS, metadata={"deletionTimestamp": LONG_AGO}), Life.UNKNOWN, "nobody has said so"),
+    ("it is being ended", report(RUNS, metadata={"deletionTimestamp": JUST_NOW}), Life.ALIVE, "is being ended"),
+    ("nothing is said of it yet", report({}, phase="Pending"), Life.ALIVE, "runs on n1"),
+]
+
+
+@pytest.mark.parametrize(("found", "life", "why"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_of_a_pod_that_has_claimed_its_instance(found: PodReport | None, life: Life, why: str) -> None:
+    """Dead by its own kubelet's word on the driver's container, and by nothing else."""
+    seen = judge(POD, found, [CLAIM], NOW)
+    assert seen.life is life
+    assert why in seen.why
+
+
+@pytest.mark.parametrize("found", [case[1] for case in CASES if case[2] is Life.UNKNOWN and case[1] is not None])
+def test_of_a_pod_that_nobody_has_claimed_it_from(found: PodReport) -> None:
+    """Never unknown: it may yet start, and once it is killed nobody can claim anything."""
+    assert judge(POD, found, [], NOW).life in (Life.ALIVE, Life.DEAD)
+
+
+def test_a_pod_of_another_cluster_is_not_missed_here() -> None:
+    """Claimed or not: that it is not there says that somebody asks elsewhere; both are named."""
+    assert judge(POD, None, [], NOW).life is Life.ABSENT
+    for recorded in ([], [CLAIM]):
+        seen = judge(POD, None, recorded, NOW, elsewhere="https://b")
+        assert seen.life is Life.UNKNOWN
+        assert "at https://b, and it is one of https://a: KUBECONFIG names another cluster" in seen.why
+
+
+def test_what_a_kubelet_says_in_lines_is_said_in_one() -> None:
+    """It goes into journals and logs."""
+    pulls = {"waiting": {"reason": "ErrImagePull", "message": "no such\n  image\n"}}
+    seen = judge(POD, report(pulls, phase="Pending"), [], NOW)
+    assert seen.why == "pod streaming/sales-1 does not run yet: ErrImagePull: no such image"
+    rejected = report({}, phase="Failed", reason="OutOfcpu", message="Node didn't\nhave enough")
+    assert "is Failed: OutOfcpu: Node didn't have enough" in judge(POD, rejected, [], NOW).why
