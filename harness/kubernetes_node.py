@@ -241,8 +241,9 @@ class KubernetesNode:
 
     def write_template(self, file: Path, pod: Mapping[str, Any]) -> Path:
         """As STREAMKEEPER_POD_TEMPLATE names it."""
-        file.write_text(yaml.safe_dump(dict(pod)))
-        return file
+        draft = file.with_name(f".{secrets.token_hex(4)}-{file.name}")
+        draft.write_text(yaml.safe_dump(dict(pod)))
+        return draft.replace(file)
 
     def launch_kubelet(self) -> None:
         """Start it; what runs of it before must have ended."""
