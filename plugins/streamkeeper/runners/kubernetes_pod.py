@@ -88,7 +88,8 @@ class KubernetesRunner(Runner):
         """See Runner; the template is one that the API server takes, and all that is done with pods is allowed."""
         del references  # whoever starts it has resolved them
         template = self._template()
-        pod = self._manifest(template, _TRIED, ("none", "none"), {}, secret=True)
+        nobody = {JOB: "none", INSTANCE: "none", INSTALLATION: self._id}
+        pod = self._manifest(template, _TRIED, nobody, {}, secret=True)
         with suppress(AlreadyThere):
             self._api.create_secret(template.namespace, secret_of(_TRIED, {}, SECRETS), trying=True)
         with suppress(AlreadyThere):
@@ -157,7 +158,7 @@ class KubernetesRunner(Runner):
         if pod is None or not self._is_mine(pod.installation) or control.read_exit() is not None:
             return
         found = self._api.find_pod(pod.namespace, pod.name)
-        if found is not None and self._is_its_pod(found, job, instance) and _is_pod_of(found, recorded):
+        if found is not None and _is_the_pod(found, pod, job) and _is_pod_of(found, recorded):
             with suppress(NotFound, AlreadyThere):
                 self._api.delete_pod(pod.namespace, pod.name, found.metadata.uid, grace_s=_KILL_GRACE_S)
 
@@ -200,13 +201,9 @@ class KubernetesRunner(Runner):
     def _find(self, pod: Pod, job: str) -> PodReport | None:
         """The instance's pod; raises OperationRefused for somebody else's of that name."""
         found = self._api.find_pod(pod.namespace, pod.name)
-        if found is not None and not self._is_its_pod(found, job, pod.instance):
+        if found is not None and not _is_the_pod(found, pod, job):
             raise OperationRefused(f"{_named(pod)} is not that of {pod.instance}")
         return found
-
-    def _is_its_pod(self, found: PodReport, job: str, instance: str) -> bool:
-        told = {**self._annotations(job, instance)}
-        return {key: found.metadata.annotations.get(key) for key in told} == told
 
     def _elsewhere(self, pod: Pod) -> str:
         """The API server that was asked, where another one was to create the pod."""
@@ -235,7 +232,7 @@ class KubernetesRunner(Runner):
 
     def _create(self, pod: Pod, spec: LaunchSpec, *, secret: bool) -> PodReport:
         """The instance's pod, created or found; raises PermanentError for somebody else's of that name."""
-        whose = (spec.job, spec.instance)
+        whose = {JOB: spec.job, INSTANCE: spec.instance, INSTALLATION: pod.installation}
         manifest = self._manifest(self._template(), pod.name, whose, spec.conf, python=spec.python, secret=secret)
         try:
             return self._api.create_pod(pod.namespace, manifest)
@@ -243,7 +240,7 @@ class KubernetesRunner(Runner):
             found = self._api.find_pod(pod.namespace, pod.name)
         if found is None:
             raise TemporaryError(f"{_named(pod)} is being created or removed by somebody else", hint="try again")
-        if not self._is_its_pod(found, *whose):
+        if not _is_the_pod(found, pod, spec.job):
             raise PermanentError(f"{_named(pod)} is not that of {spec.instance}", hint="remove it if nobody needs it")
         return found
 
@@ -251,25 +248,21 @@ class KubernetesRunner(Runner):
         self,
         template: PodTemplate,
         name: str,
-        whose: tuple[str, str],
+        whose: Mapping[str, str],
         conf: Mapping[str, str],
         *,
         python: str = "",
         secret: bool,
     ) -> dict[str, object]:
-        """``whose``: job and instance."""
+        """``whose``: the annotations by which it is known again."""
         driver = self._driver
         if python and driver == DRIVER:
             driver = (python, *DRIVER[1:])
-        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", *whose, *driver]
-        marked = mark(*whose, installation=self._id, store=self._settings.store)
+        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", whose[JOB], whose[INSTANCE], *driver]
+        marked = mark(whose[JOB], whose[INSTANCE], installation=self._id, store=self._settings.store)
         settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
         variables = passed_to_containers(self._environ) | marked.variables() | settings_variables(settings)
-        told = self._annotations(*whose)
-        return driver_pod(template, name, told, supervisor, variables, conf, secret=secret)
-
-    def _annotations(self, job: str, instance: str) -> dict[str, str]:
-        return {JOB: job, INSTANCE: instance, INSTALLATION: self._id}
+        return driver_pod(template, name, whose, supervisor, variables, conf, secret=secret)
 
     def _template(self) -> PodTemplate:
         return read_template(self._settings.pod_template)
@@ -349,6 +342,12 @@ def _is_proof(end: Terminated | None) -> bool:
 def _has_more_running(found: PodReport) -> bool:
     """Whether something of it runs beside its driver, as what a mesh has added."""
     return any(each.state.running is not None for each in found.status.container_statuses if each.name != CONTAINER)
+
+
+def _is_the_pod(found: PodReport, pod: Pod, job: str) -> bool:
+    """Whether it is the one on record, and not somebody else's of its name."""
+    told = {JOB: job, INSTANCE: pod.instance, INSTALLATION: pod.installation}
+    return {key: found.metadata.annotations.get(key) for key in told} == told
 
 
 def _is_pod_of(found: PodReport, recorded: Sequence[ProcessRecord]) -> bool:
