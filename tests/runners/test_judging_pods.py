@@ -9,8 +9,8 @@ import pytest
 
 from streamkeeper.model.control import Pod, ProcessRecord
 from streamkeeper.model.liveness import Life
+from streamkeeper.runners.judging_pods import judge
 from streamkeeper.runners.kubernetes_api import PodReport
-from streamkeeper.runners.kubernetes_pod import judge
 
 POD = Pod(instance="one", cluster="https://a", namespace="streaming", name="sales-1")
 CLAIM = ProcessRecord(instance="one", generation=1, machine="m", host="h", pid=1, started=2, pod="u1")

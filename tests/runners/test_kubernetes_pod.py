@@ -18,7 +18,7 @@ from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, has_program
 from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, OperationRefused, PermanentError, TemporaryError
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
-from streamkeeper.runners import kubernetes_pod
+from streamkeeper.runners import judging_pods
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from streamkeeper.runners.pod_template import FINALIZER, POD_UID
@@ -366,7 +366,7 @@ def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
         assert "which proves nothing" in alone.why()
         recorded = alone.control().read_pod()
         assert recorded is not None
-        assert kubernetes_pod.judge(recorded, None, [], time.time()).life is Life.ABSENT, "by the 404 alone"
+        assert judging_pods.judge(recorded, None, [], time.time()).life is Life.ABSENT, "by the 404 alone"
         metadata = {"name": alone.pod(), "namespace": NAMESPACE, "annotations": annotations}
         created = {**alone.template, "metadata": metadata}
         file = alone.node.write_template(alone.folder / "another.yaml", created)

@@ -34,7 +34,14 @@ from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.machine import Machine, Sight, this_machine
 from streamkeeper.runners.process_tree import Mark, Process, ProcessTable, Root
-from streamkeeper.runners.variables import DRIVER, PACKAGES, driver_variables, named_master
+from streamkeeper.runners.variables import (
+    DRIVER,
+    PACKAGES,
+    choose_driver,
+    driver_variables,
+    named_master,
+    supervisor_command,
+)
 from streamkeeper.stores.contract import Store
 
 
@@ -231,12 +238,10 @@ class LocalProcessRunner(Runner):
         return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is on its way")
 
     def _start(self, spec: LaunchSpec, secrets: Mapping[str, str]) -> None:
-        job, instance, driver = spec.job, spec.instance, self._driver
-        if spec.python and driver == DRIVER:
-            driver = (spec.python, *DRIVER[1:])
+        job, instance, driver = spec.job, spec.instance, choose_driver(self._driver, spec.python)
         if not os.access(driver[0], os.X_OK):
             raise InvalidInput(f"the driver's program {driver[0]} cannot be run", hint="repair the environment")
-        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *driver]
+        supervisor = supervisor_command(job, instance, driver)
         log = self._settings.log(job, instance)
         environ = self._child_environment(job, instance, secrets)
         if driver[0] != sys.executable and (PACKAGES / "pyspark").exists():

@@ -1,9 +1,9 @@
-"""The environment of drivers: the settings of their installation, and little of whoever starts them."""
+"""What drivers are started with: a supervisor, their installation's settings, and little of whoever starts them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import streamkeeper
@@ -74,3 +74,13 @@ def passed_to_containers(environ: Mapping[str, str]) -> dict[str, str]:
         for key, value in environ.items()
         if (key in _PASSED_TO_CONTAINERS and value) or key.startswith("STREAMKEEPER_CRASH")
     }
+
+
+def choose_driver(driver: Sequence[str], python: str) -> tuple[str, ...]:
+    """The usual driver's command by the interpreter of its release, where that is told; another one as it is."""
+    return (python, *DRIVER[1:]) if python and tuple(driver) == DRIVER else tuple(driver)
+
+
+def supervisor_command(job: str, instance: str, driver: Sequence[str]) -> list[str]:
+    """What runs the supervisor of an instance, wherever; ``driver``: what it is to start."""
+    return [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *driver]

@@ -12,29 +12,22 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from functools import cached_property
 
-from msgspec.structs import replace
-
-from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, StreamkeeperError, TemporaryError
+from streamkeeper.errors import InvalidInput, TemporaryError
 from streamkeeper.hadoop_conf import hadoop_user, manager_url
 from streamkeeper.model.control import Application, LaunchSpec, ProcessRecord
-from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.secret_references import split_reference
-from streamkeeper.model.settings import Settings
 from streamkeeper.registry.control import Control
-from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
-from streamkeeper.runners.contract import Life, Liveness, Runner
-from streamkeeper.runners.machine import this_machine
-from streamkeeper.runners.process_tree import mark
+from streamkeeper.runners.claims import is_barred
+from streamkeeper.runners.container_runner import ContainerRunner
+from streamkeeper.runners.contract import Life, Liveness
 from streamkeeper.runners.room import container_cores, container_mib
-from streamkeeper.runners.variables import DRIVER, named_master, passed_to_containers, settings_variables
+from streamkeeper.runners.variables import choose_driver, supervisor_command
 from streamkeeper.runners.yarn_container import MARK as IN_A_CONTAINER
 from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ResourceManager
-from streamkeeper.stores.contract import Store
 
 _EXIT_CODE = re.compile(r"^.*?AM Container for (appattempt_\w+) exited with +exitCode: (-?\d+)", re.DOTALL)
 _CLEANED_UP = "DONE"
@@ -48,29 +41,14 @@ _UNQUOTABLE = re.compile(r"[\"`$\\\n]")
 """What a NodeManager's shell would take for more than itself, in a value between double quotes."""
 
 
-class YarnRunner(Runner):
-    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part.
+class YarnRunner(ContainerRunner[Application]):
+    """Each driver in an application's first container."""
 
-    ``installation``: whose instances it starts, sees and ends; None where nobody asks.
-    """
+    nowhere = "no application was submitted for it"
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        environ: Mapping[str, str],
-        *,
-        driver: Sequence[str] = DRIVER,
-        installation: InstallationRecord | None = None,
-        resolve_master: Callable[[str], str] | None = None,
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._environ = environ
-        self._driver = tuple(driver)
-        self._installation = installation
-        self._resolve_master = resolve_master
-        self._managers: dict[str, ResourceManager] = {}
+    @cached_property
+    def _managers(self) -> dict[str, ResourceManager]:
+        return {}
 
     def check_place(self, references: Collection[str] = ()) -> None:
         """See Runner; the ResourceManager answers, and no secret is one that only Airflow can resolve."""
@@ -82,86 +60,62 @@ class YarnRunner(Runner):
         resolves the same references. Raises InvalidInput for one that only Airflow can resolve.
         """
         _must_resolve_there(secrets)
-        control = Control(self._store, spec.job, spec.instance)
-        crash_point("launch.spec.before")
-        control.write_launch(spec)
-        crash_point("launch.spec.after")
-        if control.processes():
-            return
-        application = control.read_application() or self._claim(control, spec.instance)
-        crash_point("launch.process.before")
-        self._manager(application.cluster).submit(self._context(application.id, spec))
-        crash_point("launch.process.after")
+        super().launch(spec, secrets)
 
-    def observe(self, job: str, instance: str) -> Liveness:
-        """See Runner."""
-        control = Control(self._store, job, instance)
-        if control.read_launch() is None:
-            return Liveness(life=Life.ABSENT, why="it was never launched")
-        recorded, application = control.processes(), control.read_application()
-        if is_barred(recorded):
-            return Liveness(life=Life.DEAD, why=NEVER_STARTED)
-        if application is None:
-            return Liveness(life=Life.ABSENT, why="launched, and no application was submitted for it")
-        if not self._is_mine(application.installation):
-            return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
-        if end := control.read_exit():
-            last = f"{_supervisor(recorded)} of {application.id} has ended {end.state.value}"
-            return Liveness(life=Life.DEAD, why=f"{last}, and said so once every process of its tree was gone")
-        try:
-            return self._judge(application, recorded)
-        except StreamkeeperError as error:
-            return Liveness(life=Life.UNKNOWN, why=f"{application.id} cannot be looked at: {error}")
+    def _read(self, control: Control) -> Application | None:
+        return control.read_application()
 
-    def nudge(self, job: str, instance: str) -> None:
-        """See Runner; no signal of ours reaches it: it looks by itself, at every trigger and once a second."""
+    def _claim(self, control: Control, spec: LaunchSpec) -> Application:
+        cluster = manager_url(self._environ)
+        found = self._manager(cluster).new_application()
+        return control.write_application(
+            Application(instance=spec.instance, cluster=cluster, id=found, installation=self._id)
+        )
 
-    def kill(self, job: str, instance: str) -> None:
-        """See Runner; raises TemporaryError where nobody can be told."""
-        control = Control(self._store, job, instance)
-        if control.read_launch() is None:
-            return
-        recorded, application = control.processes(), control.read_application()
-        if not recorded:
-            recorded = bar(control, instance, this_machine(), self._id)
-        if application is None or not self._is_mine(application.installation) or control.read_exit() is not None:
-            return
-        manager = self._manager(application.cluster)
-        report = manager.find(application.id)
+    def _create(self, place: Application, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        del secrets  # the supervisor there resolves them
+        self._manager(place.cluster).submit(self._context(place.id, spec))
+
+    def _end(self, job: str, place: Application, recorded: Sequence[ProcessRecord]) -> None:
+        del job
+        manager = self._manager(place.cluster)
+        report = manager.find(place.id)
         if report is None or report.over:
             return
         if is_barred(recorded):
-            manager.withdraw(application.id)
+            manager.withdraw(place.id)
             return
-        for attempt in manager.attempts(application.id):
+        for attempt in manager.attempts(place.id):
             if attempt.container_id:
                 manager.end_container(attempt.container_id)
 
-    def where_log_is(self, job: str, instance: str) -> str:
-        """See Runner."""
-        application = Control(self._store, job, instance).read_application()
-        if application is None:
-            return ""
-        return f"the log of {instance} is with YARN: {application.cluster}/cluster/app/{application.id}"
+    def _named(self, place: Application) -> str:
+        return place.id
 
-    def _judge(self, application: Application, recorded: Sequence[ProcessRecord]) -> Liveness:
-        """What the cluster's words prove."""
-        manager = self._manager(application.cluster)
-        report = manager.find(application.id)
+    def _speaker(self, place: Application, recorded: Sequence[ProcessRecord]) -> str:
+        return f"{_supervisor(recorded)} of {place.id}"
+
+    def _log_of(self, place: Application) -> str:
+        return f"YARN: {place.cluster}/cluster/app/{place.id}"
+
+    def _judge(self, job: str, place: Application, recorded: Sequence[ProcessRecord]) -> Liveness:
+        del job
+        manager = self._manager(place.cluster)
+        report = manager.find(place.id)
         if report is None and not recorded:
-            return Liveness(life=Life.ABSENT, why=f"launched, but {application.id} was not submitted")
+            return Liveness(life=Life.ABSENT, why=f"launched, but {place.id} was not submitted")
         if report is None:
             return Liveness(
                 life=Life.UNKNOWN,
-                why=f"the ResourceManager does not know {application.id} any more, and {_supervisor(recorded)} has not "
+                why=f"the ResourceManager does not know {place.id} any more, and {_supervisor(recorded)} has not "
                 "said how it ended",
             )
         if not report.over:
             waits = f": {_first_line(report.diagnostics)}" if report.diagnostics else ""
-            return Liveness(life=Life.ALIVE, why=f"{application.id} is {report.state}{waits}")
-        attempts = manager.attempts(application.id)
+            return Liveness(life=Life.ALIVE, why=f"{place.id} is {report.state}{waits}")
+        attempts = manager.attempts(place.id)
         if not recorded and not any(attempt.container_id for attempt in attempts):
-            ended = f"{application.id} is {report.state} and had no container: {_first_line(report.diagnostics)}"
+            ended = f"{place.id} is {report.state} and had no container: {_first_line(report.diagnostics)}"
             return Liveness(life=Life.DEAD, why=ended)
         return self._judge_container(manager, report, attempts, recorded)
 
@@ -193,20 +147,9 @@ class YarnRunner(Runner):
             why = f"{why}; it claimed nothing: {_last_line(report.diagnostics)}"
         return Liveness(life=Life.DEAD, why=why)
 
-    def _claim(self, control: Control, instance: str) -> Application:
-        """An application for the instance; the one that is on record where another launch was faster."""
-        cluster = manager_url(self._environ)
-        found = self._manager(cluster).new_application()
-        return control.write_application(
-            Application(instance=instance, cluster=cluster, id=found, installation=self._id)
-        )
-
     def _context(self, application: str, spec: LaunchSpec) -> dict[str, object]:
         """What is submitted: nothing that a release's author has written comes near the NodeManager's shell."""
-        driver = self._driver
-        if spec.python and driver == DRIVER:
-            driver = (spec.python, *DRIVER[1:])
-        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", spec.job, spec.instance, *driver]
+        supervisor = supervisor_command(spec.job, spec.instance, choose_driver(self._driver, spec.python))
         command = f"exec {shlex.join(supervisor)} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
         entries = [{"key": key, "value": value} for key, value in self._variables(spec).items()]
         context: dict[str, object] = {
@@ -222,27 +165,17 @@ class YarnRunner(Runner):
         return context | ({"queue": self._settings.queue} if self._settings.queue else {})
 
     def _variables(self, spec: LaunchSpec) -> dict[str, str]:
-        passed = passed_to_containers(self._environ)
-        marked = mark(spec.job, spec.instance, installation=self._id, store=self._settings.store)
-        settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
-        ours = {**marked.variables(), **settings_variables(settings)}
-        for key, value in (passed | ours).items():
+        variables = self._container_variables(spec.job, spec.instance)
+        for key, value in variables.items():
             if _UNQUOTABLE.search(value):
                 raise InvalidInput(f"{key}={value}: a NodeManager's shell would change it", hint='leave out " ` $ \\')
         # Expanded by that shell: the container's own directory, which goes with it.
-        return passed | ours | {"STREAMKEEPER_HOME": "{{PWD}}/home", IN_A_CONTAINER: "yes"}
+        return variables | {"STREAMKEEPER_HOME": "{{PWD}}/home", IN_A_CONTAINER: "yes"}
 
     def _manager(self, url: str) -> ResourceManager:
         if url not in self._managers:
             self._managers[url] = ResourceManager(url, hadoop_user(self._environ))
         return self._managers[url]
-
-    @property
-    def _id(self) -> str:
-        return self._installation.id if self._installation is not None else ""
-
-    def _is_mine(self, recorded: str) -> bool:
-        return self._installation is None or self._installation.is_mine(recorded)
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:

@@ -1,0 +1,157 @@
+"""What drivers in a cluster's containers have in common: on record before they are created, and seen by its words."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.control import LaunchSpec, ProcessRecord
+from streamkeeper.model.installation_record import InstallationRecord
+from streamkeeper.model.settings import Settings
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
+from streamkeeper.runners.contract import Life, Liveness, Runner
+from streamkeeper.runners.machine import this_machine
+from streamkeeper.runners.process_tree import mark
+from streamkeeper.runners.variables import DRIVER, named_master, passed_to_containers, settings_variables
+from streamkeeper.stores.contract import Store
+
+
+class Place(Protocol):
+    """What is recorded of a container before it is created."""
+
+    @property
+    def installation(self) -> str:
+        """The id of the one that is about to create it."""
+
+
+P = TypeVar("P", bound=Place)
+
+
+class ContainerRunner(Runner, Generic[P]):
+    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part.
+
+    ``installation``: whose instances it starts, sees and ends; None where nobody asks.
+    """
+
+    nowhere: ClassVar[str]
+    """Why an instance that was launched is nowhere, as a clause."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        driver: Sequence[str] = DRIVER,
+        installation: InstallationRecord | None = None,
+        resolve_master: Callable[[str], str] | None = None,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._environ = environ
+        self._driver = tuple(driver)
+        self._installation = installation
+        self._resolve_master = resolve_master
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        """See Runner."""
+        control = Control(self._store, spec.job, spec.instance)
+        crash_point("launch.spec.before")
+        control.write_launch(spec)
+        crash_point("launch.spec.after")
+        if control.processes():
+            return
+        place = self._read(control) or self._claim(control, spec)
+        crash_point("launch.process.before")
+        self._create(place, spec, secrets)
+        crash_point("launch.process.after")
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        """See Runner."""
+        control = Control(self._store, job, instance)
+        if control.read_launch() is None:
+            return Liveness(life=Life.ABSENT, why="it was never launched")
+        recorded, place = control.processes(), self._read(control)
+        if is_barred(recorded):
+            return Liveness(life=Life.DEAD, why=NEVER_STARTED)
+        if place is None:
+            return Liveness(life=Life.ABSENT, why=f"launched, and {self.nowhere}")
+        if not self._is_mine(place):
+            return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
+        if end := control.read_exit():
+            last = f"{self._speaker(place, recorded)} has ended {end.state.value}"
+            return Liveness(life=Life.DEAD, why=f"{last}, and said so once every process of its tree was gone")
+        try:
+            return self._judge(job, place, recorded)
+        except StreamkeeperError as error:
+            return Liveness(life=Life.UNKNOWN, why=f"{self._named(place)} cannot be looked at: {error}")
+
+    def nudge(self, job: str, instance: str) -> None:
+        """See Runner; no signal of ours reaches it: it looks by itself, at every trigger and once a second."""
+
+    def kill(self, job: str, instance: str) -> None:
+        """See Runner; raises TemporaryError where nobody can be told."""
+        control = Control(self._store, job, instance)
+        if control.read_launch() is None:
+            return
+        recorded, place = control.processes(), self._read(control)
+        if not recorded:
+            recorded = bar(control, instance, this_machine(), self._id)
+        if place is not None and self._is_mine(place) and control.read_exit() is None:
+            self._end(job, place, recorded)
+
+    def where_log_is(self, job: str, instance: str) -> str:
+        """See Runner."""
+        place = self._read(Control(self._store, job, instance))
+        return f"the log of {instance} is with {self._log_of(place)}" if place is not None else ""
+
+    @abstractmethod
+    def _read(self, control: Control) -> P | None:
+        """What is on record of an instance's container."""
+
+    @abstractmethod
+    def _claim(self, control: Control, spec: LaunchSpec) -> P:
+        """Record a container for the instance; the one that is on record where another launch was faster."""
+
+    @abstractmethod
+    def _create(self, place: P, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        """Create the container, or find it created; idempotent."""
+
+    @abstractmethod
+    def _judge(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> Liveness:
+        """What the cluster's words prove; ``recorded``: who has claimed the instance."""
+
+    @abstractmethod
+    def _end(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> None:
+        """Have its node kill it, so that the node can tell that it did."""
+
+    @abstractmethod
+    def _named(self, place: P) -> str:
+        """What the cluster knows it by."""
+
+    @abstractmethod
+    def _speaker(self, place: P, recorded: Sequence[ProcessRecord]) -> str:
+        """Who has written the last word of an instance."""
+
+    @abstractmethod
+    def _log_of(self, place: P) -> str:
+        """Who has its log, and how it is read."""
+
+    def _container_variables(self, job: str, instance: str) -> dict[str, str]:
+        """What a driver in a container has beside what is its cluster's."""
+        marked = mark(job, instance, installation=self._id, store=self._settings.store)
+        settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
+        return passed_to_containers(self._environ) | marked.variables() | settings_variables(settings)
+
+    @property
+    def _id(self) -> str:
+        return self._installation.id if self._installation is not None else ""
+
+    def _is_mine(self, place: P) -> bool:
+        return self._installation is None or self._installation.is_mine(place.installation)
