@@ -72,8 +72,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     def excludes(self, environment: bytes) -> bool:
         """Whether the environment says that the process is another installation's."""
         installation, store = variable(environment, INSTALLATION), variable(environment, STORE)
-        if installation:
-            return bool(self.installation) and installation != self.installation
+        if installation and self.installation:
+            return installation != self.installation
         return bool(self.store) and bool(store) and not same_place(store, self.store)
 
 
