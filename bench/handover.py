@@ -25,19 +25,9 @@ from typing import Any
 
 import psutil
 
+from bench.cluster_sides import PodPlainSide, SubmittedPodSide, YarnPlainSide
 from bench.report import write_report
-from bench.sides import (
-    TRIGGER,
-    PlainSide,
-    PodPlainSide,
-    Side,
-    SubmittedPodSide,
-    YarnPlainSide,
-    deploy,
-    fill,
-    gap_around,
-    replace_alone,
-)
+from bench.sides import TRIGGER, PlainSide, Side, deploy, fill, gap_around, replace_alone
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
 from harness.postgres_server import new_database

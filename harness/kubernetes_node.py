@@ -8,8 +8,6 @@ read-only from this machine, so that a driver has this checkout and its environm
 from __future__ import annotations
 
 import base64
-import hashlib
-import io
 import json
 import os
 import secrets
@@ -17,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +24,8 @@ from typing import Any
 
 import yaml
 
+from harness.node_files import bridged, containerd_toml, kubelet_configuration
+from harness.node_images import IMAGE, pack_images
 from harness.processes import free_ports
 from streamkeeper.errors import InvalidInput, NotFound, StillWaiting
 from streamkeeper.java import find_java
@@ -34,8 +33,6 @@ from streamkeeper.java import find_java
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = Path(sys.prefix) / "kubernetes"
 NAMESPACE = "streaming"
-IMAGE = "streamkeeper/mounted:1"
-_PAUSE = "streamkeeper/pause:1"
 _NODE = "node"
 _START_S = 90.0
 _UNSEEN_S = 20
@@ -43,7 +40,6 @@ _UNSEEN_S = 20
 _AWAY_S = 10
 """So much later its pods are marked for deletion."""
 _FILES = "/usr", "/etc/ssl", "/etc/alternatives"
-_LINKS = ("bin", "sbin", "lib", "lib64")
 
 
 def has_programs() -> bool:
@@ -52,11 +48,11 @@ def has_programs() -> bool:
 
 
 class KubernetesNode:
-    """A running node; ``kubeconfig``, ``token``: an administrator's."""
+    """A running node; ``kubeconfig``, ``token``: an administrator's; ``operator``: the file of who starts drivers."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.kubeconfig = home / "admin.kubeconfig"
+        self.kubeconfig, self.operator = home / "admin.kubeconfig", home / "operator.kubeconfig"
         self._name = f"sk{secrets.token_hex(4)}"
         self._net = f"10.{100 + secrets.randbelow(100)}.{secrets.randbelow(250)}"
         self._api, self._etcd, self._peers, self._kubelet, self._health = free_ports(5)
@@ -67,8 +63,8 @@ class KubernetesNode:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client needs."""
-        return {"KUBECONFIG": str(self.kubeconfig)}
+        """What operations need, with the rights of deploy/kubernetes."""
+        return {"KUBECONFIG": str(self.operator)}
 
     @property
     def server(self) -> str:
@@ -102,8 +98,9 @@ class KubernetesNode:
         self._load_images()
         self.launch_kubelet()
         self.wait_ready()
-        self.kubectl("create", "namespace", NAMESPACE)
+        self.apply(ROOT / "deploy" / "kubernetes")
         self._wait("service account", lambda: bool(self.kubectl("get", "serviceaccount", "default", "-n", NAMESPACE)))
+        self._write_kubeconfig_of_the_operator()
 
     def stop(self) -> None:
         """End all pods and programs, and take away mounts, networks and rules."""
@@ -133,12 +130,9 @@ class KubernetesNode:
         if not self.kubectl("apply", "-k", str(folder)):
             raise InvalidInput(f"{folder} cannot be applied")
 
-    def kubeconfig_of(self, account: str) -> Path:
-        """That of a service account in the namespace."""
-        token = self.kubectl("create", "token", account, "-n", NAMESPACE, "--duration", "24h")
-        file = self.home / f"{account}.kubeconfig"
-        self.write_kubeconfig(file, token.strip())
-        return file
+    def _write_kubeconfig_of_the_operator(self) -> None:
+        token = self.kubectl("create", "token", "streamkeeper", "-n", NAMESPACE, "--duration", "24h")
+        self.write_kubeconfig(self.operator, token.strip())
 
     def read(self, kind: str, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
         """An object as the API server has it; empty where there is none."""
@@ -369,85 +363,35 @@ class KubernetesNode:
 
     def _configure(self) -> None:
         socket = self.home / "containerd.sock"
-        network = {
-            "type": "bridge",
-            "bridge": self._name,
-            "isDefaultGateway": True,
-            "ipMasq": False,
-            "ipam": {
-                "type": "host-local",
-                "dataDir": str(self.home / "addresses"),
-                "ranges": [[{"subnet": f"{self._net}.0/24", "rangeStart": f"{self._net}.10", "gateway": self.address}]],
-            },
-        }
-        listed = {"cniVersion": "0.4.0", "name": self._name, "plugins": [network]}
-        (self.home / "cni" / "10.conflist").write_text(json.dumps(listed))
-        # Root without CAP_SYS_RESOURCE cannot lower what the kernel scores a process by.
-        (self.home / "containerd.toml").write_text(
-            f"""version = 2
-root = "{self.home}/containerd"
-state = "{self.home}/run"
-oom_score = 0
-[grpc]
-  address = "{socket}"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{_PAUSE}"
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
-    conf_dir = "{self.home}/cni"
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-"""
+        network = bridged(self._name, self._net, self.home / "addresses")
+        (self.home / "cni" / "10.conflist").write_text(json.dumps(network))
+        (self.home / "containerd.toml").write_text(containerd_toml(self.home, socket))
+        kubelet = kubelet_configuration(
+            self._name, self.address, (self._kubelet, self._health), socket, self.home / "pki" / "ca.crt"
         )
-        kubelet = {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "address": self.address,
-            "authentication": {"x509": {"clientCAFile": str(self.home / "pki" / "ca.crt")}},
-            "authorization": {"mode": "AlwaysAllow"},
-            "port": self._kubelet,
-            "healthzPort": self._health,
-            "readOnlyPort": 0,
-            "containerRuntimeEndpoint": f"unix://{socket}",
-            "cgroupDriver": "cgroupfs",
-            # A kubelet ends whatever it finds in its own group and does not know: another one's pods.
-            "cgroupRoot": f"/{self._name}",
-            "failSwapOn": False,
-            "enforceNodeAllocatable": [],
-            # The packet filter is the machine's, and may be another kubelet's.
-            "makeIPTablesUtilChains": False,
-            "localStorageCapacityIsolation": False,
-            "evictionHard": {"memory.available": "100Mi"}
-            | dict.fromkeys(("nodefs.available", "imagefs.available", "nodefs.inodesFree"), "0%"),
-            "imageGCHighThresholdPercent": 100,
-            "resolvConf": "/etc/resolv.conf",
-            "nodeStatusUpdateFrequency": "4s",
-        }
         (self.home / "kubelet.yaml").write_text(yaml.safe_dump(kubelet))
 
     def _load_images(self) -> None:
         self._wait("containerd", lambda: self._ctr("version"))
         with tempfile.TemporaryDirectory(dir=self.home) as folder:
-            pause, mounted = Path(folder, "pause"), Path(folder, "mounted")
-            pause.mkdir()
-            shutil.copy2(PROGRAMS / "pause", pause)
-            for each in ("usr", "etc/ssl", "etc/alternatives", "proc", "sys", "dev", "run", "tmp", "var/tmp", "root"):
-                (mounted / each).mkdir(parents=True)
-            (mounted / "tmp").chmod(0o1777)
-            for link in _LINKS:
-                (mounted / link).symlink_to(f"usr/{link}")
-            (mounted / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-            (mounted / "etc/group").write_text("root:x:0:\n")
-            for name, root, entry in ((_PAUSE, pause, ["/pause"]), (IMAGE, mounted, [])):
-                archive = Path(folder, "image.tar")
-                _pack(name, root, entry, archive)
+            for archive in pack_images(Path(folder), PROGRAMS / "pause"):
                 if not self._ctr("images", "import", str(archive)):
-                    raise InvalidInput(f"{name} cannot be loaded")
+                    raise InvalidInput(f"{archive.stem} cannot be loaded")
 
     def _ctr(self, *words: str) -> bool:
         command = ["ctr", "-a", str(self.home / "containerd.sock"), "-n", "k8s.io", *words]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def lone_node() -> Iterator[KubernetesNode]:
+    """A node below a folder of its own, which goes with it."""
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-kubernetes-"))
+    try:
+        with kubernetes_node(home / "node") as node:
+            yield node
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @contextmanager
@@ -462,30 +406,6 @@ def kubernetes_node(home: Path) -> Iterator[KubernetesNode]:
     finally:
         node.stop()
         shutil.rmtree(home, ignore_errors=True)
-
-
-def _pack(name: str, root: Path, entry: Sequence[str], archive: Path) -> None:
-    """An image of one layer, as ``docker save`` writes it."""
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        tar.add(root, arcname=".")
-    digest = hashlib.sha256(layer.getvalue()).hexdigest()
-    config = json.dumps(
-        {
-            "architecture": "amd64",
-            "os": "linux",
-            "config": {"Entrypoint": list(entry), "WorkingDir": "/"},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        }
-    ).encode()
-    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    layers = [f"{digest}/layer.tar"]
-    manifest = json.dumps([{"Config": config_name, "RepoTags": [f"docker.io/{name}"], "Layers": layers}]).encode()
-    with tarfile.open(archive, "w") as tar:
-        for path, data in ((config_name, config), ("manifest.json", manifest), (layers[0], layer.getvalue())):
-            info = tarfile.TarInfo(path)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
 
 
 def _outermost(paths: Sequence[str]) -> list[str]:

@@ -11,9 +11,8 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,7 +23,8 @@ from harness import postgres_server
 from harness.hdfs_server import HdfsServer, hdfs_server
 from harness.kafka_broker import CONNECTORS
 from harness.kubernetes_node import KubernetesNode, kubernetes_node
-from harness.places import ROOT, WAREHOUSE_VARIABLE
+from harness.places import WAREHOUSE_VARIABLE
+from harness.reviving import revived
 from harness.s3_server import FIRST_BUCKET, S3Server, find_program, s3_server
 from harness.spark_cluster import SparkCluster, spark_cluster
 from harness.variables import set_variables
@@ -34,7 +34,7 @@ from streamkeeper.model.settings import SECRET_PREFIX
 from streamkeeper.private_files import write_file
 
 S3, YARN = "s3", "yarn"
-_REVIVED_S = 2.0
+_ON_S3 = f"s3a://{FIRST_BUCKET}/checkpoints"
 
 
 class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class RemoteServers:
         environment = {
             **self.s3.environment,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "STREAMKEEPER_CHECKPOINTS": f"s3a://{FIRST_BUCKET}/checkpoints",
+            "STREAMKEEPER_CHECKPOINTS": _ON_S3,
             "STREAMKEEPER_MASTER": self.cluster.master,
         }
         return Whereabouts(environment=environment, database=self.database)
@@ -118,15 +118,21 @@ def find_programs() -> Path:
 
 
 @contextmanager
-def remote_servers() -> Iterator[RemoteServers]:
-    """All of them, with two workers; ended and removed at the end. Raises NotFound where programs are missing."""
+def s3_and_database() -> Iterator[tuple[S3Server, str]]:
+    """S3, and PostgreSQL by libpq's URL; ended and removed at the end. Raises NotFound where programs are missing."""
     programs = find_programs()
     with (
         _home() as home,
         s3_server(home / "s3", volume_mb=64, volumes=40) as s3,
         postgres_server.postgres_server(home / "postgres", programs) as database,
-        spark_cluster(home / "cluster") as cluster,
     ):
+        yield s3, database
+
+
+@contextmanager
+def remote_servers() -> Iterator[RemoteServers]:
+    """All of them, with two workers; ended and removed at the end. Raises NotFound where programs are missing."""
+    with s3_and_database() as (s3, database), _home() as home, spark_cluster(home / "cluster") as cluster:
         yield RemoteServers(s3, cluster, database)
 
 
@@ -164,13 +170,12 @@ class PodServers:
     @property
     def checkpoints(self) -> str:
         """In the bucket that is there."""
-        return f"s3a://{FIRST_BUCKET}/checkpoints"
+        return _ON_S3
 
     @property
     def environment(self) -> dict[str, str]:
         """What operations need to reach them; with the rights of deploy/kubernetes."""
-        account = {"KUBECONFIG": str(self.node.kubeconfig_of("streamkeeper"))}
-        return {**self.s3.environment, **account, "SPARK_LOCAL_IP": "127.0.0.1"}
+        return {**self.s3.environment, **self.node.environment, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @contextmanager
@@ -178,16 +183,10 @@ def pod_servers(shared: Path) -> Iterator[PodServers]:
     """Kubernetes of one node, S3 and PostgreSQL; ended and removed at the end. Raises NotFound where programs are
     missing. ``shared``: the folder that pods have at the same path.
     """
-    programs = find_programs()
-    with (
-        _home() as home,
-        s3_server(home / "s3", volume_mb=64, volumes=40) as s3,
-        postgres_server.postgres_server(home / "postgres", programs) as database,
-        kubernetes_node(home / "node") as node,
-        set_variables(s3.environment),
-    ):
-        node.apply(ROOT / "deploy" / "kubernetes")
-        yield PodServers(node, s3, database, node.template_on_host(home / "driver-pod.yaml", shared))
+    with s3_and_database() as (s3, database), _home() as home, kubernetes_node(home / "node") as node:
+        with set_variables(s3.environment):
+            template = node.template_on_host(home / "driver-pod.yaml", shared)
+        yield PodServers(node, s3, database, template)
 
 
 @contextmanager
@@ -221,15 +220,16 @@ def main(kind: str, file: Path) -> None:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, end)
-    with _opened(kind) as servers:
+    with _opened(kind) as servers, _watched(servers):
         draft = file.with_suffix(".new")
         write_file(draft, msgspec.json.encode(servers.whereabouts))
         os.replace(draft, file)
         while True:
-            time.sleep(_REVIVED_S)
-            if isinstance(servers, YarnServers):
-                # As a cluster's own watch does.
-                servers.yarn.revive_node()
+            signal.pause()
+
+
+def _watched(servers: RemoteServers | YarnServers) -> AbstractContextManager[None]:
+    return revived(servers.yarn.revive_node) if isinstance(servers, YarnServers) else nullcontext()
 
 
 def _opened(kind: str) -> AbstractContextManager[RemoteServers | YarnServers]:

@@ -15,10 +15,17 @@ from harness import hdfs_server, kafka_broker, postgres_server, s3_server
 from harness.hadoop_process import has_jars
 from harness.hdfs_server import HdfsServer
 from harness.kafka_broker import KafkaBroker
+from harness.kubernetes_node import has_programs
 from harness.s3_server import FIRST_BUCKET, S3Server
 
 HDFS_USER = "streams"
 """Not the one that all processes run as."""
+
+
+def skip_without_kubernetes() -> None:
+    """Skip, with the reason, where no node can be run."""
+    if not has_programs():
+        pytest.skip("no Kubernetes programs, or not root (make kubernetes)")
 
 
 def skip_without_s3a() -> None:

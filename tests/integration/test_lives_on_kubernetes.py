@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, has_programs, kubernetes_node
+from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, lone_node
 from harness.postgres_server import new_database
 from harness.waiting import wait_for
 from streamkeeper.model.control import KUBERNETES
 from streamkeeper.registry.control import Control
 from tests.integration.remote_house import ROWS, Contained, has_all_rows, live_a_life, opened, told_at_dry_run
 from tests.integration.test_lives import ON_S3
+from tests.servers import skip_without_kubernetes
 
 pytestmark = [pytest.mark.spark, pytest.mark.kubernetes, pytest.mark.timeout(1500)]
 
@@ -24,14 +23,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.kubernetes, pytest.mark.timeout(150
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesNode]:
     """A node that whoever deploys here knows, with the rights of deploy/kubernetes."""
-    if not has_programs():
-        pytest.skip("no Kubernetes programs, or not root (make kubernetes)")
-    home = Path(tempfile.mkdtemp(prefix="streamkeeper-kubernetes-"))
-    with kubernetes_node(home / "node") as running:
-        running.apply(ROOT / "deploy" / "kubernetes")
-        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig_of("streamkeeper")))
+    skip_without_kubernetes()
+    with lone_node() as running:
+        monkeypatch.setenv("KUBECONFIG", running.environment["KUBECONFIG"])
         yield running
-    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.mark.s3

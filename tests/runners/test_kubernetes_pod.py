@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, has_programs, kubernetes_node
+from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, lone_node
 from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, OperationRefused, PermanentError, TemporaryError
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
@@ -25,20 +23,16 @@ from streamkeeper.runners.pod_template import FINALIZER, POD_UID
 from streamkeeper.runners.process_tree import find_tree, mark
 from tests.contracts.runner_contract import RunnerContract
 from tests.runners.launching import JOB, Place, end, is_running
+from tests.servers import skip_without_kubernetes
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[KubernetesNode]:
-    if not has_programs():
-        pytest.skip("no Kubernetes programs, or not root (make kubernetes)")
-    home = Path(tempfile.mkdtemp(prefix="streamkeeper-kubernetes-"))
-    with kubernetes_node(home / "node") as running:
-        running.apply(ROOT / "deploy" / "kubernetes")
-        running.kubeconfig_of("streamkeeper")
+    skip_without_kubernetes()
+    with lone_node() as running:
         yield running
-    shutil.rmtree(home, ignore_errors=True)
 
 
 class PodPlace(Place):
@@ -53,7 +47,7 @@ class PodPlace(Place):
     def new_runner(self, **given: object) -> KubernetesRunner:  # type: ignore[override]
         file = self.node.write_template(self.folder / "pod.yaml", self.template)
         settings = replace(self.settings, pod_template=str(file))
-        environ = {**os.environ, "KUBECONFIG": str(self.node.home / "streamkeeper.kubeconfig")}
+        environ = {**os.environ, **self.node.environment}
         return KubernetesRunner(self.store, settings, environ, driver=self.command, **given)  # type: ignore[arg-type]
 
     def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
@@ -214,7 +208,7 @@ def test_a_pod_that_cannot_start_says_why(place: PodPlace) -> None:
 def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: PodPlace) -> None:
     """The pod has no such store: nothing was claimed, and the last line of what it printed is the reason."""
     settings = replace(place.settings, store=f"{place.folder}/elsewhere", pod_template=f"{place.folder}/pod.yaml")
-    environ = {**os.environ, "KUBECONFIG": str(place.node.home / "streamkeeper.kubeconfig")}
+    environ = {**os.environ, **place.node.environment}
     runner = KubernetesRunner(place.store, settings, environ, driver=place.command)
     runner.launch(place.spec(), {})
     wait_for("its end", lambda: runner.observe(JOB, "one").life is Life.DEAD)
@@ -337,14 +331,9 @@ def test_a_field_that_there_is_none_of_is_refused(place: PodPlace) -> None:
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[PodPlace]:
     """On a node that nobody else needs afterwards."""
-    if not has_programs():
-        pytest.skip("no Kubernetes programs, or not root (make kubernetes)")
-    home = Path(tempfile.mkdtemp(prefix="streamkeeper-kubernetes-"))
-    with kubernetes_node(home / "node") as node:
-        node.apply(ROOT / "deploy" / "kubernetes")
-        node.kubeconfig_of("streamkeeper")
+    skip_without_kubernetes()
+    with lone_node() as node:
         yield PodPlace(tmp_path, node)
-    shutil.rmtree(home, ignore_errors=True)
 
 
 def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
