@@ -7,6 +7,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,21 @@ def test_an_archives_metadata_is_read_up_to_a_limit() -> None:
     assert (
         len(files_named_in(io.BytesIO(archive(b"v1\n" + json.dumps({"sstFiles": ssts}).encode())), "1.zip")) == 10_000
     )
+
+
+def test_an_archive_with_any_changed_byte_is_read_or_named(tmp_path: Path) -> None:
+    """An archive whose directory points anywhere, before its first byte included, is damage and no bare error."""
+    whole, path = archive(b'v1\n{"sstFiles":[]}'), tmp_path / "1.zip"
+    cut_short = 0
+    for place in range(len(whole)):
+        for value in (0x00, 0x7F, 0xFF):
+            changed = bytearray(whole)
+            changed[place] = value
+            with suppress(CheckpointDamaged):
+                files_named_in(io.BytesIO(bytes(changed)), "1.zip")
+            path.write_bytes(bytes(changed))
+            cut_short += is_cut_short(at(tmp_path), path.name)
+    assert 0 < cut_short < 3 * len(whole)
 
 
 def test_a_large_state_file_is_looked_at_without_reading_it_whole(tmp_path: Path) -> None:

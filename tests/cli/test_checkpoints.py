@@ -119,12 +119,14 @@ def test_state_that_is_gone_is_seen_when_told_that_there_was_some(checkpoint: Pa
         (("offsets", "nowhere"), "nowhere does not exist"),
         (("fsck", "nowhere"), "nowhere does not exist"),
         (("fsck", __file__), "test_checkpoints.py is no directory"),
+        (("fsck", "{}/empty"), "empty is empty: it holds no checkpoint"),
         (("offsets", "{}", "--batch", "9"), "has no batch 9 (its batches: 0 to 2)"),
         (("offsets", "{}/state"), "is not a checkpoint"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(checkpoint: Path, words: tuple[str, ...], line: str) -> None:
     """What is wrong is named in one line on stderr; no traceback."""
+    (checkpoint / "empty").mkdir()
     result = run(*(word.replace("{}", str(checkpoint)) for word in words))
     assert (result.exit_code, result.stdout) == (2, "")
     assert line in result.stderr

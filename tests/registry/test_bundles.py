@@ -197,6 +197,15 @@ def test_a_bundle_cannot_write_outside_its_target(tmp_path: Path, name: str) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["n" * 300 + ".py", "fine.py/below.py", "fine.py/deep/below.py", "folder"])
+def test_names_that_no_folder_can_hold_are_refused(tmp_path: Path, name: str) -> None:
+    """A name that is too long, or that makes a file of a folder, is damage and no bare OSError."""
+    data = _zip({"fine.py": b"", "folder/module.py": b"", name: b"boom"})
+    with pytest.raises(RegistryDamaged, match="cannot be written"):
+        unpack_bundle(data, tmp_path / "target")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
     """A name ends at its first null character; zipfile itself fails on an empty one."""
     buffer, nameless = io.BytesIO(), zipfile.ZipInfo("x")

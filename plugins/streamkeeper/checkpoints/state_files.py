@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-import zlib
 from typing import IO
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from streamkeeper.checkpoints.layout import commit_in
 from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.log_codec import Trouble, whole
-from streamkeeper.checkpoints.wholeness import archived_metadata
+from streamkeeper.checkpoints.wholeness import BROKEN_ARCHIVE, archived_metadata
 from streamkeeper.errors import CheckpointDamaged
 
 NO_STORES = frozenset({"_metadata", "_stateSchema", "SSTs", "logs"})
@@ -102,10 +101,7 @@ def files_named_in(archive: IO[bytes], where: str) -> list[str]:
             found = archived_metadata(opened)
         ssts = [f"SSTs/{file['dfsSstFileName']}" for file in found["sstFiles"] or ()]
         return [*ssts, *(f"logs/{file['dfsLogFileName']}" for file in found.get("logFiles") or ())]
-    except (
-        *(zipfile.BadZipFile, zlib.error, EOFError, RuntimeError),
-        *(LookupError, ValueError, TypeError, AttributeError),
-    ) as error:
+    except (*BROKEN_ARCHIVE, LookupError, TypeError, AttributeError) as error:
         raise CheckpointDamaged(f"{where} cannot be read: {error}") from error
 
 

@@ -17,6 +17,8 @@ from typing import Any
 from streamkeeper.checkpoints.log_codec import parse_json
 from streamkeeper.checkpoints.trees import Tree
 
+BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError)
+"""What ``zipfile`` raises over an archive in memory: unknown compression, encryption and impossible offsets included."""
 _HADOOP = b"crc\0"
 _LZ4 = b"LZ4Block"
 _LZ4_HEADER = struct.Struct("<8sBiii")
@@ -95,8 +97,7 @@ def _is_whole_archive(archive: bytes) -> bool:
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             return opened.testzip() is None
-    # The last: an unknown method of compression, and an encrypted member.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
+    except BROKEN_ARCHIVE:
         return False
 
 

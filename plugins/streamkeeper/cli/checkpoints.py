@@ -23,7 +23,7 @@ from streamkeeper.checkpoints.log_codec import kafka_offsets
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.cli.given import Json, open_to_look
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import NotFound, StreamkeeperError
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
 from streamkeeper.operations.registered import find_damage
@@ -60,6 +60,11 @@ def fsck(
     """Tell what is damaged in a checkpoint and what a start would do; exit code 1 when a start is unsafe."""
     checkpoint = open_tree(directory)
     found = (*examine(checkpoint, stateful=stateful), *_recorded_damage(checkpoint))
+    if not found and not any(not name.startswith(".") for name in checkpoint.names("")):
+        raise NotFound(
+            f"{directory} is empty: it holds no checkpoint",
+            hint="a query that starts here reads its sources from the beginning; is a disk not mounted?",
+        )
     if json:
         typer.echo(to_json(found))
     else:

@@ -5,6 +5,7 @@ The zip is deterministic (sorted, stored without compression, fixed times and pe
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -126,7 +127,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
     make_folders(target.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
     try:
-        _write(fresh, files)
+        _write(fresh, files, target.name)
         _put_in_place(fresh, target, files)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -145,7 +146,7 @@ def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
                     raise RegistryDamaged(f"bundle {name} holds the file name {member!r}, which is not allowed")
                 if not info.is_dir():
                     files[info.filename] = archive.read(info)
-    # The latter: encrypted members, methods that zipfile does not know, names that are no text, torn structures.
+    # Besides BadZipFile: encrypted members, unknown compression methods, undecodable names, torn structures.
     except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error) as error:
         raise RegistryDamaged(f"bundle {name} is not a zip: {error}") from error
     return files
@@ -171,11 +172,21 @@ def _holds(target: Path, files: dict[str, bytes]) -> bool:
     return all((target / name).is_file() and (target / name).read_bytes() == data for name, data in files.items())
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def _write(folder: Path, files: dict[str, bytes], bundle: str) -> None:
+    """Write the files; raises RegistryDamaged for names that no folder can hold together."""
     for name, data in files.items():
         path = folder / name
-        make_folders(path.parent)
-        write_file(path, data)
+        try:
+            make_folders(path.parent)
+            write_file(path, data)
+        except OSError as error:
+            impossible = isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError)
+            if not impossible and error.errno != errno.ENAMETOOLONG:
+                raise
+            raise RegistryDamaged(
+                f"bundle {bundle} holds the file name {name[:80]!r}, which cannot be written: it is too long, or another file is in its way",
+                hint="push the release again",
+            ) from error
 
 
 def _put_in_place(fresh: Path, target: Path, files: dict[str, bytes]) -> None:
