@@ -42,7 +42,7 @@ down: setup ## stop what `make up` started
 	@$(RUN) python -m demo down
 
 # Three at a time, a file to each: on two cores too, for much of a test's time it waits for processes of its own.
-test: setup ## every test, the fast ones first
+test: setup ## every test but those of test-storage and test-kubernetes, the fast ones first
 	@scripts/connectors if-there
 	@$(RUN) python -m compileall -q plugins harness
 	@$(PYTEST) -n 3 --dist loadfile
@@ -58,7 +58,7 @@ kubernetes: setup ## the programs of a Kubernetes node, built from source and ke
 test-kubernetes: connectors kubernetes ## drivers in pods of a real Kubernetes of one node; needs root
 	@$(PYTEST) --kubernetes -m "$(or $(ONLY),kubernetes)"
 
-test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
+test-fast: setup ## the tests that need no Spark, server or Airflow: two minutes on two idle cores
 	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or hdfs or postgres or kafka or airflow)"
 
 lint: setup ## style, types and import contracts

@@ -18,7 +18,7 @@ from streamkeeper.checkpoints.log_codec import parse_json
 from streamkeeper.checkpoints.trees import Tree
 
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError)
-"""What ``zipfile`` raises over an archive in memory: unknown compression, encryption and impossible offsets included."""
+"""What ``zipfile`` raises over an archive in memory, unknown compression and impossible offsets included."""
 _HADOOP = b"crc\0"
 _LZ4 = b"LZ4Block"
 _LZ4_HEADER = struct.Struct("<8sBiii")

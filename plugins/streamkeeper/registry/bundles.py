@@ -184,7 +184,8 @@ def _write(folder: Path, files: dict[str, bytes], bundle: str) -> None:
             if not impossible and error.errno != errno.ENAMETOOLONG:
                 raise
             raise RegistryDamaged(
-                f"bundle {bundle} holds the file name {name[:80]!r}, which cannot be written: it is too long, or another file is in its way",
+                f"bundle {bundle} holds the file name {name[:80]!r}, which cannot be written:"
+                " it is too long, or another file is in its way",
                 hint="push the release again",
             ) from error
 
