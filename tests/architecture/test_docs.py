@@ -75,7 +75,7 @@ SAME = {
     Cause.CHECKPOINT_LOST: ("checkpoint-missing",),
     Cause.CHECKPOINT_DAMAGED: ("checkpoint-damaged",),
     Cause.SINK_AHEAD: ("sink-ahead",),
-    Cause.OWNER_UNPROVEN: (),
+    Cause.OWNER_UNPROVEN: ("owner-unproven",),
     Cause.INPUT_GONE: ("input-gone",),
     Cause.SOURCE_OFFSET_LOST: ("source-offset-lost",),
     Cause.SINK_DOWN: ("sink-down",),

@@ -56,6 +56,24 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (dead("no", cause="permanent"), dead("no", cause="permanent", state=DriverState.FENCED)),
     ],
     "driver-unknown": [(well(life=Life.UNKNOWN), well())],
+    "driver-lost": [
+        (well(life=Life.UNKNOWN, silent_s=600.0), well(life=Life.UNKNOWN, silent_s=599.0)),
+        # What the job's own delay allows, unless the rule has a threshold of its own.
+        (
+            well(life=Life.UNKNOWN, silent_s=60.0, thresholds={"lag-seconds": 60.0}),
+            well(life=Life.UNKNOWN, silent_s=60.0, thresholds={"lag-seconds": 60.0, "driver-lost": 61.0}),
+        ),
+        (
+            well(life=Life.UNKNOWN, silent_s=900.0, thresholds={"lag-seconds": None}),
+            well(life=Life.UNKNOWN, silent_s=900.0, thresholds={"lag-seconds": 901.0}),
+        ),
+        (well(life=Life.UNKNOWN, silent_s=9e4), well(silent_s=9e4)),
+        (well(life=Life.UNKNOWN, silent_s=9e4), well(life=Life.UNKNOWN, silent_s=9e4, wanted=False)),
+    ],
+    "owner-unproven": [
+        (dead(**checkpoint(unproven="op-candidate")), dead(**checkpoint())),
+        (dead(**checkpoint(unproven="op-candidate")), well(**checkpoint(unproven="op-candidate"))),
+    ],
     "crash-loop": [
         (well(restarts_s=(1.0, 300.0, 600.0)), well(restarts_s=(1.0, 300.0, 601.0))),
         (dead(USED_UP), dead("boom")),
@@ -228,6 +246,13 @@ def test_a_rule_that_is_switched_off_is_missed(rule: str, at: JobLook, below: Jo
     assert rule not in rules_of(replace(at, thresholds={rule: None}))
 
 
+def test_a_stated_termination_is_not_described_as_a_proven_one() -> None:
+    """A person's word does not become a claim about processes."""
+    (proven,), (stated,) = (find_symptoms(dead(exit=None, why=why)) for why in ("exit 9", "stated by ada, not proven"))
+    assert proven.cause.startswith("no process of op-candidate is left: ")
+    assert stated.cause.startswith("op-candidate counts as terminated: ")
+
+
 def test_a_jobs_own_threshold_counts() -> None:
     """What the job's file says stands in place of the default."""
     look = serving(**source(lag_s=60.0))
@@ -365,6 +390,7 @@ def starts(look: JobLook) -> bool:
         (dead(**checkpoint("/cp is missing")), False),
         (dead(**checkpoint(damaged="offset-empty at offsets/7")), False),
         (dead(**checkpoint(input_gone="1 of 2 files are gone")), False),
+        (dead(exit=None, **checkpoint(unproven="op-candidate")), False),
         (dead(exit=None, status=status("boom", cause="permanent")), False),
         (dead(exit=None, last_failure=SHORT), False),
         (dead(exit=None, last_failure="refused: somebody declined"), True),

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StreamkeeperError
+from streamkeeper.model.health import Severity
 from streamkeeper.model.journal import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.admission import admit
-from streamkeeper.operations.deaths import state_death
+from streamkeeper.operations.deaths import snapshot_fork, state_death
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.overview import observe
 from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.version_acts import VersionActs
-from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.operations.watching import PassReport, Watch, run_pass
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 DRIVER, REASON = "op-candidate", "its node was scrapped"
@@ -133,14 +136,60 @@ def test_a_reason_is_needed(job: Registered) -> None:
         state_death(job.site, JOB, DRIVER, by="cli:ada", reason=" ", accept=True)
 
 
-def test_the_watch_takes_it_for_dead_from_then_on(job: Registered) -> None:
-    """Before, it says that it cannot be known; afterwards, that it is dead and who has said so."""
+def a_pass(job: Registered, *, now: float, acts: bool = False, **given: Any) -> PassReport:
+    """One pass of the watch at that time."""
+    return run_pass(Watch(site=job.site, acts=acts, now=lambda: now, **given))
 
-    def told() -> str:
-        return "\n".join(run_pass(Watch(site=job.site, acts=False)).lines)
 
-    before = told()
-    assert "driver-unknown" in before
-    assert "driver-dead" not in before
+def rules_of(report: PassReport) -> dict[str, Severity]:
+    """Rule -> severity, of what a pass found."""
+    return {symptom.rule: symptom.severity for row in report.index.rows for symptom in row.symptoms}
+
+
+def test_a_driver_on_a_lost_node_pages_once_it_is_silent_for_longer_than_its_job_allows(job: Registered) -> None:
+    """Six hours of silence were one ticket. The page names both commands of the way out. Negative control: the same
+    silence without the rule is a ticket for ever."""
+    job.report(7)
+    assert rules_of(a_pass(job, now=1000.0))["driver-unknown"] is Severity.TICKET
+    assert rules_of(a_pass(job, now=1599.0))["driver-unknown"] is Severity.TICKET
+    paged = a_pass(job, now=1600.0)
+    assert rules_of(paged) == {**rules_of(paged), "driver-lost": Severity.PAGE}
+    assert paged.index.rows[0].worst is Severity.PAGE
+    action = next(symptom.action for symptom in paged.index.rows[0].symptoms if symptom.rule == "driver-lost")
+    assert f"streamkeeper state-dead {JOB} {DRIVER}" in action
+    assert f"streamkeeper recover {JOB} --action restore" in action
+    without = rules_of(a_pass(job, now=1600.0 + 6 * 3600, but=frozenset({"driver-lost"})))
+    assert (without["driver-unknown"], Severity.PAGE in without.values()) == (Severity.TICKET, False)
+
+
+def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: Registered) -> None:
+    """Every pass began a start that was refused, three times an hour for ever. Negative control: without the rule's
+    fact (the end is proven) the same pass starts the driver."""
     say(job)
-    assert "driver-dead" in told()
+    for moment in (1000.0, 1060.0, 1120.0):
+        found = a_pass(job, now=moment, acts=True)
+        assert not any("start" in line for line in found.lines if "owner-unproven" not in line), found.lines
+        assert rules_of(found)["owner-unproven"] is Severity.PAGE
+        assert "driver-dead" not in rules_of(found)
+    proven = Registered(job.directory.parents[3] / "other")
+    assert any("would start" in line for line in a_pass(proven, now=1000.0, acts=True, dry_run=True).lines)
+
+
+def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered) -> None:
+    """The snapshot is of the directory as the lost driver left it; before the statement there is nothing to copy."""
+    with pytest.raises(OperationRefused, match="no checkpoint of sales belongs to a driver"):
+        snapshot_fork(job.site, JOB)
+    say(job)
+    (line,) = snapshot_fork(job.site, JOB)
+    assert "s0001" in line
+    restore = diagnose_job(job.site, JOB).option(RecoveryAction.RESTORE)
+    assert (restore.possible, restore.asks) == (True, False)
+
+
+def test_a_fork_whose_directory_went_with_the_machine_is_named(job: Registered) -> None:
+    """The older snapshot is what a restore uses then."""
+    job.take()
+    say(job)
+    shutil.rmtree(job.directory)
+    (line,) = snapshot_fork(job.site, JOB)
+    assert "no snapshot could be taken, a restore uses the newest one" in line

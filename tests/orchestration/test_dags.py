@@ -92,7 +92,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_dag_file_loads(seen: dict[str, Any]) -> None:
     """No DAG file raises when it is parsed."""
     assert seen["errors"] == {}
-    others = {"streaming_deploy", "streaming_recover", "streaming_rollback"}
+    others = {"streaming_deploy", "streaming_recover", "streaming_rollback", "streaming_state_dead"}
     assert set(seen["dags"]) == {*others, *DESIRED, *SCHEDULES}
 
 
@@ -227,6 +227,12 @@ def test_a_stop_and_a_start_are_one_task_each(seen: dict[str, Any]) -> None:
     for name, task in DESIRED.items():
         assert list(seen["dags"][name]["tasks"]) == [task]
         assert seen["dags"][name]["schedule"] is None
+
+
+def test_a_stated_termination_is_recorded_before_the_copy(seen: dict[str, Any]) -> None:
+    """The copy is of a checkpoint that nobody continues in by then."""
+    tasks = seen["dags"]["streaming_state_dead"]["tasks"]
+    assert {name: task["upstream"] for name, task in tasks.items()} == {"state": [], "copy": ["state"]}
 
 
 def test_the_recovery_reads_like_the_runbook(seen: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -42,7 +43,7 @@ def of(job: Registered, may: Callable[[Right, str], bool] = everything, name: st
     return read_buttons(job.site, job.site.journal(JOB, "test").state(), Viewer(name=name, may=may))
 
 
-def labels(site: Installation, state: JobState, may: Callable[[Right, str], bool], **more: bool) -> list[str]:
+def labels(site: Installation, state: JobState, may: Callable[[Right, str], bool], **more: Any) -> list[str]:
     return [each.label for each in read_buttons(site, state, Viewer(name="ada", may=may), **more).row]
 
 
@@ -63,6 +64,22 @@ def test_a_button_is_there_where_it_means_something(
 ) -> None:
     """Nobody is offered what would be refused at once."""
     assert labels(site, state, everything, runs=runs) == offered
+
+
+@pytest.mark.parametrize(
+    ("rules", "offered"),
+    [
+        ({"driver-lost"}, "State termination"),
+        ({"owner-unproven"}, "Restore the copy"),
+        ({"driver-unknown"}, ""),
+        (set(), ""),
+    ],
+)
+def test_the_next_step_for_a_lost_node_is_a_button(site: Installation, rules: set[str], offered: str) -> None:
+    """Once the watch has found the driver lost, and once its termination was stated; not for one that reports."""
+    expected = [each for each in ("Deploy", "Roll back", offered, "Recover", "Stop") if each]
+    assert labels(site, SERVED, everything, rules=rules) == expected
+    assert labels(site, SERVED, reads, rules=rules) == []
 
 
 def test_while_an_operation_is_open_nothing_is_stopped(job: Registered) -> None:

@@ -18,6 +18,7 @@ from streamkeeper.model.trigger_forms import (
     recover_fields,
     rollback_fields,
     start_fields,
+    state_dead_fields,
     stop_fields,
 )
 from streamkeeper.pages.dialogs import (
@@ -27,6 +28,7 @@ from streamkeeper.pages.dialogs import (
     recover_dialog,
     rollback_dialog,
     start_dialog,
+    state_dead_dialog,
     stop_dialog,
 )
 
@@ -45,6 +47,7 @@ DIALOGS: tuple[tuple[Callable[[JobState], Dialog], Form], ...] = (
     (recover_dialog, recover_fields()),
     (stop_dialog, stop_fields()),
     (start_dialog, start_fields()),
+    (state_dead_dialog, state_dead_fields()),
 )
 
 

@@ -24,7 +24,7 @@ from tests.pages.asking import everything, get, make_viewed, reads
 PAGE = f"/jobs/{JOB}/operations/op2"
 RUN = "manual__2026-11-25T12:00:00+00:00"
 MARKUP = "<img src=x onerror=alert(1)>"
-DIALOGS = ("deploy", "rollback", "recover", "stop", "start")
+DIALOGS = ("deploy", "rollback", "recover", "stop", "start", "state-dead")
 
 
 @pytest.fixture

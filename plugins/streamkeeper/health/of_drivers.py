@@ -10,8 +10,12 @@ from streamkeeper.model.control import DriverState, cause_of_code
 from streamkeeper.model.health import JobLook, Severity
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.restarts import Cause
+from streamkeeper.model.stated_deaths import STATED
 
 LOOP_S = 600.0
+LOST_S = 600.0
+DELAY_RULE = "lag-seconds"
+"""The rule whose threshold says how late a job's output may be."""
 RESTARTS_S = 3600.0
 LONGEST_ERROR = 300
 _KINDS = {
@@ -73,7 +77,9 @@ def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
 
 def _dead(look: JobLook, _: float) -> Found:
     if is_gone(look):
-        yield "", f"no process of {look.instance or 'its driver'} is left: {_last_word(look)}{look.why or 'not seen'}"
+        who = look.instance or "its driver"
+        gone = f"{who} counts as terminated" if look.why.startswith(STATED) else f"no process of {who} is left"
+        yield "", f"{gone}: {_last_word(look)}{look.why or 'not seen'}"
 
 
 def _last_word(look: JobLook) -> str:
@@ -152,6 +158,28 @@ def _unknown(look: JobLook, _: float) -> Found:
         yield "", f"whether {look.instance} lives cannot be known here: {look.why}"
 
 
+def _lost(look: JobLook, longest_s: float) -> Found:
+    """Nobody can look at the driver, and it reports nothing either.
+
+    The job's own threshold counts, else the delay that its ``lag-seconds`` allows.
+    """
+    allowed = longest_s
+    if "driver-lost" not in look.thresholds:
+        allowed = look.thresholds.get(DELAY_RULE) or longest_s
+    if should_run(look) and look.life is Life.UNKNOWN and look.silent_s >= allowed:
+        silent = f"has reported nothing for {tell_span(look.silent_s)}, and {tell_span(allowed)} are allowed"
+        yield "", f"{look.instance} {silent}; whether it runs cannot be seen: {look.why}"
+
+
+def _owner_unproven(look: JobLook, _: float) -> Found:
+    """A start would be refused: the driver whose termination was stated may still write that checkpoint version."""
+    if is_gone(look):
+        for query, checkpoint in sorted(look.checkpoints.items()):
+            if checkpoint.unproven:
+                stated = f"the termination of {checkpoint.unproven} was stated, not proven"
+                yield query, f"no driver may continue in checkpoint {checkpoint.version}: {stated}"
+
+
 _AGAIN = "the watch starts it again; if it does not serve then, streamkeeper recover {job} says why and what mends it"
 
 RULES: tuple[Rule, ...] = (
@@ -184,6 +212,25 @@ RULES: tuple[Rule, ...] = (
         " streamkeeper state-dead {job} says so",
         "Nothing serves",
         _unknown,
+    ),
+    Rule(
+        "driver-lost",
+        Severity.PAGE,
+        LOST_S,
+        "seconds",
+        "bring its node back; if the node is gone for good, state that: streamkeeper state-dead {job} {instance}, or"
+        " the DAG streaming_state_dead; then restore the copy: streamkeeper recover {job} --action restore",
+        "A driver's machine is gone",
+        _lost,
+    ),
+    Rule(
+        "owner-unproven",
+        Severity.PAGE,
+        None,
+        "",
+        "streamkeeper snapshot take {job}, then streamkeeper recover {job} --action restore continues in a copy",
+        "A driver's machine is gone",
+        _owner_unproven,
     ),
     Rule(
         "crash-loop",

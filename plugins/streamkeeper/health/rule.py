@@ -17,7 +17,7 @@ Found = Iterator[tuple[str, str]]
 class Rule:
     """One rule. ``default``: its threshold in ``unit``, None where it needs none or another setting gives it.
 
-    ``action``: what is advised, with ``{job}`` and ``{query}``; ``heading``: of docs/runbook.md.
+    ``action``: what is advised, with ``{job}``, ``{query}`` and ``{instance}``; ``heading``: of docs/runbook.md.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Rule:
                 job=look.job,
                 query=query,
                 cause=cause,
-                action=self.action.format(job=look.job, query=query, series=series),
+                action=self.action.format(job=look.job, query=query, series=series, instance=look.instance),
                 heading=self.heading,
             )
 

@@ -29,6 +29,8 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
     "crash-loop": frozenset({"driver-dead", "restarts", "heartbeat-lost"}) | _BEHIND,
     "driver-dead": frozenset({"restarts", "heartbeat-lost"}) | _BEHIND,
     "driver-unknown": frozenset({"heartbeat-lost"}),
+    "driver-lost": frozenset({"driver-unknown", "heartbeat-lost"}) | _BEHIND,
+    "owner-unproven": _ENDS | _BEHIND | {"machine-rebooted", "driver-fenced"},
     "frozen": frozenset({"heartbeat-lost", "frozen-in-part"}) | _BEHIND,
     "heartbeat-lost": _BEHIND,
     "stalled": _BEHIND - {"stalled"},
@@ -42,7 +44,7 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
 PERMANENT = frozenset(
     {
         *("driver-fenced", "driver-refused", "sink-ahead", "checkpoint-missing", "checkpoint-damaged"),
-        *("source-offset-lost", "input-gone"),
+        *("source-offset-lost", "input-gone", "owner-unproven"),
     }
 )
 """What a start cannot mend, and could make worse: somebody has to change something first."""

@@ -105,7 +105,8 @@ def _unreachable(at: RecoveryLook) -> _Found | None:
     return (
         Cause.DRIVER_UNREACHABLE,
         told,
-        "look from the machine it runs on, or let that machine boot; if it is gone for good: streamkeeper state-dead",
+        "look from the machine it runs on, or let that machine boot; if it is gone for good:"
+        f" streamkeeper state-dead {at.job} {at.instance}, or the DAG streaming_state_dead",
     )
 
 

@@ -40,6 +40,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     ``secrets``: schemes of the references for which a start needs values; ``rebuilt``: what a lost journal was made
     again from, while nothing serves since. ``owner``: who brought the serving release, None where an earlier version
     has left the facts. ``ended``: how the end of the serving instance is known, empty while it is not on record.
+    ``unproven``: query -> the driver that may still write its serving checkpoint version, because its end was stated
+    and not proven; None where an earlier version has left the facts.
     """
 
     number: int
@@ -58,6 +60,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     rebuilt: str = ""
     owner: str | None = None
     ended: str = ""
+    unproven: dict[str, str] | None = None
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
     """A query's serving checkpoint version: ``lost``: one sentence, where it is not what is on record.
 
     Of a driver that is gone: ``damaged``: with what a start would do harm; ``input_gone``: which files of the open
-    batch are no longer there.
+    batch are no longer there; ``unproven``: the driver that may still write there, for its end was stated, not proven.
     """
 
     version: str
@@ -35,6 +35,7 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
     lost: str = ""
     damaged: str = ""
     input_gone: str = ""
+    unproven: str = ""
     bytes: int | None = None
 
 

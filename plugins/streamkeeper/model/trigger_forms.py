@@ -73,6 +73,26 @@ def start_fields(jobs: Sequence[str] = ()) -> Form:
     }
 
 
+def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
+    """Of ``streaming_state_dead``."""
+    return {
+        "job": _job(jobs, "The job whose driver was lost with its machine"),
+        "instance": {
+            "type": "string",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$",
+            "title": "Driver",
+            "description": "The driver whose termination is stated, as the job's page names it",
+        },
+        "reason": _reason(),
+        "accept": {
+            "default": False,
+            "type": "boolean",
+            "title": "It does not run any more",
+            "description": "Without this nothing is recorded, and the run says what the statement would risk",
+        },
+    }
+
+
 def recover_fields(jobs: Sequence[str] = ()) -> Form:
     """Of ``streaming_recover``."""
     return {

@@ -7,7 +7,14 @@ from contextlib import suppress
 
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StreamkeeperError
+from streamkeeper.errors import (
+    CheckpointChanged,
+    CheckpointDamaged,
+    InvalidInput,
+    NotFound,
+    OperationRefused,
+    StreamkeeperError,
+)
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.job_state import InstanceState, JobState
 from streamkeeper.model.journal import InstanceEnded, Record
@@ -15,9 +22,12 @@ from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.stated_deaths import STATED, unproven_owner
+from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.targets import query_target
+from streamkeeper.registry.control import Control
 
 
 def state_death(site: Installation, job: str, instance: str, *, by: str, reason: str, accept: bool) -> list[str]:
@@ -47,8 +57,40 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
     risks = list(_risks(site, state, found, seen))
     if accept:
         crash_point("state-death.before")
-        _record(site, job, found, f"{STATED}{by}, not proven: {reason.strip()}")
+        _record(site, job, found, _statement(by, reason))
     return risks
+
+
+def is_stated(site: Installation, job: str, instance: str, *, by: str, reason: str) -> bool:
+    """Whether this very statement is on record: a task that was killed after recording it has nothing left to do."""
+    found = read_job(site, job).instances.get(check_instance(instance))
+    return found is not None and found.proof == _statement(by, reason)
+
+
+def snapshot_fork(site: Installation, job: str) -> list[str]:
+    """Take a snapshot of every checkpoint that a driver whose termination was stated may still write; a line each.
+
+    A restore continues in that copy, and nothing is replayed. A checkpoint that is gone has none: the line says so.
+    Raises OperationRefused where no checkpoint of the job is in that state.
+    """
+    state = read_job(site, job)
+    queries = [query for query in sorted(state.versions) if unproven_owner(state, query)]
+    if not queries:
+        raise OperationRefused(
+            f"no checkpoint of {job} belongs to a driver whose termination was stated",
+            hint=f"streamkeeper recover {job}",
+        )
+    lines = []
+    for query in queries:
+        try:
+            lines.append(back_up(site.snapshots, query_target(site, job, query)).sentence)
+        except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
+            lines.append(f"{job}/{query}: no snapshot could be taken, a restore uses the newest one: {error.message}")
+    return lines
+
+
+def _statement(by: str, reason: str) -> str:
+    return f"{STATED}{by}, not proven: {reason.strip()}"
 
 
 def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[str, str] | None = None) -> None:
@@ -96,6 +138,8 @@ def _record(site: Installation, job: str, instance: InstanceState, proof: str) -
 def _risks(site: Installation, state: JobState, instance: InstanceState, seen: Liveness) -> Iterator[str]:
     """What becomes of each output and checkpoint if it lives all the same."""
     yield f"{instance.instance} cannot be looked at: {seen.why}"
+    status = Control(site.store, state.job, instance.instance).read_status()
+    yield f"its last report is of {status.at or 'an unknown time'}" if status is not None else "it has reported nothing"
     if not instance.appointed:
         yield "it owns nothing: if it lives, it writes nothing"
         return

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from streamkeeper.checkpoints.identity import find_loss
 from streamkeeper.checkpoints.lasting import lasting_damages
+from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.open_input import find_gone_input
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
@@ -228,6 +229,7 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
                 lost=lost,
                 damaged=_damage(directory) if gone else "",
                 input_gone=find_gone_input(directory) if gone else "",
+                unproven=_unproven(facts, query, directory) if gone else "",
             )
             if not lost:
                 with seen.looking(f"snapshots of {query}"):
@@ -262,6 +264,12 @@ def _damage(directory: Tree) -> str:
     """What a start does harm with; a commit that is missing over a planned batch is what a crash leaves as well."""
     harmed = [damage for damage in lasting_damages(directory) if not damage.safe and damage.shape not in MENDED]
     return f"{harmed[0].shape} at {harmed[0].where} ({harmed[0].evidence}); {harmed[0].on_start}" if harmed else ""
+
+
+def _unproven(facts: JobFacts, query: str, directory: Tree) -> str:
+    """Whose directory it may still be. Where no batch was committed nothing is lost by going on there."""
+    owner = (facts.unproven or {}).get(query, "")
+    return owner if owner and last_committed(directory) is not None else ""
 
 
 def _read_history(site: Installation, seen: Seen) -> None:

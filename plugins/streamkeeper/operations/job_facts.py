@@ -18,6 +18,7 @@ from streamkeeper.model.journal_keys import entry_key
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
 from streamkeeper.model.secret_references import find_references, split_reference
+from streamkeeper.model.stated_deaths import unproven_owner
 from streamkeeper.model.step import Step
 from streamkeeper.operations.forgetting import is_forgotten
 from streamkeeper.operations.installation import Installation
@@ -28,7 +29,8 @@ _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 
 def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts:
     """What the journal says now: one read where nothing was added to what is ``known``."""
-    if known is not None and known.owner is not None and not grew_beyond(site.store, job, known.number):
+    whole = known is not None and known.owner is not None and known.unproven is not None
+    if known is not None and whole and not grew_beyond(site.store, job, known.number):
         return known
     return make_facts(site, site.journal(job, "watch").state())
 
@@ -38,6 +40,7 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
     release = state.releases.get(state.serving_release)
     operation = state.open_operation
     failed = failed_last(state)
+    versions = _serving_versions(site, state)
     return JobFacts(
         number=state.number,
         wanted=state.wanted,
@@ -48,13 +51,14 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
         serving_instance=state.serving_instance,
         desired_release=release_of(failed) if failed is not None else state.serving_release,
         last_failure=failed.sentence if failed is not None else "",
-        versions=_serving_versions(site, state),
+        versions=versions,
         thresholds=dict(release.content.health) if release is not None else {},
         operation=_facts_of(site, state.job, operation) if operation is not None else None,
         operations=len(state.operations),
         secrets=_secrets(release),
         owner=_owner(state),
         ended=state.instances[state.serving_instance].proof if state.serving_instance in state.instances else "",
+        unproven={query: owner for query in versions if (owner := unproven_owner(state, query))},
     )
 
 

@@ -48,6 +48,11 @@ def start_form(jobs: Path) -> dict[str, Param]:
     return _params(trigger_forms.start_fields(list_job_examples(jobs)))
 
 
+def state_dead_form(jobs: Path) -> dict[str, Param]:
+    """The fields of ``streaming_state_dead``."""
+    return _params(trigger_forms.state_dead_fields(list_job_examples(jobs)))
+
+
 def recover_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_recover``."""
     return _params(trigger_forms.recover_fields(list_job_examples(jobs)))

@@ -6,6 +6,7 @@ dialog. A page that lists snapshots links each to ``restore_path`` where ``may_r
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -20,7 +21,7 @@ from streamkeeper.operations.approval import asked_about, right_of
 from streamkeeper.operations.carriers import Carrier, read_carrier
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.questions import subject_of, who_may
-from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STOP, Viewer
+from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP, Viewer
 
 _TASKS = {About.STATE: "backup.approve", About.OUTPUT: "dual_run.review"}
 """The task of our graphs that asks."""
@@ -61,10 +62,13 @@ class Buttons(msgspec.Struct, frozen=True, kw_only=True):
     may_restore: bool = False
 
 
-def read_buttons(site: Installation, state: JobState, who: Viewer, *, runs: bool = True) -> Buttons:
+def read_buttons(
+    site: Installation, state: JobState, who: Viewer, *, runs: bool = True, rules: Collection[str] = ()
+) -> Buttons:
     """What the viewer may do with the job as it is now; reads who carries on an operation that waits for a person.
 
-    ``runs``: whether its driver lives, as far as the page knows: one that has ended can be started.
+    ``runs``: whether its driver lives, as far as the page knows: one that has ended can be started. ``rules``: what
+    the watch found wrong with it.
     """
     asking = read_asking(site, state, who)
     answer = (
@@ -72,7 +76,10 @@ def read_buttons(site: Installation, state: JobState, who: Viewer, *, runs: bool
         if asking is not None and not asking.objection
         else []
     )
-    row = [Button(label=label, path=f"jobs/{state.job}/dialogs/{name}") for name, label in _offered(state, who, runs)]
+    row = [
+        Button(label=label, path=f"jobs/{state.job}/dialogs/{path}")
+        for path, label in _offered(state, who, runs, rules)
+    ]
     return Buttons(
         row=(*answer, *row),
         asking=asking,
@@ -123,15 +130,20 @@ def _task_path(carrier: Carrier | None, about: About) -> str:
     return f"dags/{quote(carrier.dag, safe='')}/dagRuns/{quote(carrier.run, safe='')}/taskInstances/{task}"
 
 
-def _offered(state: JobState, who: Viewer, runs: bool) -> list[tuple[str, str]]:
-    """Name of its dialog and label of each, the mildest last."""
+def _offered(state: JobState, who: Viewer, runs: bool, rules: Collection[str]) -> list[tuple[str, str]]:
+    """Path of its dialog and label of each, the mildest last.
+
+    A driver's termination can be stated once the watch has found it lost, and its checkpoint restored from then on.
+    """
     served = bool(state.serving_release) and state.forgotten is None
     free = served and state.open_operation is None
     offered = (
         ("deploy", "Deploy", DEPLOY, True),
         ("rollback", "Roll back", ROLLBACK, served and len(state.served) > 1),
+        ("state-dead", "State termination", STATE_DEAD, free and "driver-lost" in rules),
+        ("recover?action=restore", "Restore the copy", RECOVER, free and "owner-unproven" in rules),
         ("recover", "Recover", RECOVER, served),
         ("start", "Start", START, free and (state.stopped is not None or not runs)),
         ("stop", "Stop", STOP, free and state.stopped is None),
     )
-    return [(name, label) for name, label, dag, meant in offered if meant and who.may("run", dag)]
+    return [(path, label) for path, label, dag, meant in offered if meant and who.may("run", dag)]

@@ -25,6 +25,7 @@ _PLAIN: Mapping[str, Callable[[JobState], Dialog]] = {
     "rollback": dialogs.rollback_dialog,
     "stop": dialogs.stop_dialog,
     "start": dialogs.start_dialog,
+    "state-dead": dialogs.state_dead_dialog,
 }
 
 

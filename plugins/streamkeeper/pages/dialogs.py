@@ -24,9 +24,10 @@ from streamkeeper.model.trigger_forms import (
     recover_fields,
     rollback_fields,
     start_fields,
+    state_dead_fields,
     stop_fields,
 )
-from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STOP
+from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP
 
 _NOT_ASKED = frozenset({"job", "dry_run"})
 """Whose job it is, the page knows; whether it is a dry run, the button says."""
@@ -176,6 +177,23 @@ def start_dialog(state: JobState) -> Dialog:
         sentence=f"{state.serving_release} serves again, from where its checkpoints stand.",
         submit="Start",
         told_by=("start",),
+    )
+
+
+def state_dead_dialog(state: JobState) -> Dialog:
+    """For the driver that serves on record; its run has no operation, and says what became of it."""
+    return _dialog(
+        state_dead_fields(),
+        {"instance": state.serving_instance},
+        name="state-dead",
+        dag=STATE_DEAD,
+        title=f"State that the driver of {state.job} has terminated",
+        sentence="Only where its machine is gone for good and you know that the driver runs no more. Your word is"
+        " recorded as not proven. A copy of its checkpoint is kept; Recover with the action restore continues there."
+        " Without the tick nothing is recorded, and you are told what the statement risks.",
+        submit="State it",
+        opens=False,
+        told_by=("copy", "state"),
     )
 
 

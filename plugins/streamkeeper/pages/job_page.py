@@ -78,7 +78,7 @@ class JobPage:
         if state is None:
             return Buttons()
         try:
-            return read_buttons(self._site, state, who, runs=self._may_run())
+            return read_buttons(self._site, state, who, runs=self._may_run(), rules=self._rules())
         except StreamkeeperError:
             return Buttons()
 
@@ -160,6 +160,14 @@ class JobPage:
 
     def _history(self, instance: str) -> History:
         return Control(self._site.store, self.job, instance).read_history() or History()
+
+    def _rules(self) -> frozenset[str]:
+        """What the watch found wrong in its last pass."""
+        try:
+            row = self._index.row(self.job) if self._index is not None else None
+        except StreamkeeperError:
+            return frozenset()
+        return frozenset(symptom.rule for symptom in row.symptoms) if row is not None else frozenset()
 
     def _may_run(self) -> bool:
         """Whether its driver lives, or that is not known."""

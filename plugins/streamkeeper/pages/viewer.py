@@ -13,6 +13,7 @@ ROLLBACK = "streaming_rollback"
 RECOVER = "streaming_recover"
 START = "streaming_start"
 STOP = "streaming_stop"
+STATE_DEAD = "streaming_state_dead"
 WATCH = "streaming_watch"
 
 Right = Literal["see", "run", "answer"]

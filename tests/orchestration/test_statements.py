@@ -1,0 +1,94 @@
+"""The DAG that states a lost driver's termination, on the installed job: the command's conditions, and the copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.operations.registered_job import JOB, Registered
+from tests.orchestration.installed import install
+from tests.orchestration.running import Instance, context_of, task_fails
+
+pytestmark = pytest.mark.airflow
+DRIVER = "op-candidate"
+
+
+class Task(Instance):
+    """A task of a run whose first task left nothing."""
+
+    def xcom_pull(self, **_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """Its driver ran on a machine that is not this one."""
+    installed = install(tmp_path, monkeypatch)
+    installed.write_process("node-7")
+    return installed
+
+
+def context(**form: Any) -> Any:
+    made = context_of(Task())
+    asked = {"job": JOB, "instance": DRIVER, "reason": "node 7 was scrapped", **form}
+    made["params"], made["dag"].params, made["dag_run"].conf = asked, asked, asked
+    return made
+
+
+def state(**form: Any) -> str:
+    from streamkeeper.orchestration.statements import StateDeadOperator
+
+    return str(StateDeadOperator(task_id="state").execute(context(**form)))
+
+
+def proof_of(job: Registered) -> str:
+    return job.site.journal(JOB, "test").state().instances[DRIVER].proof
+
+
+def test_nothing_is_recorded_without_the_tick(job: Registered) -> None:
+    """The run fails with what the statement would risk, as the command ends with 1; with the tick it is recorded."""
+    with task_fails("nothing is recorded of op-candidate; the statement would risk: .*node-7.*accept"):
+        state(accept=False)
+    assert proof_of(job) == ""
+    assert state(accept=True).startswith("recorded: ")
+    assert proof_of(job) == "stated by ada, not proven: node 7 was scrapped"
+
+
+def test_a_task_that_was_killed_after_the_record_succeeds_when_it_is_cleared(job: Registered) -> None:
+    """The same statement is found; negative control: another one is refused, as by the command."""
+    assert state(accept=True) == state(accept=True)
+    with task_fails("is on record: stated by ada"):
+        state(accept=True, reason="another reason")
+
+
+def test_what_can_be_known_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conditions are the command's: nothing is stated of a driver whose end can be proven here."""
+    job = install(tmp_path, monkeypatch)
+    with task_fails("can be proven here"):
+        state(accept=True)
+    assert proof_of(job) == ""
+
+
+def test_a_run_without_a_person_states_nothing(job: Registered) -> None:
+    """A schedule, or another DAG, cannot know it."""
+    from streamkeeper.orchestration.statements import StateDeadOperator
+
+    nobody = context(accept=True)
+    nobody["dag_run"].triggering_user_name = None
+    with task_fails("a person has to state it"):
+        StateDeadOperator(task_id="state").execute(nobody)
+    assert proof_of(job) == ""
+
+
+def test_the_copy_is_taken_after_the_statement(job: Registered) -> None:
+    """Before it there is nothing to copy."""
+    from streamkeeper.orchestration.statements import CopyForkOperator
+
+    with task_fails("no checkpoint of sales belongs to a driver"):
+        CopyForkOperator(task_id="copy").execute(context(accept=True))
+    state(accept=True)
+    told = CopyForkOperator(task_id="copy").execute(context(accept=True))
+    assert "action restore" in told
+    assert [snapshot.batch for snapshot in job.catalogue.snapshots()] == [7]
