@@ -155,8 +155,9 @@ def _params(bed: Bed) -> dict[str, dict[str, Any]]:
 
 def _serve(bed: Bed) -> None:
     conf = [word for key, value in STEADY.items() for word in ("--conf", f"{key}={value}")]
+    allowed = {"STREAMKEEPER_CONFS": ",".join(STEADY)}
     for job, params in _params(bed).items():
-        run = bed.command("deploy", job, "--params", json.dumps(params), "--reason", "bench", *conf)
+        run = bed.command("deploy", job, "--params", json.dumps(params), "--reason", "bench", *conf, extra=allowed)
         if run.returncode:
             raise SystemExit(run.stdout + run.stderr)
 

@@ -28,6 +28,19 @@ found = session.spark.sparkContext._jsc.hadoopConfiguration()
 print(json.dumps([found.get("dfs.of.a.cluster"), found.get("fs.defaultFS"), os.environ["HADOOP_CONF_DIR"]]))
 session.kill()
 """
+LISTENING = """
+import json, sys
+from pathlib import Path
+import psutil
+from streamkeeper.driver.session import session_conf, start_session
+
+scratch, opened = Path(sys.argv[1]), sys.argv[2]
+conf = session_conf({"spark.ui.enabled": "true"}, scratch, "job")
+session = start_session(conf | {"spark.ui.enabled": opened or conf["spark.ui.enabled"]}, {}, scratch, [])
+found = psutil.Process(session._process.pid).net_connections(kind="inet")
+print(json.dumps([each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN]))
+session.kill()
+"""
 RETAINED = ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages")
 
 
@@ -37,10 +50,24 @@ def test_spark_keeps_little_of_the_past_where_no_ui_shows_it(tmp_path: Path) -> 
     assert [conf[key] for key in RETAINED] == ["20"] * 3
 
 
-@pytest.mark.parametrize("given", [{"spark.ui.enabled": "true"}, {"spark.ui.enabled": "True"}])
-def test_a_job_with_a_ui_keeps_what_spark_keeps(tmp_path: Path, given: dict[str, str]) -> None:
-    """Whoever switches the UI on looks at its past."""
-    assert not {*RETAINED} & session_conf(given, tmp_path, "job").keys()
+@pytest.mark.parametrize("key", ["spark.ui.enabled", "spark.UI.enabled"])
+def test_an_older_release_does_not_open_spark_s_ui(tmp_path: Path, key: str) -> None:
+    """A registered release keeps its confs, and a driver starts without the UI all the same."""
+    conf = session_conf({key: "true"}, tmp_path, "job")
+    assert {name: value for name, value in conf.items() if name.lower() == "spark.ui.enabled"} == {
+        "spark.ui.enabled": "false"
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("closed", [True, False], ids=["session", "without-it"])
+def test_a_driver_listens_on_loopback_only(tmp_path: Path, *, closed: bool) -> None:
+    """A release that asks for Spark's UI gets none; negative control: with it, any machine reads and kills."""
+    command = [sys.executable, "-c", LISTENING, str(tmp_path / "scratch"), "" if closed else "true"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    open_to_all = [each for each in json.loads(run.stdout) if each.removeprefix("::ffff:") != "127.0.0.1"]
+    assert bool(open_to_all) is not closed
 
 
 def test_a_releases_own_confs_win(tmp_path: Path) -> None:

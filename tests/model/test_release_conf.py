@@ -34,12 +34,15 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
         ("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "false", "state format"),
         ("spark.sql.streaming.aggregation.stateFormatVersion", "1", "state format"),
         ("spark.sql.streaming.join.stateFormatVersion", "3", "state format"),
+        ("spark.ui.enabled", "true", "no login"),
+        ("spark.ui.enabled", "secret://env/X", "no login"),
+        ("spark.sql.execution.pyspark.python", "/tmp/mine", "the interpreter that the release was made with"),
     ],
 )
 def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, value: str, reason: str) -> None:
     """Where executors run, how a checkpoint's files are written, and the format of the state in them."""
     with pytest.raises(InvalidInput, match=reason) as refused:
-        check_release_conf({key: value})
+        check_release_conf({key: value}, ["spark.*", key])
     assert key in refused.value.message
     assert "leave it out" in refused.value.hint
 

@@ -27,6 +27,7 @@ NOTES: dict[str, str] = {
     "source-column-widened": "the same numbers would be read into a wider type",
     "source-fields-changed": "new rows would have the new fields; no state is made of those that differ",
     "rate-limit-changed": "batches would be planned by the new limit, and the same rows read",
+    "rows-at-risk": "rows can be lost or doubled without an error, or a checkpoint cannot go on",
     "source-deletes-its-input": "what was read would be moved or deleted, as until now",
     "grouping-key-null-replaced": "every group would be found again: the state holds no null key",
     "deduplication-key-null-replaced": "every key would be found again: the state holds no null key",

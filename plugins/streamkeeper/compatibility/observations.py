@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT
 from streamkeeper.compatibility.shown import change
 from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.row_risks import risk_of_option, risks_of_confs
 
 _STATE_OR_OFFSETS = (
     "STATE_STORE_",
@@ -274,3 +275,24 @@ def sources_without_promise(manifest: Manifest, reasons: dict[str, str]) -> Iter
                 evidence=f"cleanSource={source.options['cleansource']}",
                 hint="a rebuild from the beginning is not possible",
             )
+
+
+def row_risks(manifest: Manifest, confs: Mapping[str, str]) -> Iterator[Finding]:
+    """Confs of the session and options of its readers with which rows can be lost without an error.
+
+    ``confs``: all that the session has, whoever set them.
+    """
+    found = [(f"conf {key}", f"{key}={confs[key]}", effect) for key, effect in risks_of_confs(confs)]
+    for number, source in enumerate(manifest.sources):
+        for option, value in sorted(source.options.items()):
+            if effect := risk_of_option(source.kind, option, value):
+                found.append((f"source {number} ({source.kind}), option {option}", f"{option}={value}", effect))
+    for where, evidence, effect in found:
+        yield Finding(
+            rule="rows-at-risk",
+            severity=Severity.NOTE,
+            where=where,
+            evidence=evidence,
+            effect=effect,
+            hint="remove it unless that is intended",
+        )

@@ -138,7 +138,7 @@ class _QueryLooks:
         """All of them; those that need a checkpoint where there is one."""
         manifest = self._planned.manifest
         self._look(Look.RECORD, lambda: self._of.record.get(self._name, ()))
-        self._look(Look.PROMISES, lambda: observations.sources_without_promise(manifest, reasons_against(manifest)))
+        self._look(Look.PROMISES, self._promises)
         self._look(Look.DETERMINISM, self._determinism)
         directory = self._of.checkpoints.get(self._name, "")
         batch, deployed = None, self._deployed
@@ -197,6 +197,11 @@ class _QueryLooks:
 
     def _owner(self) -> Iterator[Finding]:
         return look_at_owner(self._planned.query, self._of.installation)
+
+    def _promises(self) -> Iterator[Finding]:
+        manifest = self._planned.manifest
+        yield from observations.sources_without_promise(manifest, reasons_against(manifest))
+        yield from observations.row_risks(manifest, self._planned.confs)
 
     def _determinism(self) -> Iterator[Finding]:
         if self._unlike(self._name):

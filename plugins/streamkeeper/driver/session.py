@@ -22,7 +22,7 @@ from streamkeeper.java import check_java, find_java
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
-from streamkeeper.model.release_conf import FIXED, OWN_THREADS
+from streamkeeper.model.release_conf import FIXED, OWN_THREADS, UI
 from streamkeeper.private_files import FOLDER, make_folders, write_file
 from streamkeeper.registry.environments import installed_jars
 
@@ -59,6 +59,7 @@ def session_conf(
 ) -> dict[str, str]:
     """The session's confs: the release's own, defaults where it says nothing, and the installation's jars with its own.
 
+    Spark's UI stays closed, whatever an older release says: it listens on every interface and asks nobody for a login.
     ``master``: whose executors run its tasks; empty for its own threads. ``archive``: path of the environment that
     these executors unpack, if they get one. Raises Unsupported.
     """
@@ -66,7 +67,6 @@ def session_conf(
     conf = {
         "spark.master": master or OWN_THREADS,
         "spark.app.name": name,
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (scratch / "warehouse").absolute().as_uri(),
@@ -74,11 +74,11 @@ def session_conf(
         "spark.sql.streaming.noDataProgressEventInterval": _IDLE_TOLD,
         "spark.local.dir": str(scratch / "local"),
         **FIXED,
+        **_FOR_THE_UI,
     }
-    if given.get("spark.ui.enabled", "").lower() != "true":
-        conf |= _FOR_THE_UI
     conf |= _ELSEWHERE if master else _HERE
     conf |= given
+    conf = {key: value for key, value in conf.items() if key.lower() != UI} | {UI: "false"}
     checkpoints = os.environ.get("STREAMKEEPER_CHECKPOINTS", "")
     jars = (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""), checkpoints))
     if any(jars):

@@ -8,11 +8,14 @@ from fnmatch import fnmatchcase
 
 from streamkeeper.errors import InvalidInput, JobUnusable
 from streamkeeper.model.names import shorten
+from streamkeeper.model.row_risks import is_about_rows, risk_of_conf
 from streamkeeper.model.spark_confs import meant_key
 
 _ELSEWHERE = "executors would run where the proof of a driver's death does not look"
 _STATE_FORMAT = "every checkpoint version is written in the state format that its record names"
 _FILES = "how a checkpoint's files are written is the installation's to decide"
+_PYTHON = "Python workers run the interpreter that the release was made with"
+_NO_LOGIN = "Spark's UI has no login: it shows settings, plans and thread dumps, and can kill jobs"
 
 _REFUSED = {
     "spark.sql.streaming.checkpointLocation": "each query's checkpoint is given to it at launch",
@@ -24,6 +27,7 @@ _REFUSED = {
     "spark.hadoop.fs.default.name": _FILES,
     "spark.hadoop.fs.file.impl": _FILES,
     "spark.hadoop.fs.AbstractFileSystem.file.impl": _FILES,
+    "spark.sql.execution.pyspark.python": _PYTHON,
     "spark.sql.streaming.join.stateFormatV4.enabled": _STATE_FORMAT,
     "spark.sql.streaming.stateStore.checkpointFormatVersion": _STATE_FORMAT,
     "spark.sql.streaming.stateStore.encodingFormat": _STATE_FORMAT,
@@ -37,6 +41,7 @@ _REFUSED = {
 _REASONS = {key.lower(): reason for key, reason in _REFUSED.items()}
 _STATE_FORMAT_VERSION = re.compile(r"spark\.sql\.streaming\.\w+\.stateformatversion")
 MASTER = "spark.master"
+UI = "spark.ui.enabled"
 OWN_THREADS = "local[2]"
 """The master of a driver that runs its tasks itself."""
 _IN_THE_DRIVER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?")
@@ -58,7 +63,7 @@ _USUAL = (
     "spark.scheduler.mode",
     "spark.speculation",
     "spark.task.maxFailures",
-    "spark.ui.enabled",
+    UI,
 )
 _COUNT, _SIZE, _FLAG = "a whole number above zero", "a size, as 512m or 2g", "true or false"
 _VALUES = {
@@ -77,7 +82,7 @@ _KINDS = {
     "spark.speculation": _FLAG,
     "spark.sql.shuffle.partitions": _COUNT,
     "spark.task.maxFailures": _COUNT,
-    "spark.ui.enabled": _FLAG,
+    UI: _FLAG,
 }
 """Confs whose values are looked at before a driver is started: those that a form is filled in with by hand."""
 _SQL = "spark.sql."
@@ -117,6 +122,8 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
         if key.lower() == MASTER and not _IN_THE_DRIVER.fullmatch(value):
             hint = "leave it out, or write local[N] for N cores"
             raise InvalidInput(f"conf {key}={value} cannot be set: {_ELSEWHERE}", hint=hint)
+        if key.lower() == UI.lower() and value.strip().lower() != "false":
+            raise InvalidInput(f"conf {key}={shorten(value)} cannot be set: {_NO_LOGIN}", hint="leave it out")
         if key.lower() in _JAVA_OPTIONS and "-Dspark." in value:
             raise InvalidInput(f"conf {key} sets confs of Spark's", hint="write each as a conf of its own")
         if reason := _reason_against(key.lower()):
@@ -128,6 +135,11 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
             raise InvalidInput(f"conf {key} is none of Spark's", hint=f"{meant} is one; Spark takes any name")
         if wanted := _misfit(key, value):
             raise InvalidInput(f"conf {key}={shorten(value)} is not {wanted}", hint="Spark would not start with it")
+        if key not in known and (risk := _risk(key, value)):
+            hint = (
+                "leave it out, or have whoever runs this installation add it, by its full name, to STREAMKEEPER_CONFS"
+            )
+            raise InvalidInput(f"conf {key}={shorten(value)} puts rows at risk: {risk}", hint=hint)
 
 
 def _misfit(key: str, value: str) -> str:
@@ -136,6 +148,12 @@ def _misfit(key: str, value: str) -> str:
     if not kind or value.startswith("secret://") or _VALUES[kind].fullmatch(value.strip()):
         return ""
     return kind
+
+
+def _risk(key: str, value: str) -> str:
+    if is_about_rows(key) and value.startswith("secret://"):
+        return "what a secret holds cannot be checked"
+    return risk_of_conf(key, value)
 
 
 def _is_listed(key: str, allowed: Iterable[str]) -> bool:

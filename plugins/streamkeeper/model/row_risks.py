@@ -1,0 +1,141 @@
+"""Settings of Spark with which rows can be lost, doubled or become unreadable without an error. Read from Spark 4.2.0.
+
+A release's conf comes from whoever deploys: such a value is refused there. A job's code comes from its author: there it
+is named in every assessment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+_SQL = "spark.sql."
+_STREAMING = f"{_SQL}streaming."
+_LEAST_RETAINED = 2
+"""Batches. With one, state of the last committed batch is deleted while the next batch may still fail."""
+_LEAST_DELAY_S = 600.0
+"""Spark's own default."""
+_DURATION = re.compile(r"(-?\d+)\s*([a-z]*)")
+_UNITS_S = {
+    **dict.fromkeys(("us", "microsecond", "microseconds"), 1e-6),
+    **dict.fromkeys(("", "ms", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("s", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+}
+
+_MISSING = "an input file that is missing is skipped, and its rows are lost without an error"
+_CORRUPT = "an input file that cannot be read is skipped, and its rows are lost without an error"
+_HISTORY = "entries of earlier batches are deleted at once: a restore cannot tell the batches apart any more"
+
+
+def risk_of_conf(key: str, value: str) -> str:
+    """What a conf with this value puts at risk; empty for one that is safe."""
+    is_unsafe, effect = _CONFS.get(key, (_never, ""))
+    return effect if is_unsafe(value.strip().lower()) else ""
+
+
+def risk_of_option(kind: str, option: str, value: str) -> str:
+    """The same of a reader's option, by the kind of its source: ``file`` or ``kafka``."""
+    is_unsafe, effect = _OPTIONS.get((kind, option.lower()), (_never, ""))
+    return effect if is_unsafe(value.strip().lower()) else ""
+
+
+def risks_of_confs(confs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Key and effect of each conf that puts rows at risk."""
+    for key in sorted(confs):
+        if effect := risk_of_conf(key, confs[key]):
+            yield key, effect
+
+
+def is_about_rows(key: str) -> bool:
+    """Whether some value of this conf puts rows at risk."""
+    return key in _CONFS
+
+
+_Unsafe = Callable[[str], bool]
+
+
+def _never(value: str) -> bool:
+    return False
+
+
+def _on(value: str) -> bool:
+    return value != "false"
+
+
+def _off(value: str) -> bool:
+    return value != "true"
+
+
+def _any(value: str) -> bool:
+    return True
+
+
+def _too_few(value: str) -> bool:
+    return not value.isdigit() or int(value) < _LEAST_RETAINED
+
+
+def _too_soon(value: str) -> bool:
+    found = _DURATION.fullmatch(value)
+    unit = _UNITS_S.get(found[2]) if found else None
+    return found is None or unit is None or int(found[1]) * unit < _LEAST_DELAY_S
+
+
+_CONFS: dict[str, tuple[_Unsafe, str]] = {
+    f"{_SQL}files.ignoreMissingFiles": (_on, _MISSING),
+    f"{_SQL}files.ignoreCorruptFiles": (_on, _CORRUPT),
+    f"{_SQL}files.ignoreInvalidPartitionPaths": (_on, "files in a folder of another form are skipped without an error"),
+    f"{_STREAMING}minBatchesToRetain": (
+        _too_few,
+        "the state of the last committed batch can be deleted while the next one runs: if that one fails, the "
+        f"checkpoint cannot go on (at least {_LEAST_RETAINED})",
+    ),
+    f"{_STREAMING}fileSink.log.cleanupDelay": (_too_soon, f"{_HISTORY} (at least 10m)"),
+    f"{_STREAMING}fileSource.log.cleanupDelay": (_too_soon, f"{_HISTORY} (at least 10m)"),
+    f"{_STREAMING}fileStreamSink.ignoreMetadata": (
+        _on,
+        "a FileSink's output is read without its log: with files of failed batches, which doubles their rows",
+    ),
+    f"{_STREAMING}internal.stateStore.partitions": (_any, "rows are looked up in the wrong partition of the state"),
+    f"{_STREAMING}statefulOperator.useStrictDistribution": (
+        _off,
+        "rows may go to the wrong partition of the state",
+    ),
+    f"{_STREAMING}stateStore.skipNullsForStreamStreamJoins.enabled": (
+        _on,
+        "rows with a null key are left out of an outer join without an error",
+    ),
+    **{
+        _STREAMING + name: (_off, f"Spark no longer checks {what}")
+        for name, what in (
+            ("checkUnfinishedRepartitionOnRestart", "whether a repartition of the state was finished"),
+            ("checkpoint.escapedPathCheck.enabled", "for a checkpoint that an older Spark wrote to another path"),
+            ("checkpoint.renamedFileCheck.enabled", "whether a checkpoint's file was really renamed"),
+            ("checkpoint.verifyMetadataExists.enabled", "that a checkpoint with batches still has its query id"),
+            ("realTimeMode.allowlistCheck", "whether the query's operators work in real-time mode"),
+            ("stateStore.commitValidation.enabled", "that a batch has written all of its state"),
+            ("stateStore.formatValidation.enabled", "that state has the format which the query expects"),
+            ("stateStore.rocksdb.verifyNonEmptyFilesInZip", "that a file of the state is not empty"),
+            ("stateStore.stateSchemaCheck", "that state has the columns which the query expects"),
+            ("statefulOperator.checkCorrectness.enabled", "for operators that drop each other's rows as late"),
+            ("unsupportedOperationCheck", "for operations that give wrong results on a stream"),
+            ("validateEventTimeWatermarkColumn", "that a watermark has a column to go by"),
+            ("verifyCheckpointDirectoryEmptyOnStart", "that a new query's checkpoint is empty"),
+        )
+    },
+}
+
+_OPTIONS: dict[tuple[str, str], tuple[_Unsafe, str]] = {
+    ("file", "ignoremissingfiles"): (_on, _MISSING),
+    ("file", "ignorecorruptfiles"): (_on, _CORRUPT),
+    ("file", "filenameonly"): (
+        _on,
+        "a file whose name was already read in another folder is skipped, and its rows are lost without an error",
+    ),
+    ("kafka", "failondataloss"): (
+        _off,
+        "records that retention has removed before they were read are skipped without an error",
+    ),
+}
