@@ -43,6 +43,7 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (well(life=Life.ABSENT), well(wanted=False, life=Life.ABSENT)),
         (dead(), dead(state=DriverState.FINISHED, code=3)),
         (dead(**operation(owned=False)), dead(**operation())),
+        (dead(**operation(replaces=False)), dead(**operation())),
     ],
     "machine-rebooted": [(dead(rebooted=True), dead())],
     "driver-fenced": [
@@ -283,6 +284,20 @@ def test_a_jobs_own_threshold_counts() -> None:
 def test_only_the_cause_is_told(look: JobLook, causes: list[str]) -> None:
     """Where one thing brings the others about, it alone is named."""
     assert rules_of(look) == causes
+
+
+def test_a_question_to_a_person_hides_no_page() -> None:
+    """A job that is down while a fix waits for approval shows the page first. Negative control: once the operation
+    replaces the driver, nobody is paged for what it is doing."""
+    waits = operation(step="approve", waits_for_person=True, open_s=600.0, replaces=False)
+    down = dead(USED_UP, cause="failure", **waits)
+    found = find_symptoms(down)
+    assert [(each.rule, each.severity) for each in found] == [
+        ("crash-loop", Severity.PAGE),
+        ("approval-waiting", Severity.TICKET),
+    ]
+    assert [each.act for each in decide_acts(down, found, {}, now=NOW)] == []
+    assert rules_of(dead(USED_UP, cause="failure", **operation())) == []
 
 
 def test_an_error_of_one_query_does_not_hide_another_querys_trouble() -> None:

@@ -11,14 +11,17 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import DriverState
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.journal import Assessed, ReleaseRegistered
+from streamkeeper.model.liveness import Life
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations import questions
 from streamkeeper.operations.questions import compose_question, render_assessment, render_question
 from streamkeeper.registry.bundles import build_bundle
+from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -51,6 +54,36 @@ LAMBDA = "<lambda> of <img src=x onerror=alert(1)> [x](javascript:1) `code` **bo
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
     return Registered(tmp_path)
+
+
+def declined(job: Registered) -> str:
+    """What the question says of the time after a no."""
+    return re.search(r"counts as declined; (.+?)\. May answer", question(job))[1]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("life", "state", "told"),
+    [
+        (Life.ALIVE, DriverState.SERVING, "r0001 keeps running"),
+        (Life.DEAD, DriverState.FAILED, "r0001 stays the current release, and nothing serves now: boom"),
+        (Life.UNKNOWN, DriverState.SERVING, "r0001 stays the current release, and its driver is unknown"),
+        (Life.ALIVE, DriverState.FAILED, "r0001 stays the current release, and its driver is starting: boom"),
+    ],
+)
+def test_the_question_claims_that_the_old_release_runs_only_where_it_does(
+    job: Registered, life: Life, state: DriverState, told: str
+) -> None:
+    """It claimed so of a job that was down. Negative control: a driver that serves keeps running."""
+    ask(job, OPERATION)
+    job.report(7)
+    control = Control(job.site.store, JOB, "op-candidate")
+    status = control.read_status()
+    assert status is not None
+    serves = state is DriverState.SERVING
+    queries = {name: replace(query, triggers=3) for name, query in status.queries.items()}
+    control.write_status(replace(status, state=state, error="" if serves else "boom", queries=queries))
+    job.runner.life = life
+    assert declined(job) == told
 
 
 def give_code(job: Registered, release: str, text: str, **params: str) -> None:

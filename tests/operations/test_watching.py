@@ -15,6 +15,7 @@ from streamkeeper.model.control import DriverExit, DriverState
 from streamkeeper.model.fleet import FleetIndex
 from streamkeeper.model.incident import IncidentCleared, IncidentEntry, IncidentRaised, IncidentRepeated, NoticeSent
 from streamkeeper.model.journal import (
+    ApprovalAnswered,
     InstanceEnded,
     InstancePlanned,
     OperationStarted,
@@ -38,6 +39,7 @@ from streamkeeper.stores.counting import CountingStore
 from tests.checkpoints.damaging import lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.asking import ask
 
 
 class Crash(BaseException):
@@ -103,6 +105,21 @@ class House:
 def house(tmp_path: Path) -> House:
     """A job that should serve, backed up, with its driver proven dead."""
     return House(tmp_path)
+
+
+def test_a_job_that_is_down_while_a_fix_waits_for_approval_shows_the_page(house: House) -> None:
+    """The waiting question hid the page. Negative control: while the operation replaces the driver, nothing new is
+    raised about the driver it drains."""
+    ask(house.job, "op2")
+    worst = house.make(after_s=400).index.rows[0]
+    assert worst.symptoms[0].rule == "driver-dead"
+    assert {"driver-dead", "approval-waiting"} <= {symptom.rule for symptom in worst.symptoms}
+    assert house.raised()[0] == "driver-dead"
+    answer = {"by": "ann", "reason": "meant", "bundle": "c", "batches": {}}
+    house.job.record(ApprovalAnswered(operation="op2", approved=True, **answer))  # type: ignore[arg-type]
+    for step in ("approve", "ready"):
+        house.job.record(StepDone(operation="op2", step=step))
+    assert "driver-dead" not in {symptom.rule for symptom in house.make(after_s=60).index.rows[0].symptoms}
 
 
 def test_a_dead_driver_is_raised_repeated_and_cleared(house: House) -> None:

@@ -324,7 +324,8 @@ def test_approvers_are_told_by_the_notifiers(
     until = deferred.kwargs["until"]
     assert told["subject"] == "[approval] Let r0002 of sales take over the state of r0001?"
     for words in (
-        f"Unless it is answered by {until[:10]} {until[11:16]} UTC, it counts as declined, and r0001 serves on.",
+        f"Unless it is answered by {until[:10]} {until[11:16]} UTC, it counts as declined; ",
+        "; r0001 stays the current release, and nothing serves now.",
         "May answer: bob.",
         "faster",
         "r0001 goes back to its last batch, by a snapshot",

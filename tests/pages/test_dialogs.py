@@ -108,7 +108,7 @@ def test_a_deploy_is_filled_in_with_what_serves() -> None:
     assert json.loads(found["conf"].value) == {"spark.driver.memory": "512m"}
     assert found["params"].same
     assert found["conf"].same
-    assert "r0002 serves" in dialog.sentence
+    assert "r0002 stays until" in dialog.sentence
 
 
 def test_a_first_release_is_filled_in_with_nothing() -> None:

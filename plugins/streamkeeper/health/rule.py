@@ -56,8 +56,11 @@ def tell_span(seconds: float) -> str:
 
 
 def is_handed_over(look: JobLook) -> bool:
-    """Whether an operation that somebody carries on is about to let something serve."""
-    return look.operation is not None and look.operation.owned
+    """Whether an operation that somebody carries on is replacing the driver now, or is to start one that is down.
+
+    Until a deploy drains it, and while a person is asked, the current driver has to run.
+    """
+    return look.operation is not None and look.operation.owned and look.operation.replaces
 
 
 def should_run(look: JobLook) -> bool:

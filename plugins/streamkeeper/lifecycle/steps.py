@@ -61,7 +61,7 @@ class StepRow(msgspec.Struct, frozen=True):
 
 
 _REFUSE = "end the candidate and refuse; {serving} stays"
-_ABORT = "abort the dual run; {serving} serves on as if nothing had been"
+_ABORT = "abort the dual run; {serving} stays"
 
 STEPS = (
     StepRow(Step.BUNDLE, "{take_release}", _AT_ONCE_S, "refuse; nothing was touched", first=True),

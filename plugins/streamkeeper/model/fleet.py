@@ -22,7 +22,8 @@ PRUNE_KEY = "fleet/prune.json"
 class OperationFacts(msgspec.Struct, frozen=True, kw_only=True):
     """An operation without an outcome.
 
-    ``step``: the tag of the one it is at; ``began_at``: seconds since 1970, by the clock of whoever began it.
+    ``step``: the tag of the one it is at; ``began_at``: seconds since 1970, by the clock of whoever began it;
+    ``mends``: a start or a recovery, which is for a driver that is down.
     """
 
     operation: str
@@ -30,6 +31,7 @@ class OperationFacts(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     began_at: float
     waits_for_person: bool = False
+    mends: bool = False
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,7 +53,11 @@ class BackupLook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation without an outcome: since when it was seen, and whether it waits for a person."""
+    """An operation without an outcome: since when it was seen, and whether it waits for a person.
+
+    ``replaces``: whether it has begun to replace the driver that serves, or was opened because that one is down; until
+    then that driver has to run.
+    """
 
     operation: str
     kind: str
@@ -62,6 +66,7 @@ class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
     waits_for_person: bool = False
     owned: bool = True
     """Whether a task or a process is known to carry it on."""
+    replaces: bool = True
 
 
 class JobLook(msgspec.Struct, frozen=True, kw_only=True):

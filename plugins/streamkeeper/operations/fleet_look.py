@@ -28,6 +28,7 @@ from streamkeeper.model.known_checkpoint import commits_of, known_checkpoint
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.signals import HistoryPoint
 from streamkeeper.model.standing import Standing, find_standing
+from streamkeeper.model.step import Step
 from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_knows
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import read_facts
@@ -47,6 +48,8 @@ FORGET_S = 3600.0
 """Restarts and acts that are older are forgotten."""
 LAG_WORTH_A_HISTORY_S = 60.0
 STATE_WORTH_A_HISTORY_BYTES = 256 * 2**20
+BEFORE_DRAIN = frozenset(step.tag for step in Step if step < Step.DRAIN)
+"""Steps of a deploy during which the driver that serves goes on."""
 OWN = "again-"
 """How operations are called that the watch has begun: each pass carries them on."""
 
@@ -330,6 +333,7 @@ def _operation(seen: Seen, now: float) -> OpenOperation | None:
         open_s=max(0.0, now - at.began_at),
         waits_for_person=at.waits_for_person,
         owned=not seen.abandoned,
+        replaces=not at.waits_for_person and (at.mends or at.step not in BEFORE_DRAIN),
     )
 
 

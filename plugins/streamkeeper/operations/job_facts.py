@@ -120,6 +120,7 @@ def _facts_of(site: Installation, job: str, operation: OperationState) -> Operat
         step=step.tag,
         began_at=_moment_of(site, job, operation.started),
         waits_for_person=asked,
+        mends=operation.request.start or operation.request.recover is not None,
     )
 
 

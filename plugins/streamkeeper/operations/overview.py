@@ -112,6 +112,16 @@ def _look(
     return control.read_status(), control.read_exit(), observe(site, state, instance)
 
 
+def told_error_of(seen: JobOverview) -> str:
+    """The last error that its driver has reported, of itself or of a query; empty where there is none."""
+    if seen.exit is not None and seen.exit.error:
+        return seen.exit.error
+    if seen.status is None:
+        return ""
+    failing = (f"query {name}: {query.error}" for name, query in sorted(seen.status.queries.items()) if query.error)
+    return seen.status.error or next(failing, "") or seen.status.waiting
+
+
 def _last_operation(state: JobState) -> OperationState | None:
     finished = [operation for operation in state.operations.values() if operation.outcome is not None]
     return max(finished, key=lambda operation: operation.started, default=None)

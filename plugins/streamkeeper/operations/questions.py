@@ -12,17 +12,20 @@ import msgspec
 from streamkeeper.compatibility.difference_markdown import render_differences
 from streamkeeper.compatibility.differences import Difference, find_differences
 from streamkeeper.compatibility.report import render_markdown
-from streamkeeper.errors import KeyMissing, RegistryDamaged
+from streamkeeper.errors import KeyMissing, RegistryDamaged, StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.health import Severity
+from streamkeeper.model.liveness import Life
 from streamkeeper.model.markdown_text import escaped
+from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.notices import Message, runbook_link
+from streamkeeper.operations.overview import overview_of, told_error_of
 
 if TYPE_CHECKING:
     from streamkeeper.model.job_state import JobState
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from streamkeeper.operations.installation import Installation
     from streamkeeper.stores.contract import Store
 
+LONGEST_ERROR = 300
 MOST_LINES = 1_500
 """Of code that differs, on a page of Airflow."""
 
@@ -59,7 +63,7 @@ def render_question(
     lines = [
         f"**{release}** is to take over from **{state.predecessor}**, asked for by {escaped(asked_by)}.",
         "",
-        f"{escaped(_deadline(state, operation, until))} May answer: {escaped(who_may(site, state, operation))}.",
+        f"{escaped(_deadline(site, state, operation, until))} May answer: {escaped(who_may(site, state, operation))}.",
         "",
         render_assessment(site.store, state.job, operation),
         *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
@@ -94,7 +98,7 @@ def compose_question(
     why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
     lines = [
         f"{release} is to take over from {state.predecessor}, asked for by {_asked_by(operation)}.",
-        f"{_deadline(state, operation, until)} May answer: {who_may(site, state, operation)}.",
+        f"{_deadline(site, state, operation, until)} May answer: {who_may(site, state, operation)}.",
         "",
         *why,
         "",
@@ -123,11 +127,26 @@ def _asked_by(operation: OperationState) -> str:
     return f"{operation.request.requested_by or 'somebody'}: {operation.request.reason or 'no reason given'}"
 
 
-def _deadline(state: JobState, operation: OperationState, until: datetime | None) -> str:
+def _deadline(site: Installation, state: JobState, operation: OperationState, until: datetime | None) -> str:
     by = f"{until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else tell_span(operation.request.approve_s)
     when = f"by {by}" if until else f"within {by} of being asked"
-    stays = f"{state.serving_release} serves on" if state.serving_release else "nothing serves, as now"
-    return f"Unless it is answered {when}, it counts as declined, and {stays}."
+    return f"Unless it is answered {when}, it counts as declined; {_if_declined(site, state)}."
+
+
+def _if_declined(site: Installation, state: JobState) -> str:
+    """What runs if nobody approves, by what its driver does now."""
+    if not state.serving_release:
+        return "nothing serves then, as now"
+    try:
+        seen = overview_of(site, state)
+    except StreamkeeperError as error:
+        return f"{state.serving_release} stays the current release; whether it runs could not be seen: {error.message}"
+    if seen.standing is Standing.SERVING:
+        return f"{state.serving_release} keeps running"
+    down = "nothing serves now" if seen.life in (Life.DEAD, Life.ABSENT) else f"its driver is {seen.standing.value}"
+    reported = told_error_of(seen)
+    why = f": {reported[:LONGEST_ERROR]}" if reported else ""
+    return f"{state.serving_release} stays the current release, and {down}{why}"
 
 
 def who_may(site: Installation, state: JobState, operation: OperationState) -> str:

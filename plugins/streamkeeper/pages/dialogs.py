@@ -88,7 +88,7 @@ def deploy_dialog(state: JobState) -> Dialog:
             "params": _shown_values(serving.content.params, secrets),
             "conf": _shown_values(serving.content.conf, secrets),
         }
-    serves = f"{state.serving_release} serves until the new release has taken over. " if serving is not None else ""
+    serves = f"{state.serving_release} stays until the new release has taken over. " if serving is not None else ""
     return _dialog(
         deploy_fields(),
         filled,
