@@ -78,6 +78,17 @@ def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> No
     assert "each row replaces the one with its key" in told(job)[QUERY]
 
 
+def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path: Path) -> None:
+    """It would go on without them; those that cannot be looked for are named too."""
+    job = Registered(tmp_path)
+    deployed(job, replace(FORWARD, back=Way.RESTORE), snapshot=job.take())
+    job.commit(8)
+    assert "(1 file) to be read and written again; 1 of 1 of these files are gone, such as /in/" in told(job)[QUERY]
+    log = job.directory / "sources" / "0" / "8"
+    log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
+    assert "1 of 1 of these files are not checked, such as gs://bucket/in/f8.json" in told(job)[QUERY]
+
+
 @pytest.mark.parametrize(
     ("way", "sentence"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamkeeper.checkpoints import input_files
 from streamkeeper.errors import InvalidInput, OperationRefused, StoreUnavailable
 from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.control import DriverExit, DriverState
@@ -25,7 +26,7 @@ from streamkeeper.model.recovery import Cause, Diagnosis, Option, RecoveryAction
 from streamkeeper.model.request import DEADLINES, DeployRequest
 from streamkeeper.model.snapshot import DrillResult
 from streamkeeper.model.ways import Way
-from streamkeeper.operations import diagnosing, replaying
+from streamkeeper.operations import diagnosing
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_job, look_at_job
@@ -173,7 +174,7 @@ def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
     job: Registered, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     """The other one is named all the same, and can be asked for."""
-    monkeypatch.setattr(replaying.os.path, "exists", lambda _: there)
+    monkeypatch.setattr(input_files, "_look_on_disk", lambda paths: ([] if there else paths, {}))
     job.take()
     drilled = DrillResult(id="d1", ok=True, message="batch 8 ran", at="2026-01-01")
     job.catalogue.note_drill(1, drilled)
@@ -190,6 +191,25 @@ def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
     named = diagnose_job(job.site, JOB, snapshots={QUERY: "s0001"}).option(RESTORE)
     assert named.snapshots == {QUERY: "s0001"}
     assert named.asks is not there
+
+
+def test_input_that_cannot_be_looked_for_is_never_taken_for_there(job: Registered) -> None:
+    """Files on gs://: the open batch names them as not checked, a replay may lose some, and no rebuild is offered."""
+    job.take()
+    job.commit(8)
+    job.tree.plan(9)
+    job.report(committed=8)
+    for entry in (8, 9):
+        log = job.directory / "sources" / "0" / (f"{entry}.compact" if entry == 9 else str(entry))
+        log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
+    found = diagnose_job(job.site, JOB, chosen=[QUERY])
+    assert found.cause is not Cause.INPUT_GONE
+    unchecked = "1 of 1 files of open batch 9 are not checked, such as gs://bucket/in/f9.json"
+    assert any(unchecked in line for line in found.evidence)
+    replay, rebuild = found.option(RESTORE), found.option(REBUILD)
+    assert "perhaps some of it: 2 of 2 files that were read since are not checked" in replay.prices[0].lost
+    assert replay.asks
+    assert "gs:// are not looked for" in rebuild.why_not
 
 
 def test_a_snapshot_that_is_damaged_is_passed_over(job: Registered) -> None:

@@ -254,6 +254,25 @@ def test_a_checkpoint_that_is_gone_is_named_beside_the_dead_driver_that_it_expla
     assert house.job.site.journal(JOB, "test").state().open_operation is None
 
 
+def test_input_of_a_dead_driver_that_cannot_be_looked_for_is_told(house: House) -> None:
+    """The open batch reads files on gs://: an incident says that they are not checked; that alone stops no start."""
+    house.job.tree.plan(8)
+    log = house.job.directory / "sources" / "0" / "8"
+    log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
+    report = house.make(dry_run=True, acts=True)
+    (told,) = [each for each in report.index.rows[0].symptoms if each.rule == "not-looked"]
+    assert "1 of 1 files of open batch 8 are not checked, such as gs://bucket/in/f8.json" in told.cause
+    assert any(line.startswith("would start sales") for line in report.lines)
+
+
+def test_local_input_of_another_machines_driver_is_not_taken_for_gone(house: House) -> None:
+    """Its checkpoint is seen from here, its disk is not; negative control: without that record it is."""
+    house.job.tree.plan(8)
+    assert [each.rule for each in house.make(dry_run=True).index.rows[0].symptoms] == ["input-gone"]
+    house.job.write_process("elsewhere")
+    assert "input-gone" not in [each.rule for each in house.make(dry_run=True).index.rows[0].symptoms]
+
+
 def test_a_rule_that_is_switched_off_raises_nothing(house: House) -> None:
     """The negative control of the whole pass: without the rule nobody hears of the death."""
     house.make(but=frozenset({"driver-dead"}))

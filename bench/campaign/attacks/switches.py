@@ -72,9 +72,10 @@ def without_installation() -> None:
 
 def without_named_sources() -> None:
     """Nobody looks for the files that a batch is to read."""
-    from streamkeeper.inspection import diverted
+    from streamkeeper.checkpoints.input_files import FileLook
+    from streamkeeper.inspection import input_look
 
-    diverted.missing_files = lambda checkpoint, batch: ""
+    input_look.missing_files = lambda query, checkpoint, batch: FileLook(total=0)
 
 
 def without_seen_files() -> None:

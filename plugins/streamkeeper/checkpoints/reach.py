@@ -6,11 +6,11 @@ positions where they have none.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from streamkeeper.checkpoints.input_files import FileLook, look_for_files
 from streamkeeper.checkpoints.layout import last_committed, numbered
 from streamkeeper.checkpoints.positions import (
     History,
@@ -27,7 +27,7 @@ from streamkeeper.checkpoints.positions import (
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import Unsupported
 
-__all__ = ["Position", "Reach", "SourceReach", "compare", "equal_batches", "missing_files", "position"]
+__all__ = ["Position", "Reach", "SourceReach", "compare", "equal_batches", "missing_files", "missing_since", "position"]
 
 _LOOK_BACK = 200
 
@@ -116,20 +116,29 @@ def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
     return None
 
 
-def missing_files(tree: Tree) -> tuple[list[str], int]:
+def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tuple[list[str], int]:
     """The files that were read up to the last commit and are gone, sorted, and how many were read.
 
-    A rebuild from the beginning would lack them.
-    Raises Unsupported where files lie elsewhere than on a local disk, CheckpointDamaged, CheckpointChanged.
+    A rebuild from the beginning would lack them. ``unseen``: as in ``look_for_files``. Raises Unsupported where a file
+    cannot be looked for, CheckpointDamaged, CheckpointChanged.
     """
     found: set[str] = set()
     for source in position(tree).sources.values():
         if isinstance(source, ReadFiles):
             found |= source.files
-    elsewhere = next((path for path in found if not path.startswith("/")), None)
-    if elsewhere is not None:
-        raise Unsupported(f"whether {elsewhere} is still there cannot be seen", hint="only local files are looked for")
-    return sorted(path for path in found if not os.path.exists(path)), len(found)
+    look = look_for_files(sorted(found), unseen=unseen)
+    if look.unchecked:
+        raise Unsupported(look.unchecked_clause("files that were read"))
+    return list(look.gone), len(found)
+
+
+def missing_since(now: Position, then: Position, *, unseen: Mapping[str, str] | None = None) -> FileLook:
+    """Which of the files that were read between two positions of one query are gone: reading on from ``then`` would
+    not miss them. ``unseen``: as in ``look_for_files``."""
+    since: set[str] = set()
+    for name, source in now.sources.items():
+        since |= _files_of(source) - _files_of(then.sources.get(name, NothingRead()))
+    return look_for_files(sorted(since), unseen=unseen)
 
 
 def _committed(tree: Tree) -> list[int]:

@@ -81,6 +81,7 @@ NOTES: dict[str, str] = {
     "not-rehearsed": "Spark would go on from the last state; it was not tried: what its last batch began from is gone",
     "checkpoint-elsewhere": "it would go on in the checkpoint where it is",
     "input-of-last-batch-gone": "nothing would change: the batch that read the missing files is committed",
+    "input-not-checked": "if any of these files is gone, the batch would run without it, without an error",
     "history-gone": "nothing would change; only a rebuild would lack what is gone",
     "query-added": "the query would start with a new checkpoint, at the beginning of its sources",
     "query-removed": "the query would not run any more; its checkpoint and its output stay as they are",

@@ -157,6 +157,17 @@ def input_gone(message: str, *, pending: bool) -> Finding:
     )
 
 
+def input_not_checked(message: str) -> Finding:
+    """Spark runs a batch without files that are gone: where they cannot be looked for, a person has to know."""
+    return Finding(
+        rule="input-not-checked",
+        severity=Severity.NOTE,
+        where="sources",
+        evidence=message,
+        hint="check by hand that these files are still there: Spark runs a batch without those that are gone",
+    )
+
+
 def topic_short(source: str, message: str, *, answered: bool, dropped: bool = False) -> Finding:
     """Spark fails at the first batch, or begins in another topic; ``dropped``: only the oldest records are gone."""
     gone = "what is gone cannot be read again: "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamkeeper.checkpoints.layout import can_restart_open, is_version_name, last_committed, last_planned, open_batch
-from streamkeeper.checkpoints.open_input import gone_of_batch
+from streamkeeper.checkpoints.open_input import open_input
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
@@ -25,7 +25,7 @@ def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator
     batch = open_batch(checkpoint.fresh())
     if batch is None or served:
         return
-    yield from _open_input(checkpoint, batch)
+    yield from _open_input(query, checkpoint, batch)
     if not can_restart_open(checkpoint.fresh()):
         yield observations.open_batch_cannot_restart(batch)
 
@@ -72,10 +72,15 @@ def _version(query: Query, checkpoint: Tree) -> str:
     return max((entry.name for entry in _entries(Path(query.sink.path)) if is_version_name(entry.name)), default="")
 
 
-def _open_input(checkpoint: Tree, batch: int) -> Iterator[Finding]:
+def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]:
     """Files that are planned and not committed must still be there: Spark would run without them."""
-    if gone := gone_of_batch(checkpoint.fresh(), batch):
-        yield observations.input_gone(gone, pending=True)
+    from streamkeeper.inspection.input_look import unseen_by
+
+    found = open_input(checkpoint.fresh(), batch, unseen=unseen_by(query))
+    if found.gone:
+        yield observations.input_gone(found.gone, pending=True)
+    if found.unchecked:
+        yield observations.input_not_checked(found.unchecked)
 
 
 def _topics(query: Query, checkpoint: Tree) -> Iterator[Finding]:

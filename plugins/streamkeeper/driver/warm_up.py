@@ -97,6 +97,8 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
     if found.ok:
         if found.message:
             yield observations.input_gone(found.message, pending=False)
+        if found.unchecked:
+            yield observations.input_not_checked(found.unchecked)
     elif found.error_class == OUT_OF_REACH:
         yield observations.topic_short("(kafka)", found.message, answered=False)
     elif found.error_class == TIMED_OUT:

@@ -50,6 +50,10 @@ def _unlooked(look: JobLook, _: float) -> Found:
     for part, why in sorted(look.unlooked.items()):
         if part != "store":
             yield "", f"{part} could not be looked at: {why}"
+    if should_run(look):
+        for query, checkpoint in sorted(look.checkpoints.items()):
+            if checkpoint.input_unchecked:
+                yield query, f"{checkpoint.input_unchecked}; Spark runs the batch without those that are gone"
 
 
 RULES: tuple[Rule, ...] = (

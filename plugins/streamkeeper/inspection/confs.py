@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.model.secret_names import is_secret
-from streamkeeper.model.spark_confs import CODE, SQL, Role, current_key, role
+from streamkeeper.model.spark_confs import CODE, SQL, Role, current_key, hash_setting, role
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +119,7 @@ def _hadoop(spark: SparkSession, given: Mapping[str, str]) -> Iterator[tuple[str
     for key, value in found.items():
         tuning = key.startswith(_HADOOP_TUNING) and not key.startswith(_HADOOP_MEANING)
         if not tuning and not is_secret(key):
-            yield _HADOOP + key, _hash(value)
+            yield _HADOOP + key, hash_setting(value)
 
 
 def _beside(jvm: Any, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -135,7 +134,7 @@ def _beside(jvm: Any, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         elif key == _JAVA_OPTIONS and (options := _JAVA_MEANING.findall(value)):
             yield key, " ".join(sorted(options))
         elif _may_be_own(key) and core.findEntry(key) is None:
-            yield key, _hash(value)
+            yield key, hash_setting(value)
 
 
 def _may_be_own(key: str) -> bool:
@@ -145,9 +144,3 @@ def _may_be_own(key: str) -> bool:
 
 def _module(jvm: Any, name: str) -> Any:
     return jvm.java.lang.Class.forName(name).getField("MODULE$").get(None)
-
-
-def _hash(value: str) -> str:
-    value = value.strip()
-    value = value.lower() if value.lower() in ("true", "false") else value
-    return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]

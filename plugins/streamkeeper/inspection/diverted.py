@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from streamkeeper.checkpoints.facts import offsets_at
 from streamkeeper.checkpoints.trees import Tree
 
 if TYPE_CHECKING:
@@ -62,21 +59,6 @@ def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
     stopped before it is executed: its plan stays behind.
     """
     return _run(query, checkpoint, timeout_s, {"availableNow": True})
-
-
-def missing_files(checkpoint: Tree, batch: int) -> str:
-    """Which source files of a batch are gone, as a clause: Spark runs it without them and says nothing.
-
-    Raises NotFound when the batch is not planned, CheckpointDamaged.
-    """
-    planned = [url for source in offsets_at(checkpoint.fresh(), batch) for url in source.files]
-    local = [unquote(urlsplit(url).path) for url in planned if url.startswith("file:")]
-    gone = [path for path in local if not Path(path).exists()]
-    return (
-        f"{len(gone)} of {len(local)} source files of batch {batch} are gone: Spark runs it without them"
-        if gone
-        else ""
-    )
 
 
 def _run(query: Query, checkpoint: Tree, timeout_s: float, trigger: dict[str, bool]) -> Diverted:

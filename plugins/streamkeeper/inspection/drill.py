@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_commit, read_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
-from streamkeeper.inspection.diverted import Fault, fault_of, missing_files, run_next
+from streamkeeper.inspection.diverted import Fault, fault_of, run_next
+from streamkeeper.inspection.input_look import missing_files, told_missing
 from streamkeeper.inspection.state_export import StateCount, read_all_state
 from streamkeeper.model.drill import DrillAnswer
 
@@ -45,7 +46,10 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
         _must_stand_at(checkpoint, batch)
         ran, rows = _go_on(query, checkpoint, batch, timeout_s)
         count, remarks = _read_state(spark, checkpoint, ran, batch)
-        remarks += f"; {gone}" if ran is not None and (gone := missing_files(checkpoint, ran)) else ""
+        if ran is not None:
+            found = missing_files(query, checkpoint, ran)
+            told = (told_missing(found, ran), found.unchecked_clause(f"source files of batch {ran}"))
+            remarks += "".join(f"; {each}" for each in told if each)
     except _Failed as error:
         fault = Fault(error.error_class, error.message)
     except (StreamkeeperError, OSError) as error:

@@ -21,7 +21,8 @@ from streamkeeper.checkpoints.layout import can_restart_open, last_committed
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
-from streamkeeper.inspection.diverted import Diverted, Fault, missing_files, run_next, run_planned
+from streamkeeper.inspection.diverted import Diverted, Fault, run_next, run_planned
+from streamkeeper.inspection.input_look import missing_files, told_missing
 from streamkeeper.inspection.kafka_topics import missing_in
 from streamkeeper.inspection.state_export import read_all_state
 
@@ -41,7 +42,8 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
     ``error_class``: Spark's, or the exception's, or one of this module's; empty when ``ok``. ``message`` may say
     something then, too: rows that could not be read again. ``did``: what was done, as a verb's clause, when ``ok``.
-    ``again``: whether it was ``batch`` itself that ran, rather than the one after it.
+    ``again``: whether it was ``batch`` itself that ran, rather than the one after it. ``unchecked``: input files of it
+    that could not be looked for, as a clause.
     """
 
     ok: bool
@@ -51,6 +53,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     did: str = ""
     again: bool = False
+    unchecked: str = ""
 
 
 def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float) -> Rehearsal:
@@ -64,7 +67,7 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, 
     target = tree_at(f"{scratch}/rehearsal-{uuid.uuid4().hex}", lasting=False)
     batch: int | None = None
     fault: Fault | None = None
-    gone = did = ""
+    gone = did = unchecked = ""
     again = False
     try:
         live = checkpoint.fresh()
@@ -74,7 +77,9 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, 
         else:
             batch = clone_last_batch(live, target, again=can_run_again)
             if batch is not None:
-                gone = missing_files(target, batch)
+                found = missing_files(query, target, batch)
+                gone = told_missing(found, batch)
+                unchecked = found.unchecked_clause(f"source files of batch {batch}")
                 if out_of_topic := missing_in(query, target, batch):
                     told = "; ".join(gap.told for gaps in out_of_topic.values() for gap in gaps)
                     gone, batch = f"batch {batch} did not run again: {told}", None
@@ -101,6 +106,7 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, 
         seconds=time.monotonic() - started,
         did="" if fault else did,
         again=again,
+        unchecked=unchecked,
     )
 
 

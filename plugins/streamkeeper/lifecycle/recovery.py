@@ -262,7 +262,7 @@ def _evidence(at: RecoveryLook) -> Iterator[str]:
         if query.replay is not None:
             known = "verified" if query.replay.verified else "never drilled"
             yield f"query {query.query}: snapshot {query.replay.snapshot}, batch {query.replay.batch}, {known}"
-        yield from (f"query {query.query}: {told}" for told in query.passed_over)
+        yield from (f"query {query.query}: {told}" for told in (query.input_unchecked, *query.passed_over) if told)
 
 
 def _advice(cause: Cause, ranked: list[Option]) -> str:

@@ -27,7 +27,8 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
     """A query's serving checkpoint version: ``lost``: one sentence, where it is not what is on record.
 
     Of a driver that is gone: ``damaged``: with what a start would do harm; ``input_gone``: which files of the open
-    batch are no longer there; ``unproven``: the driver that may still write there, for its end was stated, not proven.
+    batch are no longer there; ``input_unchecked``: which of them could not be looked for; ``unproven``: the driver that
+    may still write there, for its end was stated, not proven.
     """
 
     version: str
@@ -36,6 +37,7 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
     damaged: str = ""
     input_gone: str = ""
     unproven: str = ""
+    input_unchecked: str = ""
     bytes: int | None = None
 
 

@@ -75,7 +75,8 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     ``lost``: how it is less than what is on record, as a clause; ``damages``: what its files show at every look.
     ``planned``, ``committed``: newest batches there. ``holds``: newest batch of this version in the output;
     ``sink_unknown``: why nobody can tell; ``sink_down``: it should answer and does not. ``input_gone``: files of the
-    open batch that are gone. ``replay``: from the snapshot that a restore would take, None with ``no_restore``;
+    open batch that are gone; ``input_unchecked``: those that could not be looked for. ``replay``: from the snapshot
+    that a restore would take, None with ``no_restore``;
     ``passed_over``: newer or damaged snapshots that are not taken, and why. ``rebuild``: what one would read;
     ``no_rebuild``: why there is none. ``failing``: the error of a query that fails again and again. ``unproven``: who
     may still write there, for its end was stated and not proven.
@@ -94,6 +95,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     sink_unknown: str = ""
     sink_down: bool = False
     input_gone: str = ""
+    input_unchecked: str = ""
     replay: Replay | None = None
     no_restore: str = ""
     passed_over: tuple[str, ...] = ()

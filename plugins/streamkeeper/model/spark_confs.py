@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import Enum
 
 from streamkeeper.model.names import nearest
@@ -57,6 +58,13 @@ def role(key: str) -> Role:
     if key in TUNING or key.startswith(_TUNING_FAMILIES):
         return Role.TUNING
     return Role.MEANING
+
+
+def hash_setting(value: str) -> str:
+    """The value of a setting that is not Spark SQL's, as a manifest keeps it; it may hold a secret."""
+    value = value.strip()
+    value = value.lower() if value.lower() in ("true", "false") else value
+    return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]
 
 
 def _keys(text: str) -> frozenset[str]:

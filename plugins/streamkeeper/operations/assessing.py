@@ -8,7 +8,6 @@ import msgspec
 
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.reach import missing_files
-from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility.assess import assess, assess_evidence
 from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
@@ -28,6 +27,7 @@ from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
+from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import (
     find_version_loss,
@@ -163,7 +163,7 @@ def _facts(
         return msgspec.structs.replace(facts, boundary=_named(site, state.job, query, recover.snapshots[query]))
     rebuilt = request.strategy is Strategy.REBUILD or (recover is not None and query in recover.rebuilt)
     if facts.judged.verdict is Verdict.SWITCH or rebuilt:
-        return msgspec.structs.replace(facts, gone=gone_of_sources(site.checkpoint(state, query, current.version)))
+        return msgspec.structs.replace(facts, gone=gone_of_sources(site, state, query, current.version))
     return facts
 
 
@@ -173,10 +173,11 @@ def _is_kept(site: Installation, state: JobState, query: str, version: str) -> b
     return there and not find_version_loss(site, state, query, version)
 
 
-def gone_of_sources(checkpoint: Tree) -> str:
+def gone_of_sources(site: Installation, state: JobState, query: str, version: str) -> str:
     """Why not everything that was ever read can be read again; empty if it can."""
     try:
-        gone, total = missing_files(checkpoint.fresh())
+        tree = site.checkpoint(state, query, version).fresh()
+        gone, total = missing_files(tree, unseen=unseen_input(site, state, query))
     except (CheckpointDamaged, CheckpointChanged, Unsupported) as error:
         return f"what was read so far is not known: {error}"
     if not gone:

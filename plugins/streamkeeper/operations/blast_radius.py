@@ -4,12 +4,13 @@ output."""
 from __future__ import annotations
 
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.reach import Position, compare, position
+from streamkeeper.checkpoints.reach import Position, compare, missing_since, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.operation_record import OperationRecord
 from streamkeeper.operations.outputs import ask, takes_again
@@ -65,16 +66,20 @@ def _going_back(site: Installation, record: OperationRecord, query: str, way: Qu
 def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """What the checkpoints say; empty when they have read the same."""
     before = site.checkpoint(state, query, way.before)
-    reach = compare(position(before.fresh()), _back_at(site, state, query, way))
+    now, then = position(before.fresh()), _back_at(site, state, query, way)
+    reach = compare(now, then)
     if not reach.comparable:
         return f"an unknown number of rows is written again ({reach.why})"
     if reach.equal:
         return ""
+    files = missing_since(now, then, unseen=unseen_input(site, state, query))
+    clauses = (clause("of these files") for clause in (files.gone_clause, files.unchecked_clause))
+    missing = "".join(f"; {each}" for each in clauses if each)
     newest = last_committed(before.fresh())
     if way.way is Way.RESTORE and newest is not None and way.batch is not None:
         count = newest - way.batch
-        return f"{count} {'batch' if count == 1 else 'batches'} ({reach.lacking}) to be read and written again"
-    return f"{reach.lacking} to be read and written again"
+        return f"{count} {'batch' if count == 1 else 'batches'} ({reach.lacking}) to be read and written again{missing}"
+    return f"{reach.lacking} to be read and written again{missing}"
 
 
 def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way: QueryWay) -> str:

@@ -13,9 +13,8 @@ import msgspec
 
 from streamkeeper.checkpoints.lasting import lasting_damages
 from streamkeeper.checkpoints.layout import last_committed, last_planned
-from streamkeeper.checkpoints.open_input import find_gone_input
+from streamkeeper.checkpoints.open_input import OpenInput, find_open_input
 from streamkeeper.checkpoints.reach import Position, compare, position
-from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import (
     CheckpointChanged,
     CheckpointDamaged,
@@ -38,6 +37,7 @@ from streamkeeper.model.stated_deaths import unproven_owner
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.assessing import gone_of_sources
+from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import failed_last, release_of
 from streamkeeper.operations.outputs import ask
@@ -132,6 +132,9 @@ def _look_at_query(
     version, directory = current.version, site.checkpoint(state, query, current.version)
     lost = find_version_loss(site, state, query, version)
     known = known_version(site, state, query, version)
+    opened = OpenInput()
+    if not lost and life is not Life.ALIVE:
+        opened = find_open_input(directory.fresh(), lambda: unseen_input(site, state, query))
     holds = ask(site, state, state.serving_release, query, manifest.sink, version)
     seen = QueryLook(
         query=query,
@@ -146,7 +149,8 @@ def _look_at_query(
         holds=holds.batch,
         sink_unknown=holds.unknown,
         sink_down=holds.down,
-        input_gone="" if lost or life is Life.ALIVE else find_gone_input(directory.fresh()),
+        input_gone=opened.gone,
+        input_unchecked=opened.unchecked,
         failing=_failing(status, query),
         unproven="" if last_committed(directory.fresh()) is None else unproven_owner(state, query),
     )
@@ -154,7 +158,7 @@ def _look_at_query(
         return seen
     left = Left(query=seen, manifest=manifest, committed=known.committed, query_id=known.query_id)
     replay, no_restore, passed_over = choose_replay(site, state, left, named=named)
-    reads, no_rebuild = _rebuild(directory, manifest, lost)
+    reads, no_rebuild = _rebuild(site, state, seen, manifest)
     return msgspec.structs.replace(
         seen, replay=replay, no_restore=no_restore, passed_over=passed_over, rebuild=reads, no_rebuild=no_rebuild
     )
@@ -192,16 +196,17 @@ def _failing(status: DriverStatus | None, query: str) -> str:
     return told.error if told.failures >= (FAILURES if status.generation == 1 else 1) else ""
 
 
-def _rebuild(directory: Tree, manifest: Manifest, lost: str) -> tuple[str, str]:
+def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Manifest) -> tuple[str, str]:
     """What a rebuild would read, and why there is none."""
     if not capabilities_of(manifest.sink.kind).shadows:
         return "", f"its {manifest.sink.kind} output cannot be written unseen"
     if parse_trigger(manifest.trigger).available_now:
         return "", "an availableNow query ends before it could be cut over"
-    if lost:
-        return "", f"when it has read what was read cannot be told: {lost}"
-    if gone := gone_of_sources(directory):
+    if seen.lost:
+        return "", f"when it has read what was read cannot be told: {seen.lost}"
+    if gone := gone_of_sources(site, state, seen.query, seen.version):
         return "", gone
+    directory = site.checkpoint(state, seen.query, seen.version)
     try:
         return compare(position(directory.fresh()), Position()).lacking, ""
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:

@@ -5,7 +5,7 @@ A part that cannot be looked at is told in ``unlooked``; it stops neither the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from streamkeeper.checkpoints.identity import find_loss
 from streamkeeper.checkpoints.lasting import lasting_damages
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.open_input import find_gone_input
+from streamkeeper.checkpoints.open_input import OpenInput, find_open_input
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
@@ -30,6 +30,7 @@ from streamkeeper.model.signals import HistoryPoint
 from streamkeeper.model.standing import Standing, find_standing
 from streamkeeper.model.step import Step
 from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_knows
+from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.overview import recorded_jobs
@@ -226,12 +227,14 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
                 return
             lost = find_loss(directory, known)
             gone = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
+            opened = find_open_input(directory, _unseen_input(site, seen.job, query)) if gone else OpenInput()
             seen.checkpoints[query] = CheckpointLook(
                 version=version.version,
                 directory=directory.where(""),
                 lost=lost,
                 damaged=_damage(directory) if gone else "",
-                input_gone=find_gone_input(directory) if gone else "",
+                input_gone=opened.gone,
+                input_unchecked=opened.unchecked,
                 unproven=_unproven(facts, query, directory) if gone else "",
             )
             if not lost:
@@ -240,6 +243,10 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
                     seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: told})
     with seen.looking("history"):
         _read_history(site, seen)
+
+
+def _unseen_input(site: Installation, job: str, query: str) -> Callable[[], Mapping[str, str]]:
+    return lambda: unseen_input(site, site.journal(job, "watch").state(), query)
 
 
 def _look_for_snapshots(pool: ThreadPoolExecutor, site: Installation, fleet: list[Seen], now: float) -> None:

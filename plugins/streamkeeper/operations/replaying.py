@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from streamkeeper.checkpoints.layout import last_planned
 from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.checkpoints.positions import History, Position, ReadFiles, until_unchanged
-from streamkeeper.checkpoints.reach import compare
+from streamkeeper.checkpoints.positions import History, Position, until_unchanged
+from streamkeeper.checkpoints.reach import compare, missing_since
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooNew, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.recovery import QueryLook, Replay
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_name, snapshot_number
+from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.sinks.asking import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -43,6 +43,7 @@ def choose_replay(
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
     spans = {span.version for span in state.spans(left.query.query, left.query.version)}
+    unseen = unseen_input(site, state, left.query.query)
     newest: Replay | None = None
     drilled: Replay | None = None
     passed: list[str] = []
@@ -58,7 +59,7 @@ def choose_replay(
         if why_not := _why_not(catalogue, snapshot, left, spans):
             passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) is no way back: {why_not}")
             continue
-        found = _replay(snapshot, left, verified=verified)
+        found = _replay(snapshot, left, unseen, verified=verified)
         if newest is None:
             newest = found
         if verified:
@@ -91,7 +92,7 @@ def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collec
     return f"{damaged[0].key} is damaged: {damaged[0].why}" if damaged else ""
 
 
-def _replay(snapshot: Snapshot, left: Left, *, verified: bool) -> Replay:
+def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verified: bool) -> Replay:
     takes = reconcile(left.manifest.sink, snapshot.version, snapshot.batch).takes
     replay = Replay(
         snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified, takes=takes
@@ -112,9 +113,14 @@ def _replay(snapshot: Snapshot, left: Left, *, verified: bool) -> Replay:
         now, then = _positions(tree_at(query.directory), snapshot)
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return msgspec.structs.replace(replay, batches=batches, unknown=_not_known(left.manifest, error.message))
-    reads, gone = compare(now, then), _gone(now, then)
+    reads, files = compare(now, then), missing_since(now, then, unseen=unseen)
+    gone, unchecked = (clause("files that were read since") for clause in (files.gone_clause, files.unchecked_clause))
     return msgspec.structs.replace(
-        replay, batches=batches, reads=reads.lacking if reads.comparable and not reads.holds else "", gone=gone
+        replay,
+        batches=batches,
+        reads=reads.lacking if reads.comparable and not reads.holds else "",
+        gone="; ".join(filter(None, (gone, unchecked))) if gone else "",
+        unknown="" if gone else unchecked,
     )
 
 
@@ -140,16 +146,3 @@ def _not_known(manifest: Manifest, why: str) -> str:
 
 def _passes_over_loss(options: dict[str, str]) -> bool:
     return options.get("failondataloss", "true").lower() == "false"
-
-
-def _gone(now: Position, then: Position) -> str:
-    """What was read since and is gone, as a clause: Spark would list the directory and not miss it."""
-    gone: list[str] = []
-    total = 0
-    for name, source in now.sources.items():
-        if isinstance(source, ReadFiles):
-            before = then.sources.get(name)
-            since = source.files - (before.files if isinstance(before, ReadFiles) else frozenset())
-            total += len(since)
-            gone += sorted(file for file in since if file.startswith("/") and not os.path.exists(file))
-    return f"{len(gone)} of the {total} files that were read since are gone, such as {gone[0]}" if gone else ""

@@ -1,0 +1,129 @@
+"""Which input files are still there: on a local disk, on S3 and in HDFS. A file that cannot be looked for is reported
+as *not checked*, never as present and never as gone.
+
+Spark runs a batch without the files that are gone and reports nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.errors import StoreUnavailable, StreamkeeperError
+from streamkeeper.locations import scheme_of
+from streamkeeper.model.spark_confs import hash_setting
+
+_AT_ONCE = 8
+_FEW = 20
+"""Up to so many files of one folder are asked for one by one; with more, or one missing, the folder is listed."""
+_S3 = ("s3a", "s3")
+_ENDPOINT, _PER_BUCKET = "spark.hadoop.fs.s3a.endpoint", "spark.hadoop.fs.s3a.bucket."
+
+
+class FileLook(msgspec.Struct, frozen=True, kw_only=True):
+    """``total``: files asked for; ``gone``: those that are not there; ``unchecked``: those that could not be looked
+    for, and ``why`` the first of them could not."""
+
+    total: int
+    gone: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    why: str = ""
+
+    def gone_clause(self, files: str) -> str:
+        """``2 of 3 files of open batch 7 are gone, such as /in/a.json``; empty where none is. ``files``: their name."""
+        if not self.gone:
+            return ""
+        return f"{len(self.gone)} of {self.total} {files} are gone, such as {self.gone[0]}"
+
+    def unchecked_clause(self, files: str) -> str:
+        """``3 of 3 files of open batch 7 are not checked: scheme gs:// …``; empty where all were."""
+        if not self.unchecked:
+            return ""
+        first, count = self.unchecked[0], len(self.unchecked)
+        return f"{count} of {self.total} {files} are not checked, such as {first}: {self.why}"
+
+
+def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = None) -> FileLook:
+    """Look for files by their paths without escapes, with their scheme unless it is ``file``. Raises nothing.
+
+    ``unseen``: scheme, ``file`` for plain paths -> why files there cannot be looked for from this process.
+    """
+    asked = list(dict.fromkeys(paths))
+    folders: dict[str, list[str]] = {}
+    for path in asked:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    looks = _Looks(unseen or {})
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="input") as pool:
+        found = list(pool.map(looks.look, folders, folders.values()))
+    gone = {path for each, _ in found for path in each}
+    unchecked = {path: why for _, each in found for path, why in each.items()}
+    return FileLook(
+        total=len(asked),
+        gone=tuple(path for path in asked if path in gone),
+        unchecked=tuple(path for path in asked if path in unchecked),
+        why=next((unchecked[path] for path in asked if path in unchecked), ""),
+    )
+
+
+def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Schemes of S3 that a query reads from another server than this process asks, as ``unseen`` wants them.
+
+    ``confs``: the query's settings as the session has them, or as its manifest keeps them: hashed. Another server may
+    have a bucket of that name, without the files.
+    """
+    endpoint = confs.get(_ENDPOINT, "").rstrip("/")
+    ours = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")
+    same = {ours.rstrip("/"), hash_setting(ours), hash_setting(ours.rstrip("/")), hash_setting(f"{ours.rstrip('/')}/")}
+    per_bucket = any(key.startswith(_PER_BUCKET) and key.endswith(".endpoint") for key in confs)
+    if endpoint in same and not per_bucket:
+        return {}
+    why = "the job's fs.s3a endpoint is not AWS_ENDPOINT_URL, which this check asks"
+    return dict.fromkeys(_S3, why)
+
+
+class _Looks:
+    """One look at many folders, by several threads; a server that does not answer is asked no more."""
+
+    def __init__(self, unseen: Mapping[str, str]) -> None:
+        self._unseen = unseen
+        self._down: dict[str, str] = {}
+
+    def look(self, folder: str, paths: list[str]) -> tuple[list[str], dict[str, str]]:
+        """Those of a folder's files that are gone; those that could not be looked for, and why."""
+        scheme = scheme_of(f"{folder}/") or "file"
+        server = "/".join(folder.split("/")[:3])
+        if why := self._unseen.get(scheme) or self._down.get(server, ""):
+            return [], dict.fromkeys(paths, why)
+        if scheme == "file":
+            return _look_on_disk(paths)
+        if scheme not in (*_S3, "hdfs"):
+            return [], dict.fromkeys(paths, f"files on {scheme}:// are not looked for")
+        try:
+            tree = tree_at(folder)
+            names = [path.rpartition("/")[2] for path in paths]
+            there = {name for name in names if tree.has(name)} if len(names) <= _FEW else set()
+            if not there.issuperset(names):
+                # Of a bucket that is not there S3 answers a question about one object like of an object that is not.
+                there = set(tree.fresh().files(""))
+        except (StreamkeeperError, OSError, ValueError) as error:
+            if isinstance(error, StoreUnavailable):
+                self._down[server] = str(error)
+            return [], dict.fromkeys(paths, str(error))
+        return [path for path, name in zip(paths, names, strict=True) if name not in there], {}
+
+
+def _look_on_disk(paths: list[str]) -> tuple[list[str], dict[str, str]]:
+    gone: list[str] = []
+    unchecked: dict[str, str] = {}
+    for path in paths:
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            gone.append(path)
+        except (OSError, ValueError) as error:
+            unchecked[path] = getattr(error, "strerror", None) or str(error)
+    return gone, unchecked

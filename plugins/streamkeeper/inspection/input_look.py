@@ -1,0 +1,34 @@
+"""Whether the files of a batch are still there, looked for where the session of the query reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from streamkeeper.checkpoints.input_files import FileLook, other_s3
+from streamkeeper.checkpoints.open_input import look_at_batch
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.inspection.confs import read_confs
+
+if TYPE_CHECKING:
+    from streamkeeper.definition import Query
+
+
+def unseen_by(query: Query) -> Mapping[str, str]:
+    """Schemes whose files this process cannot look for although the query reads them, and why."""
+    return other_s3(read_confs(query.df.sparkSession), os.environ)
+
+
+def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
+    """Which source files of a batch are gone, and which could not be looked for.
+
+    Raises NotFound when the batch is not planned, CheckpointDamaged.
+    """
+    return look_at_batch(checkpoint.fresh(), batch, unseen=unseen_by(query))
+
+
+def told_missing(found: FileLook, batch: int) -> str:
+    """The files that are gone, as a clause; empty where none is."""
+    gone = found.gone_clause(f"source files of batch {batch}")
+    return f"{gone}: Spark runs it without them" if gone else ""

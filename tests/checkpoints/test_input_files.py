@@ -1,0 +1,131 @@
+"""Input files that are looked for: gone, there, or not checked and why."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.hdfs_tree import HdfsTree
+from streamkeeper.checkpoints.input_files import look_for_files, other_s3
+from streamkeeper.checkpoints.open_input import OpenInput, find_open_input
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.model.spark_confs import hash_setting
+from tests.checkpoints.trees import Tree
+
+ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
+
+
+def test_a_file_is_gone_only_where_it_was_looked_for(tmp_path: Path) -> None:
+    """A scheme without a check, a name that no disk takes, and a folder of another machine: not checked, never gone."""
+    (tmp_path / "a b.json").write_text("x")
+    there, gone = str(tmp_path / "a b.json"), str(tmp_path / "c.json")
+    strange = "gs://bucket/in/d.json"
+    found = look_for_files([there, gone, there, strange, "/" + "x" * 300])
+    assert (found.total, found.gone, found.unchecked) == (4, (gone,), (strange, "/" + "x" * 300))
+    assert found.gone_clause("files") == f"1 of 4 files are gone, such as {gone}"
+    assert found.unchecked_clause("files") == (
+        f"2 of 4 files are not checked, such as {strange}: files on gs:// are not looked for"
+    )
+    elsewhere = look_for_files([there, gone], unseen={"file": "another machine"})
+    assert (elsewhere.gone, elsewhere.unchecked, elsewhere.why) == ((), (there, gone), "another machine")
+    assert look_for_files([]).gone_clause("files") == look_for_files([]).unchecked_clause("files") == ""
+
+
+def test_a_server_that_does_not_answer_is_asked_once_for_all_its_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are not checked; so many folders would else take a timeout each."""
+    asked: list[str] = []
+    real = HdfsTree.has
+
+    def has(self: HdfsTree, path: str) -> bool:
+        asked.append(path)
+        return real(self, path)
+
+    monkeypatch.setattr(HdfsTree, "has", has)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+        monkeypatch.setattr("streamkeeper.checkpoints.hdfs_tree.webhdfs_url", lambda *_: f"http://127.0.0.1:{port}")
+        found = look_for_files(f"hdfs://127.0.0.1:{port}/in/day={day}/a.json" for day in range(40))
+    assert (len(found.unchecked), found.gone) == (40, ())
+    assert "does not answer" in found.why
+    assert len(asked) <= 8
+
+
+@pytest.mark.parametrize(
+    ("confs", "asked", "same"),
+    [
+        ({}, "", True),
+        ({ENDPOINT: "http://s3:9000/"}, "http://s3:9000", True),
+        ({ENDPOINT: hash_setting("http://s3:9000")}, "http://s3:9000", True),
+        ({ENDPOINT: hash_setting("http://s3:9000")}, "", False),
+        ({ENDPOINT: "http://other:9000"}, "http://s3:9000", False),
+        ({}, "http://s3:9000", False),
+        ({"spark.hadoop.fs.s3a.bucket.in.endpoint": "sha256:1"}, "", False),
+        ({"spark.hadoop.fs.s3a.bucket.in.requester.pays.enabled": "sha256:1"}, "", True),
+    ],
+)
+def test_files_on_another_s3_server_are_not_checked(confs: dict[str, str], asked: str, same: bool) -> None:
+    """That server may have a bucket of the same name without the files: a wrong *gone* would stop a job."""
+    unseen = other_s3(confs, {"AWS_ENDPOINT_URL": asked} if asked else {})
+    assert (unseen == {}) is same
+    assert look_for_files(["s3a://in/a.json"], unseen={"s3a": "x"}).why == "x"
+
+
+def reading(root: Path, url: str) -> LocalTree:
+    """A checkpoint whose open batch 2 is to read two files below ``url``."""
+    made = Tree(root, "stateless", batches=2)
+    made.plan(2)
+    entry = root / "sources" / "0" / "2"
+    first = entry.read_text().replace("file:///in/", f"{url}/")
+    entry.write_text(first + "\n" + first.splitlines()[1].replace("f2.json", "f%202b.json"))
+    return LocalTree(root)
+
+
+def remove_one(url: str) -> None:
+    """Put both files there, then take one away."""
+    tree = tree_at(url)
+    for name in ("f2.json", "f 2b.json"):
+        tree.create(name, [b"{}"])
+    assert not tree.delete(["f 2b.json"])
+
+
+@pytest.mark.s3
+def test_a_file_that_is_gone_from_a_bucket_is_missed(tmp_path: Path, s3_url: str) -> None:
+    """Of an open batch whose other file is there; without the bucket both are not checked."""
+    url = s3_url.replace("s3://", "s3a://") + "/in put"
+    remove_one(url)
+    escaped = url.replace(" ", "%20")
+    found = find_open_input(reading(tmp_path / "cp", escaped))
+    assert found == OpenInput(gone=f"1 of 2 files of open batch 2 are gone, such as {url}/f 2b.json")
+    many = [f"{url}/f2.json", *(f"{url}/{number}" for number in range(40))]
+    assert len(look_for_files(many).gone) == 40
+    other = find_open_input(reading(tmp_path / "other", "s3a://no-such-bucket/in"))
+    assert (other.gone, "NoSuchBucket" in other.unchecked) == ("", True)
+    assert find_open_input(reading(tmp_path / "third", escaped), lambda: {"s3a": "another"}).gone == ""
+
+
+@pytest.mark.hdfs
+def test_a_file_that_is_gone_from_hdfs_is_missed(
+    tmp_path: Path, hdfs_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an open batch whose other file is there; a NameNode that refuses to answer makes both not checked."""
+    url = f"{hdfs_url}/in put"
+    remove_one(url)
+    checkpoint = reading(tmp_path / "cp", url.replace(" ", "%20"))
+    assert find_open_input(checkpoint) == OpenInput(
+        gone=f"1 of 2 files of open batch 2 are gone, such as {url}/f 2b.json"
+    )
+    many = [f"{url}/f2.json", *(f"{url}/{number}" for number in range(40))]
+    assert len(look_for_files(many).gone) == 40
+    assert len(look_for_files([f"{hdfs_url}/none/{number}" for number in range(40)]).gone) == 40
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>hadoop.security.authentication</name><value>kerberos</value></property>"
+        "</configuration>"
+    )
+    found = find_open_input(checkpoint)
+    assert (found.gone, "Kerberos" in found.unchecked) == ("", True)
