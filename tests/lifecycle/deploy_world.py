@@ -78,7 +78,8 @@ OP = "op"
 
 @dataclass
 class Instance:
-    """One process tree. ``serves``: what happens at go; ``drains``: what happens at drain; ``killable``: by SIGKILL;
+    """One process tree. ``serves``: what happens at go; ``drains``: what happens at drain; ``halted``: its
+    processes are stopped; ``killable``: by SIGKILL;
     ``takes_over``: at go; else it ``waits`` for a sink that is down, or fails to for another cause. ``held_up``: what
     it says that it waits for.
     """
@@ -96,6 +97,7 @@ class Instance:
     cause: str = ""
     held_up: str = ""
     drains: bool = True
+    halted: bool = False
     killable: bool = True
     reachable: bool = True
     triggers: int = 0
@@ -142,7 +144,7 @@ class Instance:
         ended = self.life is Life.DEAD and self.state is not None and self.state.terminal
         last = DriverExit(instance=self.name, state=self.state, code=0) if ended and self.state else None
         return Seen(
-            liveness=Liveness(life=life, why=f"{self.name} {life.value}"),
+            liveness=Liveness(life=life, why=f"{self.name} {life.value}", halted=self.halted, frozen=self.halted),
             status=status,
             exit=last,
             described=self.described,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.lifecycle.actions import GiveUpStarting, Kill, Launch, Plan, Send, Wait
-from streamkeeper.lifecycle.steps import path, plan_deploy
+from streamkeeper.lifecycle.steps import HALTED_S, path, plan_deploy
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
 from streamkeeper.model.finding import Verdict
@@ -262,6 +262,17 @@ def test_no_fall_back_onto_a_checkpoint_that_the_old_release_cannot_read():
     assert ended.outcome is Outcome.FAILED
     assert "op-fallback" not in world.instances
     assert "fix forward" in ended.sentence
+
+
+@pytest.mark.parametrize(("halted", "patience_s"), [(True, HALTED_S), (False, 120.0)])
+def test_a_driver_whose_processes_are_stopped_is_not_waited_for(halted, patience_s):
+    """It cannot drain, so it is killed after a few seconds. Negative control: one that runs has all of its time."""
+    world = World(traits={"old": {"drains": False, "halted": halted}})
+    assert world.play().outcome is Outcome.SUCCEEDED
+    waits = [each.action for each in world.log if isinstance(each.action, Wait) and each.action.on == "old: drain"]
+    assert {each.deadline_s for each in waits} == {patience_s}
+    killed = next(each.reason for each in world.log if isinstance(each.action, Kill))
+    assert ("its processes are stopped" in killed) is halted
 
 
 def test_a_frozen_driver_is_killed_after_the_drain_deadline():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Seen
-from streamkeeper.lifecycle.steps import KILL_S
+from streamkeeper.lifecycle.steps import HALTED_S, KILL_S
 from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprovable, decide_stop
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.journal import DesiredChanged, InstanceEnded, Record
@@ -15,9 +15,16 @@ from tests.lifecycle.test_going_on import STOP, second, state_of
 TOLD = frozenset({CommandKind.GO, CommandKind.DRAIN})
 
 
-def act(life: Life, *more: Record, sent: frozenset[CommandKind] = TOLD, on: str = "", waited_s: float = 0.0) -> object:
+def act(
+    life: Life,
+    *more: Record,
+    sent: frozenset[CommandKind] = TOLD,
+    on: str = "",
+    waited_s: float = 0.0,
+    halted: bool = False,
+) -> object:
     """The next act for a job whose stop is recorded."""
-    seen = {"one": Seen(liveness=Liveness(life=life, why="seen"), sent=sent)}
+    seen = {"one": Seen(liveness=Liveness(life=life, why="seen", halted=halted, frozen=halted), sent=sent)}
     state = state_of(STOP, *more)
     view = StopView(state=state, stop="stop-1", seen=seen, drain_s=120, on=on, waited_s=waited_s)
     return decide_stop(view).action
@@ -35,6 +42,13 @@ def test_past_the_deadline_it_is_killed_and_past_that_nobody_says_that_it_is_dea
     assert act(Life.ALIVE, on="one: drain", waited_s=121) == Kill("one")
     assert act(Life.ALIVE, on=kill_wait("one"), waited_s=1) == Kill("one")
     assert isinstance(act(Life.ALIVE, on=kill_wait("one"), waited_s=KILL_S + 1), Unprovable)
+
+
+def test_a_driver_whose_processes_are_stopped_is_not_waited_for() -> None:
+    """It cannot drain. Negative control: one that runs has all of its time."""
+    assert act(Life.ALIVE, on="one: drain", waited_s=1, halted=True) == Wait("one: drain", HALTED_S)
+    assert act(Life.ALIVE, on="one: drain", waited_s=HALTED_S + 1, halted=True) == Kill("one")
+    assert act(Life.ALIVE, on="one: drain", waited_s=HALTED_S + 1) == Wait("one: drain", 120)
 
 
 def test_what_runs_elsewhere_is_never_killed_nor_taken_for_dead() -> None:

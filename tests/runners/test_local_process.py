@@ -425,6 +425,18 @@ def test_many_are_looked_at_as_one(place: Place) -> None:
     assert {name: found[JOB, name] for name in names} == {name: place.runner.observe(JOB, name) for name in names}
     assert [found[JOB, name].life for name in names] == [Life.ALIVE, Life.ALIVE, Life.DEAD, Life.DEAD, Life.ABSENT]
     assert [found[JOB, name].frozen for name in names] == [False, True, False, False, False]
+    assert [found[JOB, name].halted for name in names] == [False, True, False, False, False]
+
+
+def test_a_stopped_supervisor_does_not_halt_its_driver(place: Place) -> None:
+    """The driver can finish its batch: it is drained, not killed. Negative control: the stopped driver."""
+    place.runner.launch(place.spec("one", restart_budget=0), {})
+    driver, supervisor = place.pids("one")[0], place.supervisor("one")
+    end(supervisor, signal.SIGSTOP)
+    wait_for("its freezing", lambda: place.runner.observe(JOB, "one").frozen)
+    assert not place.runner.observe(JOB, "one").halted
+    end(driver, signal.SIGSTOP)
+    wait_for("the driver's freezing", lambda: place.runner.observe(JOB, "one").halted)
 
 
 def test_a_look_from_before_the_records_would_call_a_new_driver_dead(

@@ -11,6 +11,7 @@ from rich.markdown import Markdown
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.deploying import (
     Batches,
+    DrainS,
     FirstCommitS,
     ProbationS,
     Reason,
@@ -23,10 +24,11 @@ from streamkeeper.cli.options import asked as asked_option
 from streamkeeper.errors import InvalidInput, StoreUnavailable
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.recovery import Cause, RecoveryAction
+from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
 from streamkeeper.model.request import RECOVERY
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_without_store
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.recovering import Asked, diagnose_for, must_be_possible, open_recovery, recovery_request
 
 Action = Annotated[RecoveryAction, typer.Option("--action", help="diagnose only looks")]
@@ -54,6 +56,7 @@ def recover(
     dry_run: DryRun = False,
     accept_replay: Replay = False,
     accept_loss: Loss = False,
+    drain_s: DrainS = _USUAL.drain_s,
     first_commit_s: FirstCommitS = _USUAL.first_commit_s,
     probation_batches: Batches = _USUAL.probation_batches,
     probation_s: ProbationS = _USUAL.probation_s,
@@ -76,6 +79,7 @@ def recover(
         accepted_by=by if accept_loss or accept_replay else "",
         accept_loss=accept_loss,
         accept_replay=accept_replay,
+        drain_s=drain_s,
         first_commit_s=first_commit_s,
         probation_batches=probation_batches,
         probation_s=probation_s,
@@ -99,11 +103,14 @@ def recover(
     if dry_run:
         must_be_possible(found, action)
         if not json:
-            serving = site.journal(job, "reader").state().serving_release
-            Console().print(render_plan(plan_deploy(recovery_request(serving, asked, found), serving=serving)))
+            _show_plan(site, asked, found)
         return
-    running = open_recovery(site, new_operation(), asked, diagnosis=found)
-    finish(site, running)
+    finish(site, open_recovery(site, new_operation(), asked, diagnosis=found))
+
+
+def _show_plan(site: Installation, asked: Asked, found: Diagnosis) -> None:
+    serving = site.journal(asked.job, "reader").state().serving_release
+    Console().print(render_plan(plan_deploy(recovery_request(serving, asked, found), serving=serving)))
 
 
 def _read_snapshots(pairs: list[str] | None) -> dict[str, str]:

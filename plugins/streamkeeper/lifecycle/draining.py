@@ -15,7 +15,7 @@ from streamkeeper.lifecycle.actions import (
 )
 from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, not_yet, ready, say, shadows
 from streamkeeper.lifecycle.observation import Observation, Seen
-from streamkeeper.lifecycle.steps import KILL_S, STOP_S, deadline_s
+from streamkeeper.lifecycle.steps import HALTED_S, KILL_S, STOP_S, deadline_s
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.job_state import InstanceState
 from streamkeeper.model.journal import Outcome
@@ -102,11 +102,20 @@ def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: fl
         return give_up(step, _unprovable(at, owner)) if at.waited_s > KILL_S else say(step, lost, seen.liveness.why)
     if CommandKind.DRAIN not in seen.sent:
         return say(step, Send(name, CommandKind.DRAIN), f"{owner.release} hands over")
+    if seen.liveness.halted:
+        patience_s = min(patience_s, HALTED_S)
     if at.waited_s > patience_s or _killing(at, name):
         if _unkillable(at, name):
             return give_up(step, _unprovable(at, owner))
-        return say(step, Kill(name), f"{name} did not drain within {patience_s:g} s")
+        return say(step, Kill(name), undrained(name, seen, patience_s))
     return say(step, Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")
+
+
+def undrained(name: str, seen: Seen, waited_s: float) -> str:
+    """Why a driver that was told to drain is killed."""
+    if seen.liveness.halted:
+        return f"{name} cannot drain, its processes are stopped: {seen.liveness.why}"
+    return f"{name} did not drain within {waited_s:g} s"
 
 
 def _unprovable(at: Observation, owner: InstanceState) -> str:

@@ -21,6 +21,8 @@ KILL_S = 30.0
 """How long the processes of a killed tree may take to disappear."""
 STOP_S = 10.0
 """How long a driver that owns nothing may take to end when told so, before it is killed."""
+HALTED_S = 5.0
+"""How long a drain waits for a driver whose processes are stopped: somebody may be about to continue them."""
 RESERVE_AFTER_S = 10.0
 """A candidate that has held by then needs no standby of the old release: most do, and a start costs processor time."""
 _SNAPSHOT_S = 600.0

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import msgspec
 
 from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
+from streamkeeper.lifecycle.draining import undrained
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Seen
-from streamkeeper.lifecycle.steps import KILL_S
+from streamkeeper.lifecycle.steps import HALTED_S, KILL_S
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.job_state import InstanceState, JobState
 from streamkeeper.model.liveness import Life
@@ -74,9 +75,10 @@ def _end(at: StopView, owner: InstanceState) -> StopDecision:
         return _say(Unprovable(), why)
     if killing and at.waited_s > KILL_S:
         return _say(Unprovable(), f"driver {name} was killed, and lives: {seen.liveness.why}")
-    if seen.life is Life.ALIVE and (killing or at.waited_s > at.drain_s):
-        return _say(Kill(name), f"{name} did not drain within {at.drain_s:g} s")
-    return _say(Wait(f"{name}: drain", at.drain_s), f"{name} finishes its batch")
+    patience_s = min(at.drain_s, HALTED_S) if seen.liveness.halted else at.drain_s
+    if seen.life is Life.ALIVE and (killing or at.waited_s > patience_s):
+        return _say(Kill(name), undrained(name, seen, patience_s))
+    return _say(Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")
 
 
 def _say(action: Send | Kill | RecordEnd | Wait | Stopped | TakenOver | Unprovable, reason: str) -> StopDecision:

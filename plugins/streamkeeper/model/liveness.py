@@ -23,12 +23,14 @@ class Life(Enum):
 class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     """``why`` is the proof for DEAD and the reason for UNKNOWN, as one sentence.
 
-    ``frozen``: a process of a living tree is stopped; ``rebooted``: a dead one ended with the boot it ran in;
+    ``frozen``: a process of a living tree is stopped; ``halted``: its driver, or a process that the driver started, is
+    stopped by a signal, so that it cannot finish a batch; ``rebooted``: a dead one ended with the boot it ran in;
     ``elsewhere``: the host on which an unknown one can be looked at, empty where none is known.
     """
 
     life: Life
     why: str
     frozen: bool = False
+    halted: bool = False
     rebooted: bool = False
     elsewhere: str = ""

@@ -277,7 +277,13 @@ class LocalProcessRunner(Runner):
 
 def _alive(found: Sequence[Process]) -> Liveness:
     pids = ", ".join(f"{process.pid}{' (frozen)' if process.frozen else ''}" for process in found)
-    return Liveness(life=Life.ALIVE, why=f"processes {pids}", frozen=any(process.frozen for process in found))
+    return Liveness(
+        life=Life.ALIVE,
+        why=f"processes {pids}",
+        frozen=any(process.frozen for process in found),
+        # A supervisor that is stopped keeps nobody from finishing a batch.
+        halted=any(process.halted and process_tree.generation_of(process.pid) is not None for process in found),
+    )
 
 
 def _root(record: ProcessRecord) -> Root:

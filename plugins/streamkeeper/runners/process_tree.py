@@ -34,13 +34,17 @@ _BLANK_PAUSE_S = 0.002
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A living process. ``started``: clock ticks since boot, by which a used-again pid is told apart."""
+    """A living process. ``started``: clock ticks since boot, by which a used-again pid is told apart.
+
+    ``frozen``: it is stopped; ``halted``: by a signal, and not for a moment by whoever traces it.
+    """
 
     pid: int
     parent: int
     session: int
     started: int
     frozen: bool
+    halted: bool = False
 
 
 class Root(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +98,9 @@ def read_process(pid: int) -> Process | None:
     flags, threads, started = int(fields[6]), int(fields[17]), int(fields[19])
     if flags & _KERNEL_THREAD or (state in b"ZXx" and threads <= 1):
         return None
-    return Process(pid=pid, parent=parent, session=session, started=started, frozen=state in b"Tt")
+    return Process(
+        pid=pid, parent=parent, session=session, started=started, frozen=state in b"Tt", halted=state == b"T"
+    )
 
 
 def read_above(pid: int) -> set[int]:
