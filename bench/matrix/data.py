@@ -185,6 +185,21 @@ BACKLOG = Data(
     tuple(File(((f"n{number}", "p", number, number, 20 + number),)) for number in range(3)),
 )
 
+MALFORMED = Data(
+    (
+        File(('{"k": "a", "x": 1, "y": 1}', '{"k": "b", "x": 2, "y": "bad"}', '{"k": "a", "x": 3, "y": 1}')),
+        File(('{"k": "d", "x": 4, "y": 1}',)),
+    ),
+    (File(('{"k": "a", "x": 5, "y": 1}', '{"k": "b", "x": ', '{"k": "c", "x": "bad"}', '{"k": "b", "x": 6}')),),
+)
+"""Rows of which those that come later do not all parse; earlier only ``y`` of one does not."""
+
+MALFORMED_CSV = Data(
+    (File(("a,1", "b,2", "a,3")), File(("b,4",))),
+    (File(("a,5", "b,bad", "c", "b,6,7", "b,8")),),
+    form="csv",
+)
+
 PARQUET = Data((_FIRST, _SECOND), (_THIRD,), form="parquet")
 
 CSV = Data((_FIRST, _SECOND), (_THIRD,), form="csv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.matrix.case import STATELESS, Case, Job, Outcome, in_group
-from bench.matrix.data import AGED, BACKLOG, CSV, NEW_OTHER, OLD_OTHER, PARQUET, TWO, UNEVEN
+from bench.matrix.data import AGED, BACKLOG, CSV, MALFORMED, MALFORMED_CSV, NEW_OTHER, OLD_OTHER, PARQUET, TWO, UNEVEN
 
 SELECT = Job('s.select("k", "x")', mode="append")
 SUM = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
@@ -28,6 +28,9 @@ _NARROW = "k string, x int"
 _STRUCT = Job('s.groupBy("k").agg(F.sum("v.a").alias("s"))', form="parquet", schema="k string, v struct<a: int>")
 _WIDER_STRUCT = _STRUCT.but(schema="k string, v struct<b: int, a: int>")
 _WHOLE = _STRUCT.df.replace('sum("v.a")', 'max("v")')
+_FAILFAST, _DROPPING = '.option("mode", "FAILFAST")', '.option("mode", "DROPMALFORMED")'
+_SUM_CSV = SUM.but(form="csv", schema="k string, x int")
+_DISTINCT = Job('s.dropDuplicates(["k"]).select("k", "x")', mode="append")
 _Y = Job('s.select("k", "x", "y")', mode="append")
 
 PLACES = (
@@ -238,6 +241,38 @@ OPTIONS = (
         SELECT.but(options='.option("primitivesAsString", "true")'),
         "option",
         providers=STATELESS,
+    ),
+    Case(
+        "src_failfast_to_drop",
+        "json mode FAILFAST -> DROPMALFORMED, later rows do not parse",
+        SUM.but(options=_FAILFAST),
+        SUM.but(options=_DROPPING),
+        "none",
+        data=MALFORMED,
+    ),
+    Case(
+        "src_failfast_to_drop_csv",
+        "csv mode FAILFAST -> DROPMALFORMED, later rows do not parse",
+        _SUM_CSV.but(options=_FAILFAST),
+        _SUM_CSV.but(options=_DROPPING),
+        "none",
+        data=MALFORMED_CSV,
+    ),
+    Case(
+        "src_failfast_to_drop_column",
+        "mode FAILFAST -> DROPMALFORMED, and one more column is read",
+        _DISTINCT.but(options=_FAILFAST),
+        _DISTINCT.but(df=_DISTINCT.df.replace('"x")', '"x", "y")'), options=_DROPPING),
+        "option",
+        data=MALFORMED,
+    ),
+    Case(
+        "src_permissive_to_drop",
+        "mode PERMISSIVE -> DROPMALFORMED, earlier rows did not parse",
+        SUM.but(df='s.groupBy("k").agg(F.sum("x").alias("s"), F.max("y").alias("m"))'),
+        SUM.but(df='s.groupBy("k").agg(F.sum("x").alias("s"), F.max("y").alias("m"))', options=_DROPPING),
+        "option",
+        data=MALFORMED,
     ),
     Case(
         "src_csv_same",

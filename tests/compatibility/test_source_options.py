@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.source_options import DEFAULTS, STREAM
-from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.finding import Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest
 from tests.compatibility.manifests import STATEFUL, changed, with_source
 
@@ -47,6 +48,39 @@ def test_the_second_name_of_an_option_is_the_same_option() -> None:
 def test_a_quote_that_is_switched_off_is_a_change() -> None:
     """An empty value is a value."""
     assert verdict(reading(STATEFUL, "csv"), reading(STATEFUL, "csv", quote="")) is Verdict.SWITCH
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_failfast_to_dropmalformed_keeps_the_state_and_announces_dropped_rows(form: str) -> None:
+    """Every row in the state has passed FAILFAST; the note says that malformed rows are dropped from now on."""
+    strict, dropping = reading(STATEFUL, form, mode="FAILFAST"), reading(STATEFUL, form, mode="dropmalformed")
+    (found,) = assess({"q": strict}, {"q": dropping}).queries["q"].findings
+    assert (found.rule, found.severity) == ("malformed-rows-dropped", Severity.NOTE)
+    assert "dropped from now on" in found.effect
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (reading(STATEFUL, "json", mode="DROPMALFORMED"), reading(STATEFUL, "json", mode="FAILFAST")),
+        (reading(STATEFUL, "json", mode="PERMISSIVE"), reading(STATEFUL, "json", mode="DROPMALFORMED")),
+        (reading(STATEFUL, "json"), reading(STATEFUL, "json", mode="DROPMALFORMED")),
+        (reading(STATEFUL, "xml", mode="FAILFAST"), reading(STATEFUL, "xml", mode="DROPMALFORMED")),
+        (reading(STATEFUL, "csv", mode="FAILFAST"), reading(STATEFUL, "csv", mode="DROPMALFORMED", multiline="true")),
+        (
+            reading(STATEFUL, "json", mode="FAILFAST"),
+            with_source(reading(STATEFUL, "json", mode="DROPMALFORMED"), schema="k string\nx bigint\ny bigint"),
+        ),
+        (
+            reading(STATEFUL, "json", mode="FAILFAST"),
+            msgspec.structs.replace(reading(STATEFUL, "json", mode="DROPMALFORMED"), plan="reads one more column"),
+        ),
+    ],
+    ids=["reverse", "permissive", "unset", "xml", "another-option", "schema", "plan"],
+)
+def test_no_other_change_of_mode_keeps_the_state(before: Manifest, after: Manifest) -> None:
+    """Other directions and formats, and columns that are read anew, may have called other rows malformed."""
+    assert verdict(before, after) is Verdict.SWITCH
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])

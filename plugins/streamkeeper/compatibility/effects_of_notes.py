@@ -20,6 +20,7 @@ NOTES: dict[str, str] = {
     "source-upkeep-changed": "the same rows would be read; how they are fetched, or what stands beside them, differs",
     "source-selection-changed": "every file that is found now and was not read yet would be read",
     "source-reading-changed": "new rows would be read in the new way; nothing in a state is made of what that changes",
+    "malformed-rows-dropped": "rows that do not parse would be dropped from now on, without an error or a count",
     "source-option-spelled-out": "nothing would change: the option says what holds anyway",
     "source-columns-added": "new rows would have the new columns; rows that were read before are not read again",
     "source-columns-removed": "the column would not be read any more; no state is made of it",

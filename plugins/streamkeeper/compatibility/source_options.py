@@ -128,6 +128,25 @@ def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, a
     return alone and not any(state_uses(source_column(*place, name), old, new) for place in places for name in names)
 
 
+def only_drops_malformed(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:
+    """Whether the change is FAILFAST to DROPMALFORMED over the same columns, in CSV or JSON, and nothing else.
+
+    Both modes call the same rows malformed. Whatever the state was made of has passed FAILFAST, so DROPMALFORMED would
+    have read the same rows. Which columns are read decides what is malformed, so the plan must be the same.
+    """
+    had, has = said_by(before), said_by(after)
+    modes = had.pop("mode", "").upper(), has.pop("mode", "").upper()
+    return (
+        key == "mode"
+        and modes == ("FAILFAST", "DROPMALFORMED")
+        and after.options.get("format") in ("csv", "json")
+        and had == has
+        and before.schema == after.schema
+        and old.operators == new.operators
+        and old.plan == new.plan
+    )
+
+
 def _columns(key: str, *sources: Source) -> set[str]:
     """Names of the columns that the option is for."""
     kinds = _FOR_TYPES.get(key)

@@ -22,7 +22,7 @@ from streamkeeper.compatibility.rule import (
     state_uses,
 )
 from streamkeeper.compatibility.shown import change
-from streamkeeper.compatibility.source_options import JSON_CONFS, said_by, stays_out_of_state
+from streamkeeper.compatibility.source_options import JSON_CONFS, only_drops_malformed, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_places import place, place_changed
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Source, columns_of
@@ -99,6 +99,9 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 evidence, place_of = change(had.get(key), has.get(key)), f"{where}, option {key}"
                 if stays_out_of_state(key, old, before, new, after):
                     yield note("source-reading-changed", place_of, evidence)
+                elif only_drops_malformed(key, old, before, new, after):
+                    hint = "to count them, read with PERMISSIVE and filter in the job: that needs a rebuild"
+                    yield note("malformed-rows-dropped", place_of, evidence, "src_failfast_to_drop", hint)
                 else:
                     yield _option_changed(place_of, key, evidence, old, new, caught_up=after.catches_up)
         if had == has and before.options != after.options:
