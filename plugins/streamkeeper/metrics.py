@@ -70,6 +70,11 @@ def _lag(kind: str) -> Figure:
 _GAUGES: tuple[tuple[str, str, Figure], ...] = (
     ("query_lag_records", "Records that wait in the query's sources.", _lag("lag_records")),
     ("query_lag_files", "Files that wait in the query's sources.", _lag("lag_files")),
+    (
+        "query_too_old_files",
+        "Input files that Spark never reads, older than maxFileAge allows.",
+        _lag("too_old_files"),
+    ),
     ("query_lag_seconds", "Consumer delay of the source that is furthest behind.", lambda query: query.signals.lag_s),
     ("batch_duration_seconds", "The last batch.", _measured(lambda query: query.signals.batch_s)),
     (

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from streamkeeper.checkpoints.file_sources import FileSource
 from streamkeeper.checkpoints.log_codec import SEEN_BEFORE, log_names
-from streamkeeper.checkpoints.unread_files import UnreadFiles
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.unread_files import Unread, UnreadFiles
 from streamkeeper.errors import CheckpointDamaged
 from tests.checkpoints.tree_kinds import MemoryTree, at
 
@@ -28,6 +31,7 @@ class Source:
         self.directory.mkdir(parents=True)
         self.log.mkdir(parents=True)
         self.unread = UnreadFiles(f"FileStreamSource[file:{self.directory}]", {})
+        self.directory_url, self.at_ms = "", NOW * 1000
 
     def put(self, *names: str, age_s: float = 0.0) -> None:
         for name in names:
@@ -36,22 +40,32 @@ class Source:
             path.write_text("x")
             os.utime(path, (NOW - age_s, NOW - age_s))
 
+    def _url(self, name: str) -> str:
+        return f"{quote(self.directory_url, ':/')}/{name}" if self.directory_url else (self.directory / name).as_uri()
+
     def read(self, name: str, entry: int, *files: tuple[int, str]) -> None:
         """One file of the log, as Spark writes it; ``files``: more of them, with their entries."""
         lines = [
-            json.dumps({"path": (self.directory / each).as_uri(), "timestamp": NOW * 1000, "batchId": number})
-            for number, each in files
+            json.dumps({"path": self._url(each), "timestamp": self.at_ms, "batchId": number}) for number, each in files
         ]
         (self.log / name).write_text("\n".join(["v1", *lines]))
         assert int(name.removesuffix(".compact")) == entry
 
+    def found(self, end: int) -> Unread:
+        found = self._look(end)
+        assert found is not None
+        return found
+
     def look(self, end: int) -> tuple[int, float | None] | None:
+        found = self._look(end)
+        return None if found is None else (found.files, found.oldest)
+
+    def _look(self, end: int) -> Unread | None:
         tree = at(self.root)
         entries = log_names(tree.files("sources/0"))
-        found = self.unread.look(
+        return self.unread.look(
             tree, FileSource(name="0", start=None, end=end, log="0", folder="sources/0", entries=entries)
         )
-        return None if found is None else (found.files, found.oldest)
 
 
 @pytest.fixture
@@ -85,14 +99,72 @@ def test_a_compacted_log_is_taken_in_once(source: Source) -> None:
     assert source.look(11) == (0, None)
 
 
-def test_what_spark_will_never_read_does_not_wait(source: Source) -> None:
-    """Older by a week than the newest file that was read (maxFileAge)."""
-    source.put("old.csv", age_s=8 * 24 * 3600)
+def test_what_spark_will_never_read_does_not_wait_and_is_counted(source: Source) -> None:
+    """Older by a week than the newest file that was read (maxFileAge), also once that one is deleted."""
+    source.put("old.csv", "day=1/older.csv", age_s=8 * 24 * 3600)
     source.put("a.csv")
     source.read("0", 0)
-    assert source.look(0) == (2, NOW - 8 * 24 * 3600)
+    assert source.look(0) == (3, NOW - 8 * 24 * 3600)
     source.read("1", 1, (1, "a.csv"))
-    assert source.look(1) == (0, None)
+    example = f"{source.directory}/day=1/older.csv"
+    assert source.found(1) == Unread(files=0, oldest=None, too_old=2, example=example)
+    (source.directory / "a.csv").unlink()
+    assert source.found(1).too_old == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "age_s", "old"),
+    [
+        ({}, 8 * 86_400, True),
+        ({"maxfileage": "1h"}, 3_700, True),
+        ({"maxfileage": "1h"}, 3_500, False),
+        ({"maxfileage": "90000"}, 91, True),
+        ({"maxfileage": "3650d"}, 8 * 86_400, False),
+        ({"latestfirst": "true"}, 8 * 86_400, True),
+        ({"latestfirst": "true", "maxfilespertrigger": "1"}, 80 * 86_400, False),
+        ({"maxfileage": "a while"}, 80 * 86_400, False),
+    ],
+)
+def test_the_age_is_the_sources_own(source: Source, options: dict[str, str], age_s: float, old: bool) -> None:
+    """As its options say; newest first and limited, Spark looks at no age."""
+    source.unread = UnreadFiles(f"FileStreamSource[file:{source.directory}]", options)
+    source.put("late.csv", age_s=age_s)
+    source.put("a.csv")
+    source.read("0", 0, (0, "a.csv"))
+    assert source.found(0).too_old == old
+    assert source.found(0).files == (not old)
+
+
+def test_nested_folders_wait_where_spark_lists_them(source: Source) -> None:
+    """With recursiveFileLookup; an upload that has not ended is nobody's."""
+    source.put("deep/er/a.csv", "b.csv._COPYING_")
+    source.read("0", 0)
+    assert source.look(0) == (0, None)
+    source.unread = UnreadFiles(str(source.directory), {"recursivefilelookup": "true"})
+    assert source.look(0) == (1, NOW)
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param("s3_url", marks=pytest.mark.s3), pytest.param("hdfs_url", marks=pytest.mark.hdfs)]
+)
+def test_a_bucket_and_hdfs_are_listed_as_a_disk_is(source: Source, place: str, request: pytest.FixtureRequest) -> None:
+    """Files that wait there, and files that are too old for what was read; none of it where it is another server."""
+    url = request.getfixturevalue(place).replace("s3://", "s3a://") + "/in put"
+    for name in ("a.csv", "b.csv", "day=1/c.csv", "_draft", "folder/e.csv"):
+        tree_at(url).create(name, [b"x"])
+    source.unread = UnreadFiles(f"FileStreamSource[{url}]", {})
+    source.directory_url = url
+    source.read("0", 0, (0, "a.csv"))
+    found = source.found(0)
+    assert (found.files, found.too_old) == (2, 0)
+    assert found.oldest is not None
+    assert abs(found.oldest - time.time()) < 60
+    source.at_ms = (int(time.time()) + 8 * 86_400) * 1000
+    source.read("1", 1, (1, "b.csv"))
+    assert source.found(1) == Unread(files=0, oldest=None, too_old=1, example=f"{url}/day=1/c.csv")
+    scheme = url.partition(":")[0]
+    source.unread = UnreadFiles(f"FileStreamSource[{url}]", {}, unseen={scheme: "another server"})
+    assert source.look(1) is None
 
 
 def test_a_hole_in_the_log_is_damage(source: Source) -> None:
@@ -112,7 +184,9 @@ def test_what_a_version_counts_as_seen_from_its_first_batch_on_does_not_wait(sou
 @pytest.mark.parametrize(
     ("description", "options"),
     [
-        ("FileStreamSource[s3a://bucket/in]", {}),
+        ("FileStreamSource[gs://bucket/in]", {}),
+        ("FileStreamSource[s3a://bucket/*/in]", {}),
+        ("in", {}),
         ("FileStreamSource[file:/data/*/in]", {}),
         ("KafkaV2[Subscribe[t]]", {}),
         ("FileStreamSource[file:/data/in]", {"pathglobfilter": "*.csv"}),

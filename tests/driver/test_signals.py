@@ -169,7 +169,7 @@ def served(frame: DataFrame, checkpoint: Path) -> Any:
     """What the looks need to know of a served query."""
     from types import SimpleNamespace
 
-    planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=SimpleNamespace(sources=()))
+    planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=SimpleNamespace(sources=(), confs={}))
     return SimpleNamespace(name="q", checkpoint=LocalTree(checkpoint), planned=planned)
 
 

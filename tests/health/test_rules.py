@@ -185,6 +185,10 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         ),
     ],
     "state-repaired": [(serving(repaired_stores=1), serving(repaired_stores=0))],
+    "input-too-old": [
+        (serving(**source(too_old_files=1, too_old_example="/in/a")), serving(**source(too_old_files=0))),
+        (serving(**source(too_old_files=9, too_old_example="/in/a")), serving(**source(lag_files=9))),
+    ],
     "runway-short": [(serving(**source(runway_s=14_400.0)), serving(**source(runway_s=14_401.0)))],
     "backup-late": [
         (well(**backup(age_s=9.0, lacks_s=DAY_S)), well(**backup(age_s=9.0, lacks_s=DAY_S - 1))),

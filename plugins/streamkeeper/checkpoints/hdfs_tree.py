@@ -70,6 +70,10 @@ class HdfsTree(Tree):
             odd += [path for path, status in found.items() if status.type == "SYMLINK"]
         return Seen(files, tuple(sorted(odd)))
 
+    def stamps(self) -> Iterator[tuple[str, Stamp]]:
+        for _, found in self._walk():
+            yield from ((path, _stamp(status)) for path, status in found.items() if status.type != "DIRECTORY")
+
     def read(self, path: str) -> bytes:
         return self._hdfs.read(self._path(path))
 

@@ -75,6 +75,16 @@ class S3Tree(Tree):
             self._listings[None] = self._look(None)
         return Seen(dict(self._listings[None].stamps))
 
+    def stamps(self) -> Iterator[tuple[str, Stamp]]:
+        with self._told("list", ""):
+            for page in self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix
+            ):
+                for entry in page.get("Contents", ()):
+                    path = entry["Key"].removeprefix(self._prefix)
+                    if path and not path.endswith("/"):
+                        yield path, _stamp(entry["Size"], entry["LastModified"], entry["ETag"])
+
     def read(self, path: str) -> bytes:
         with self._told("read", path):
             content: bytes = self._client.get_object(**self._address(path))["Body"].read()

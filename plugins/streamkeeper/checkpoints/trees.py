@@ -65,6 +65,10 @@ class Tree(ABC):
     def look(self) -> Seen:
         """Everything in it, by one look; no link is followed, and what disappears meanwhile is left out."""
 
+    def stamps(self) -> Iterator[tuple[str, Stamp]]:
+        """Every file and what it is now, one after the other: of a tree that may be too large to be held."""
+        yield from self.fresh().look().files.items()
+
     @abstractmethod
     def read(self, path: str) -> bytes:
         """A whole small file."""

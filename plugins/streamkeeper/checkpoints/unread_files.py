@@ -1,64 +1,116 @@
-"""Which files wait in the directory of a file source: those that are there and not in its log."""
+"""Which files in the directory of a file source were not read: those that wait, and those that Spark never reads.
+
+Spark reads no file whose modification time is more than ``maxFileAge`` (7 days by default) before that of the newest
+file it has read. Copies that keep times (``rsync -a``, ``cp -p``, ``tar x``, ``distcp -p``) arrive like that.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from streamkeeper.checkpoints.file_sources import FileSource, read_source_entry
-from streamkeeper.checkpoints.log_codec import SEEN_BEFORE
+from streamkeeper.checkpoints.log_codec import SEEN_BEFORE, log_names
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.positions import local_path
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.locations import scheme_of
 
-_DESCRIBED = re.compile(r"FileStreamSource\[file:/*(/[^*?{\[\]]*)\]")
-"""A local directory; patterns are left to Spark."""
-_CHOOSING = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "maxfileage", "latestfirst"})
-"""Options that say which files of the directory are read at all."""
-_MAX_AGE_S = 7 * 24 * 3600.0
-"""Spark's default ``maxFileAge``, counted from the newest file: what is older is never read."""
+_DESCRIBED = re.compile(r"FileStreamSource\[(.*)\]")
+_PATTERN = re.compile(r"[*?{\[\]\\]")
+"""In a place that is no directory; patterns are left to Spark."""
+_CHOOSING = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "filenameonly"})
+"""Options that say which files of the directory are read at all, or which are the same."""
+_LIMITS = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
+_SPAN = re.compile(r"(-?\d+)([a-z]+)?")
+_SPAN_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MAX_AGE = "7d"
 _MOST_FILES = 100_000
+_MOST_REMOTE_FILES = 10_000
+"""A listing of a bucket is a request for each thousand."""
 _MOST_LOG_BYTES = 32 << 20
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """``files``: how many wait; ``oldest``: when the oldest of them was written, seconds since 1970."""
+    """``files``: how many wait; ``oldest``: when the oldest of them was written, seconds since 1970. ``too_old``: how
+    many Spark never reads, for their age; ``example``: one of them."""
 
     files: int
     oldest: float | None
+    too_old: int = 0
+    example: str = ""
 
 
 class UnreadFiles:
     """One source's, asked now and then; reads each entry of the log once, and keeps the names. Not for several threads.
 
-    None wherever the answer would not be cheap or not certain: no local directory, options that choose among its
-    files, more than 100,000 files, a log of more than 32 MB.
+    None wherever the answer would not be cheap or not certain: no directory on a disk, on S3 or in HDFS, options that
+    choose among its files, more than 100,000 files (10,000 on S3 and in HDFS), a log of more than 32 MB.
     """
 
-    def __init__(self, description: str, options: Mapping[str, str]) -> None:
-        found = _DESCRIBED.fullmatch(description)
-        self._directory = Path(found[1]) if found and not _CHOOSING & options.keys() else None
+    def __init__(self, place: str, options: Mapping[str, str], *, unseen: Mapping[str, str] | None = None) -> None:
+        """``place``: as Spark describes the source, or its path; ``options``: of the source, its limits included, named
+        in lower case; ``unseen``: scheme -> why files there cannot be looked for from this process."""
+        described = _DESCRIBED.fullmatch(place)
+        self.directory = _directory(described[1] if described else place)
+        scheme = scheme_of(self.directory) or "file"
+        self.max_age_ms = max_file_age_ms(options)
+        if _CHOOSING & options.keys() or scheme not in ("file", "s3a", "s3", "hdfs") or scheme in (unseen or {}):
+            self.directory = ""
+        self._recursive = options.get("recursivefilelookup", "").lower() == "true"
         self._read: set[str] = set()
-        self._newest = 0.0
+        self._newest_ms = 0
         self._up_to = -1
 
     def look(self, tree: Tree, source: FileSource) -> Unread | None:
         """What waits beyond the offset of a source of the checkpoint; raises CheckpointDamaged when its log lacks an
-        entry, CheckpointChanged.
+        entry, CheckpointChanged, StoreUnavailable.
         """
-        if self._directory is None or not self._follow(tree, source):
+        there = self.unread(tree, source)
+        if there is None:
             return None
-        there = {}
-        for path, written_at in _files(str(self._directory)):
-            there[path] = written_at
-            if len(there) > _MOST_FILES:
+        old = self.too_old(there)
+        waiting = [at for path, at in there.items() if path not in old]
+        return Unread(
+            files=len(waiting),
+            oldest=min(waiting) / 1000 if waiting else None,
+            too_old=len(old),
+            example=min(old, default=""),
+        )
+
+    def unread(self, tree: Tree, source: FileSource) -> dict[str, int] | None:
+        """Path -> modification time in ms of every file that is there and not read; raises as ``look`` does."""
+        if not self.directory or not self._follow(tree, source):
+            return None
+        there: dict[str, int] = {}
+        most = _MOST_REMOTE_FILES if scheme_of(self.directory) else _MOST_FILES
+        for count, (path, written_ms) in enumerate(self._files(), 1):
+            if count > most:
                 return None
-        self._newest = max((at for path, at in there.items() if path in self._read), default=self._newest)
-        waiting = [at for path, at in there.items() if path not in self._read and at > self._newest - _MAX_AGE_S]
-        return Unread(files=len(waiting), oldest=min(waiting, default=None))
+            if path not in self._read:
+                there[path] = written_ms
+        return there
+
+    def has_read(self, path: str) -> bool:
+        """Whether a file was read, as far as the source was looked at."""
+        return path in self._read
+
+    def too_old(self, unread: Mapping[str, int]) -> set[str]:
+        """Of files that were not read those that never will be."""
+        return too_old(unread, self._newest_ms, self.max_age_ms)
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        if not scheme_of(self.directory):
+            yield from _files(self.directory, recursive=self._recursive)
+            return
+        for path, stamp in tree_at(self.directory).stamps():
+            *folders, name = path.split("/")
+            listed = all(self._recursive or "=" in folder for folder in folders)
+            if listed and not any(map(_is_hidden, (*folders, name))):
+                yield f"{self.directory}/{path}", stamp.modified // 1_000_000
 
     def _follow(self, tree: Tree, source: FileSource) -> bool:
         """Take in what the log has gained since; False when that is too much."""
@@ -67,21 +119,53 @@ class UnreadFiles:
             path = f"{source.folder}/{name}"
             if tree.stamp(path).size > _MOST_LOG_BYTES or len(self._read) > _MOST_FILES * 10:
                 return False
-            found = read_source_entry(tree, path)
-            self._read |= {
-                _path_of(file.path)
-                for file in found
-                if first <= file.batch_id <= source.end or file.batch_id == SEEN_BEFORE
-            }
+            for file in read_source_entry(tree, path):
+                if first <= file.batch_id <= source.end or file.batch_id == SEEN_BEFORE:
+                    self._read.add(local_path(file.path))
+                    self._newest_ms = max(self._newest_ms, file.timestamp)
         self._up_to = max(self._up_to, source.end)
         return True
 
 
-def _path_of(url: str) -> str:
-    return unquote(urlsplit(url).path)
+def too_old(unread: Mapping[str, int], newest_ms: int, max_age_ms: int | None) -> set[str]:
+    """Paths of files that Spark never reads; ``newest_ms``: the latest modification time among those it has read."""
+    if max_age_ms is None or not newest_ms:
+        return set()
+    return {path for path, written_ms in unread.items() if written_ms < newest_ms - max_age_ms}
 
 
-def _files(directory: str) -> Iterator[tuple[str, float]]:
+def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
+    """The latest modification time among the files of a source's log up to an entry; 0 without one.
+
+    Raises CheckpointDamaged, CheckpointChanged.
+    """
+    entries = log_names(tree.files(folder))
+    found = [
+        file.timestamp
+        for name in (entries.holding(end, where=tree.where(folder)) if end >= 0 else ())
+        for file in read_source_entry(tree, f"{folder}/{name}")
+        if file.batch_id <= end or file.batch_id == SEEN_BEFORE
+    ]
+    return max(found, default=0)
+
+
+def max_file_age_ms(options: Mapping[str, str]) -> int | None:
+    """How much older than the newest a file may be; None where Spark looks at no age, and where it is not known."""
+    if options.get("latestfirst", "").lower() == "true" and _LIMITS & options.keys():
+        return None
+    found = _SPAN.fullmatch(options.get("maxfileage", _MAX_AGE).strip().lower())
+    return int(found[1]) * _SPAN_MS[found[2] or "ms"] if found and (found[2] or "ms") in _SPAN_MS else None
+
+
+def _directory(place: str) -> str:
+    """A directory's path, or its URL on S3 or in HDFS; empty for anything else."""
+    if place.startswith("file:"):
+        place = "/" + place.removeprefix("file:").lstrip("/")
+    known = place.startswith("/") or scheme_of(place) not in ("", "file")
+    return place.rstrip("/") if known and not _PATTERN.search(place) else ""
+
+
+def _files(directory: str, *, recursive: bool) -> Iterator[tuple[str, int]]:
     """As Spark lists them: the directory's own and those of its partitions, but for hidden ones."""
     try:
         entries = os.scandir(directory)
@@ -89,12 +173,17 @@ def _files(directory: str) -> Iterator[tuple[str, float]]:
         return
     with entries:
         for entry in entries:
-            if entry.name.startswith((".", "_")) and "=" not in entry.name:
+            if _is_hidden(entry.name):
                 continue
             try:
                 if not entry.is_dir():
-                    yield entry.path, entry.stat().st_mtime
-                elif "=" in entry.name:
-                    yield from _files(entry.path)
+                    yield entry.path, entry.stat().st_mtime_ns // 1_000_000
+                elif recursive or "=" in entry.name:
+                    yield from _files(entry.path, recursive=recursive)
             except FileNotFoundError:
                 continue
+
+
+def _is_hidden(name: str) -> bool:
+    """What Spark passes over: files being written and its own."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

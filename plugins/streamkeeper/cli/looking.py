@@ -20,6 +20,7 @@ from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.standing import Standing
+from streamkeeper.operations.old_input import list_old_input
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
 from streamkeeper.operations.overview_facts import Fact, Tone, overview_facts
 from streamkeeper.operations.sentences import render_record
@@ -28,6 +29,7 @@ from streamkeeper.registry.control import stray_orders
 from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 2.0
+_NOT_LISTED = "a pattern, options that choose its files, another server or scheme, or too many files"
 _STYLES = {Tone.PLAIN: "", Tone.WARN: "yellow", Tone.BAD: "red"}
 
 
@@ -88,6 +90,22 @@ def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
         return
     with Live(console=console, auto_refresh=False) as live:
         yield lambda picture: live.update(picture, refresh=True)
+
+
+def old_input(job: Job, *, json: Json = False) -> None:
+    """List the input files that Spark never reads because they are older than maxFileAge allows, one path a line."""
+    site = open_to_look()
+    found = list(list_old_input(site, read_job(site, job)))
+    if json:
+        typer.echo(to_json(found))
+        return
+    read = {path: query for source in found for path, query in source.read_by_others.items()}
+    for path in sorted({path for source in found for path in source.files or ()}):
+        shown = path if path.isprintable() else ascii(path)
+        typer.echo(f"{shown}: query {read[path]} has read it" if path in read else shown, err=path in read)
+    for source in found:
+        if source.files is None:
+            typer.echo(f"query {source.query}: {source.place} is not checked: {_NOT_LISTED}", err=True)
 
 
 def history(

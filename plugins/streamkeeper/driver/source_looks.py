@@ -7,6 +7,7 @@ the status, and no more.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -15,6 +16,7 @@ from typing import Any
 
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources
 from streamkeeper.checkpoints.growth import checkpoint_growth
+from streamkeeper.checkpoints.input_files import other_s3
 from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.unread_files import UnreadFiles
@@ -22,7 +24,7 @@ from streamkeeper.driver.ending import say
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.queries import ServedQuery
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SourceOutOfReach
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SourceOutOfReach, StoreUnavailable
 from streamkeeper.inspection.kafka_topics import HeldTopics
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 from streamkeeper.model.measuring import Held, Partition, SourceLook, positions, records_behind, runway_s
@@ -111,17 +113,20 @@ class QueryLooks:
     def _files(self, tree: Tree, number: int, source: FileSource, description: str) -> SourceLook:
         if number not in self._unread:
             known = self._query.planned.manifest.sources
-            options = known[number].options if number < len(known) else {}
-            self._unread[number] = UnreadFiles(description, options)
+            options = {**known[number].options, **known[number].limits} if number < len(known) else {}
+            unseen = other_s3(self._query.planned.manifest.confs, os.environ)
+            self._unread[number] = UnreadFiles(description, options, unseen=unseen)
         try:
             found = self._unread[number].look(tree, source)
-        except (CheckpointChanged, CheckpointDamaged) as error:
+        except (CheckpointChanged, CheckpointDamaged, StoreUnavailable) as error:
             self._note(error)
             return SourceLook()
         if found is None:
             return SourceLook()
         waited = 0.0 if found.oldest is None else max(0.0, time.time() - found.oldest)
-        return SourceLook(lag_files=found.files, waited_s=waited)
+        return SourceLook(
+            lag_files=found.files, waited_s=waited, too_old_files=found.too_old, too_old_example=found.example
+        )
 
     def _kafka(self, number: int, needed: dict[Partition, int]) -> SourceLook:
         if self._readings is None:

@@ -152,6 +152,15 @@ def _repaired(look: JobLook, least: float) -> Found:
             yield query, f"Spark repaired {count} of its state stores by itself: what was damaged is not known"
 
 
+def _too_old(look: JobLook, least: float) -> Found:
+    for query, status in serving_queries(look):
+        counts = {source.too_old_example: source.too_old_files or 0 for source in status.signals.sources}
+        if (total := sum(counts.values())) and total >= least:
+            example = next(path for path, count in counts.items() if count)
+            files = f"{total:,} input {'file is' if total == 1 else 'files are'}"
+            yield query, f"{files} older than maxFileAge allows, such as {example}: Spark never reads them"
+
+
 _BEHIND = "A query falls behind"
 
 RULES: tuple[Rule, ...] = (
@@ -235,6 +244,15 @@ RULES: tuple[Rule, ...] = (
         "streamkeeper fsck, then hold the output against its input; restore a snapshot of {series} if it differs",
         "A checkpoint may be damaged",
         _repaired,
+    ),
+    Rule(
+        "input-too-old",
+        Severity.TICKET,
+        1,
+        "files",
+        "streamkeeper old-input {job} lists them: touch only these, or switch this rule off if they are not wanted",
+        "Input files are too old to be read",
+        _too_old,
     ),
     Rule(
         "runway-short",

@@ -77,11 +77,14 @@ class QueryProgress(msgspec.Struct, frozen=True):
 
 
 class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source holds, asked beside the batches; ``waited_s``: how long the oldest unread of it has waited."""
+    """What a source holds, asked beside the batches; ``waited_s``: how long the oldest unread of it has waited;
+    ``too_old_files``: files that Spark never reads for their age, and one of them."""
 
     lag_records: int | None = None
     lag_files: int | None = None
     waited_s: float | None = None
+    too_old_files: int | None = None
+    too_old_example: str = ""
     runway_s: float | None = None
 
 
@@ -290,6 +293,8 @@ class Meter:
             source=told.description,
             lag_records=lag,
             lag_files=look.lag_files,
+            too_old_files=look.too_old_files,
+            too_old_example=look.too_old_example,
             lag_s=waited,
             runway_s=look.runway_s,
         )

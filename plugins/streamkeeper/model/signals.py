@@ -16,7 +16,8 @@ class SourceSignals(msgspec.Struct, frozen=True, kw_only=True):
 
     ``lag_records``, ``lag_files``: what waits there unread; ``lag_s``: how long the newest of it needs to be read at
     the present rate, or how long the oldest has waited, where the source tells that (consumer delay). ``runway_s``:
-    until the source drops the next offset that is needed, at the rate at which it drops now.
+    until the source drops the next offset that is needed, at the rate at which it drops now. ``too_old_files``: files
+    that Spark never reads because they are older than ``maxFileAge`` allows; ``too_old_example``: one of them.
     """
 
     source: str
@@ -24,6 +25,8 @@ class SourceSignals(msgspec.Struct, frozen=True, kw_only=True):
     lag_files: int | None = None
     lag_s: float | None = None
     runway_s: float | None = None
+    too_old_files: int | None = None
+    too_old_example: str = ""
 
 
 class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.old_input import told_old_input
 from streamkeeper.operations.registered import (
     find_version_loss,
     recorded_findings,
@@ -236,7 +237,9 @@ def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, co
         case Way.START:
             return "reads its sources from their start"
         case Way.REBUILD:
-            return estimate(site.checkpoint(state, query, way.before), conf)
+            tree, deployed = site.checkpoint(state, query, way.before), state.serving_release
+            manifest = stored_manifests(site, state, deployed)[query]
+            return estimate(tree, conf, beside=told_old_input(tree, manifest, unseen_input(site, state, query)))
         case Way.RESTORE | Way.RETURN:
             return told_replay(site, state, query, way)
         case Way.RESUME | Way.HANDOFF:

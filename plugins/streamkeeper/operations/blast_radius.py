@@ -3,7 +3,7 @@ output."""
 
 from __future__ import annotations
 
-from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.reach import Position, compare, missing_since, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
@@ -12,6 +12,7 @@ from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.old_input import GoesBack, told_old_input
 from streamkeeper.operations.operation_record import OperationRecord
 from streamkeeper.operations.outputs import ask, takes_again
 from streamkeeper.operations.questions import told_way_back
@@ -66,20 +67,23 @@ def _going_back(site: Installation, record: OperationRecord, query: str, way: Qu
 def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """What the checkpoints say; empty when they have read the same."""
     before = site.checkpoint(state, query, way.before)
-    now, then = position(before.fresh()), _back_at(site, state, query, way)
+    now, (then, goes_back) = position(before.fresh()), _back_at(site, state, query, way)
     reach = compare(now, then)
     if not reach.comparable:
         return f"an unknown number of rows is written again ({reach.why})"
     if reach.equal:
         return ""
-    files = missing_since(now, then, unseen=unseen_input(site, state, query))
+    unseen = unseen_input(site, state, query)
+    files = missing_since(now, then, unseen=unseen)
     clauses = (clause("of these files") for clause in (files.gone_clause, files.unchecked_clause))
     missing = "".join(f"; {each}" for each in clauses if each)
+    manifest = stored_manifests(site, state, state.serving_release)[query]
+    reads = f"{reach.lacking}{told_old_input(before, manifest, unseen, then=goes_back)}"
     newest = last_committed(before.fresh())
     if way.way is Way.RESTORE and newest is not None and way.batch is not None:
         count = newest - way.batch
-        return f"{count} {'batch' if count == 1 else 'batches'} ({reach.lacking}) to be read and written again{missing}"
-    return f"{reach.lacking} to be read and written again{missing}"
+        return f"{count} {'batch' if count == 1 else 'batches'} ({reads}) to be read and written again{missing}"
+    return f"{reads} to be read and written again{missing}"
 
 
 def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
@@ -95,12 +99,16 @@ def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way:
     return f"{sink.output} holds batch {holds.batch}, and {committed} committed: what is beyond is written again, too"
 
 
-def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> Position:
-    """Where the query would go on from."""
+def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> tuple[Position, GoesBack | None]:
+    """Where the query would go on from; None: at the beginning."""
+    before = site.checkpoint(state, query, way.before)
     if way.way is Way.RETURN:
-        return position(site.checkpoint(state, query, way.version))
+        kept = site.checkpoint(state, query, way.version)
+        newest = last_committed(kept.fresh())
+        ends = read_offsets(kept.fresh(), newest).ends if newest is not None else {}
+        return position(kept), GoesBack(kept, ends)
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, query))
     snapshot = catalogue.read(snapshot_number(way.snapshot))
     if snapshot.version != way.before:
-        return Position()
-    return position(site.checkpoint(state, query, way.before), snapshot.batch)
+        return Position(), None
+    return position(before, snapshot.batch), GoesBack(before, snapshot.offsets)

@@ -53,8 +53,11 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
     return planned if told.admitted is None else told.admitted
 
 
-def estimate(old: Tree, conf: Mapping[str, str]) -> str:
-    """What a rebuild is going to read, and the memory that a second driver takes against what is free here."""
+def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
+    """What a rebuild is going to read, and the memory that a second driver takes against what is free here.
+
+    ``beside``: what it reads that the query never has, as a clause.
+    """
     try:
         reads = compare(position(old.fresh()), Position()).lacking
     except (CheckpointDamaged, CheckpointChanged) as error:
@@ -62,7 +65,7 @@ def estimate(old: Tree, conf: Mapping[str, str]) -> str:
     needs = _bytes(conf.get("spark.driver.memory", _DEFAULT_MEMORY)) + _BESIDE_THE_HEAP
     free = psutil.virtual_memory().available
     short = ", which is not enough" if free < needs else ""
-    return f"reads {reads} again; a second driver takes about {_gib(needs)}, {_gib(free)} are free here{short}"
+    return f"reads {reads} again{beside}; a second driver takes about {_gib(needs)}, {_gib(free)} are free here{short}"
 
 
 def _seconds_left(new: Tree, reach: Reach) -> float | None:

@@ -40,6 +40,7 @@ from streamkeeper.operations.assessing import gone_of_sources
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import failed_last, release_of
+from streamkeeper.operations.old_input import told_old_input
 from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.overview import observe, read_job
 from streamkeeper.operations.registered import find_version_loss, known_version, stored_manifests
@@ -208,7 +209,8 @@ def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Man
         return "", gone
     directory = site.checkpoint(state, seen.query, seen.version)
     try:
-        return compare(position(directory.fresh()), Position()).lacking, ""
+        lacking = compare(position(directory.fresh()), Position()).lacking
+        return f"{lacking}{told_old_input(directory, manifest, unseen_input(site, state, seen.query))}", ""
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return "", f"when it has read what was read cannot be told: {error.message}"
 

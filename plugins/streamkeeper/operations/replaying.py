@@ -18,6 +18,7 @@ from streamkeeper.model.recovery import QueryLook, Replay
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_name, snapshot_number
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.old_input import GoesBack, told_old_input
 from streamkeeper.sinks.asking import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.verify import verify
@@ -115,10 +116,13 @@ def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verifi
         return msgspec.structs.replace(replay, batches=batches, unknown=_not_known(left.manifest, error.message))
     reads, files = compare(now, then), missing_since(now, then, unseen=unseen)
     gone, unchecked = (clause("files that were read since") for clause in (files.gone_clause, files.unchecked_clause))
+    lacking = reads.lacking if reads.comparable and not reads.holds else ""
+    tree = tree_at(query.directory)
+    old = told_old_input(tree, left.manifest, unseen, then=GoesBack(tree, snapshot.offsets))
     return msgspec.structs.replace(
         replay,
         batches=batches,
-        reads=reads.lacking if reads.comparable and not reads.holds else "",
+        reads=f"{lacking}{old}".removeprefix(" and "),
         gone="; ".join(filter(None, (gone, unchecked))) if gone else "",
         unknown="" if gone else unchecked,
     )

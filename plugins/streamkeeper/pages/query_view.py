@@ -138,6 +138,8 @@ def tell_lag(source: SourceSignals) -> str:
     ]
     if source.lag_s is not None:
         waits.append(f"{tell_span(source.lag_s)} behind")
+    if source.too_old_files:
+        waits.append(f"{source.too_old_files:,} too old to be read")
     told = ", ".join(waits)
     if source.runway_s is None:
         return told

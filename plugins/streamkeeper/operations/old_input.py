@@ -1,0 +1,102 @@
+"""Input files that Spark never reads because they are older than ``maxFileAge`` allows: of a job, and in estimates.
+
+A query that begins anew, or goes back, has read no newer file yet, so it reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from streamkeeper.checkpoints.file_sources import file_sources
+from streamkeeper.checkpoints.layout import last_planned, read_offsets
+from streamkeeper.checkpoints.log_codec import log_offset
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.checkpoints.unread_files import UnreadFiles, newest_read_ms, too_old
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, StoreUnavailable
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.operations.input_access import unseen_input
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.registered import stored_manifests
+
+
+class OldInput(msgspec.Struct, frozen=True, kw_only=True):
+    """One file source. ``files``: paths, in order; None where they cannot be listed cheaply and for certain.
+
+    ``read_by_others``: those of them that another query of the job has read, and which: a new modification time would
+    make that one read them again.
+    """
+
+    query: str
+    place: str
+    files: tuple[str, ...] | None
+    read_by_others: dict[str, str] = {}
+
+
+def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
+    """Of every file source of the serving release; raises StoreUnavailable, CheckpointDamaged, CheckpointChanged."""
+    looks: list[tuple[str, _Look]] = []
+    for query, manifest in sorted(stored_manifests(site, state, state.serving_release).items()):
+        current = state.current_version(query)
+        if current is not None:
+            tree = site.checkpoint(state, query, current.version)
+            looks += [(query, look) for look in _looks(tree, manifest, unseen_input(site, state, query))]
+    for query, look in looks:
+        files = tuple(sorted(look.old)) if look.old is not None else None
+        others = [(other, each.source) for other, each in looks if other != query]
+        read = {path: other for path in files or () for other, source in others if source.has_read(path)}
+        yield OldInput(query=query, place=look.place, files=files, read_by_others=read)
+
+
+class GoesBack(msgspec.Struct, frozen=True):
+    """Where a query goes on from: the checkpoint whose lists of files hold what it has read, and source -> offset."""
+
+    tree: Tree
+    offsets: Mapping[str, str]
+
+
+def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None) -> str:
+    """How many of them a query would read that goes back, as a clause; empty where there is none, or none is known.
+
+    ``tree``: the checkpoint that is left; without ``then`` the query begins anew.
+    """
+    try:
+        back = then or GoesBack(tree, {})
+        count = sum(len(look.old) for look in _looks(tree, manifest, unseen, then=back) if look.old)
+    except (CheckpointChanged, CheckpointDamaged, NotFound, StoreUnavailable, OSError):
+        return ""
+    files = "1 file that was" if count == 1 else f"{count:,} files that were"
+    return f" and {files} too old to be read so far" if count else ""
+
+
+class _Look(msgspec.Struct, frozen=True, kw_only=True):
+    """One file source, looked at: ``old``: its files that are too old, None where they cannot be listed."""
+
+    place: str
+    source: UnreadFiles
+    old: set[str] | None
+
+
+def _looks(
+    tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None
+) -> Iterator[_Look]:
+    """Every file source as of the newest plan; with ``then`` only those files that would not be too old there."""
+    seen = tree.fresh()
+    newest = last_planned(seen)
+    if newest is None:
+        return
+    plan = read_offsets(seen, newest)
+    known = {source.name: source for source in file_sources(seen, plan, None)}
+    for name, described in zip(plan.ends, manifest.sources, strict=False):
+        if name not in known:
+            continue
+        source = UnreadFiles(described.location, {**described.options, **described.limits}, unseen=unseen)
+        there = source.unread(seen, known[name])
+        old = source.too_old(there) if there is not None else None
+        if there is not None and old and then is not None:
+            offset = log_offset(then.offsets.get(name, ""))
+            read_then = newest_read_ms(then.tree, known[name].folder, -1 if offset is None else offset)
+            old -= too_old(there, read_then, source.max_age_ms)
+        yield _Look(place=described.location, source=source, old=old)
