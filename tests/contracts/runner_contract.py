@@ -142,6 +142,17 @@ class RunnerContract:
         assert written
         assert not any(b"hunter2" in path.read_bytes() for path in written)
 
+    def test_a_secret_that_a_param_holds_itself_is_in_its_launch_only(self, place: Place) -> None:
+        """A reference should stand there; neither the log nor the exit shows it all the same."""
+        place.runner.launch(place.spec(params={"password": "hunter2 & co"}), {})
+        place.pids()
+        place.order("print password is hunter2 & co\nprint as hunter2%20%26%20co\nexit 7")
+        place.wait_dead()
+        assert "password is ***" in place.log()
+        end_ = place.control().read_exit()
+        assert end_ is not None
+        assert end_.error.endswith("as ***")
+
     def test_instances_do_not_touch_each_other(self, place: Place) -> None:
         """Killing one leaves the other, whose name begins with its name, alone."""
         place.runner.launch(place.spec("one"), {})

@@ -51,6 +51,23 @@ class Bench:
         return [(each.at - NOW, each.signals.batch) for each in history.queries["totals"]] if history else []
 
 
+@pytest.mark.parametrize("secrets", [{"secret://env/X": "hunter22"}, {}], ids=["masked", "without-it"])
+def test_an_error_in_a_status_shows_no_secret(tmp_path: Path, secrets: dict[str, str]) -> None:
+    """A query's, the driver's and what it waits for; the names in it stay. Negative control: no secret is known."""
+    store = CountingStore(LocalStore(tmp_path))
+    spec = standby_spec("hunter22", "r0001")
+    board = StatusBoard(spec, 1, Spans(), StoreLine(store, "sales", "first", 1), secrets=secrets)
+    board.put(QueryStatus(query="totals", version="v0001", epoch=1))
+    board.note_failure("totals", "login with hunter22 failed")
+    board.error = board.waiting = board.warm_up = "login with hunter22 failed"
+    board.tell()
+    status = Control(store, "sales", "first").read_status()
+    assert status is not None
+    assert status.instance == "hunter22"
+    told = {status.error, status.waiting, status.warm_up, status.queries["totals"].error}
+    assert told == {"login with *** failed" if secrets else "login with hunter22 failed"}
+
+
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(LocalStore(tmp_path))

@@ -25,7 +25,7 @@ FOUND = msgspec.structs.replace(
 )
 
 
-def check(place: Path, stored: bytes, secrets: dict[str, str]) -> None:
+def check(place: Path, stored: bytes, secrets: dict[str, str], found: Manifest = FOUND) -> None:
     store = LocalStore(place)
     spec = LaunchSpec(
         instance="i",
@@ -39,7 +39,7 @@ def check(place: Path, stored: bytes, secrets: dict[str, str]) -> None:
         checkpoints="",
         expected_manifests={"totals": put_object(store, "j", "manifests", stored, ".json")},
     )
-    check_manifests(spec, {"totals": redact_value(FOUND, secrets)}, store, secrets)
+    check_manifests(spec, {"totals": redact_value(found, secrets)}, store, secrets)
 
 
 def test_a_description_with_masks_inside_of_words_is_still_the_releases(tmp_path: Path) -> None:
@@ -74,3 +74,13 @@ def test_other_settings_are_named_for_what_they_are(tmp_path: Path) -> None:
         PermanentError, match=r"with other settings than there are here: spark\.hadoop\.fs\.s3a\.endpoint"
     ):
         check(tmp_path, stored, {})
+
+
+def test_a_description_that_an_older_version_masked_less_is_still_the_releases(tmp_path: Path) -> None:
+    """It knew no password inside of a URL: a driver restarts over what it stored with one in the plan."""
+    secrets = {"secret://env/WAREHOUSE": "postgresql://app:s3cr3t-pw@db/sales"}
+    leaky = msgspec.structs.replace(FOUND, plan="Filter (token = s3cr3t-pw)")
+    assert "s3cr3t" not in redact_value(leaky, secrets).plan
+    check(tmp_path, to_json(leaky), secrets, leaky)
+    with pytest.raises(PermanentError, match="is not what was checked: totals differs"):
+        check(tmp_path, to_json(leaky), secrets, msgspec.structs.replace(leaky, plan="Filter (token = other)"))

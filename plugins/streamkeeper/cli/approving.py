@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markdown import Markdown
 
 from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Job, open_site, open_to_look
+from streamkeeper.cli.terminal import Console, echo
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.journal import About
 from streamkeeper.model.names import check_instance
@@ -60,4 +60,4 @@ def _answer(job: str, operation: str, *, approved: bool, reason: str, bundle: st
     check_instance(operation)
     answer = answer_approval(site, job, operation, approved=approved, by=by, reason=reason, bundle=bundle, about=about)
     said = "approved" if answer.approved else "declined"
-    typer.echo(f"operation {operation} of job {job}: {said} by {answer.by}: {answer.reason}")
+    echo(f"operation {operation} of job {job}: {said} by {answer.by}: {answer.reason}")

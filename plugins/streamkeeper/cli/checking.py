@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences
 from streamkeeper.cli.check_requests import Asked, read_request, request_of
 from streamkeeper.cli.checking_changes import check_changed
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.given import Json, open_to_look, read_conf, read_params
+from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.locations import local_path
@@ -97,7 +97,7 @@ def check(
         differences = find_request_differences(site, job, request, answer)
         show_differences(f"{request.candidate.name}: deployed -> candidate", differences, shown=diff, file=page)
     if as_json:
-        typer.echo(json.dumps(answer_json(answer), ensure_ascii=False))
+        echo_json(json.dumps(answer_json(answer), ensure_ascii=False))
     if answer.assessment is None:
         if as_json:
             raise typer.Exit(ERROR)
@@ -133,5 +133,5 @@ def _answer_batch(file: Path) -> None:
     answers = ask_check([request for request in prepared if isinstance(request, CheckRequest)], {})
     for request in prepared:
         answer = CheckAnswer(error=request) if isinstance(request, str) else next(answers)
-        typer.echo(json.dumps(answer_json(answer), ensure_ascii=False))
+        echo_json(json.dumps(answer_json(answer), ensure_ascii=False))
         sys.stdout.flush()

@@ -8,14 +8,13 @@ from itertools import groupby
 from pathlib import Path
 
 import msgspec
-import typer
-from rich.console import Console
 
 from streamkeeper.cli.change_pages import CheckedJob, changes_json, render_changes, render_comment
 from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences, secrets_of
 from streamkeeper.cli.check_requests import Asked, request_of
 from streamkeeper.cli.difference_pages import show_differences, write_page
 from streamkeeper.cli.given import open_to_look
+from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import StreamkeeperError
@@ -45,7 +44,7 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
     if shown or page is not None:
         show_differences("What serves -> this change", differences, shown=shown, file=page)
     if as_json:
-        typer.echo(json.dumps(changes_json(found), ensure_ascii=False))
+        echo_json(json.dumps(changes_json(found), ensure_ascii=False))
     else:
         Console(soft_wrap=True, highlight=False).print(render_changes(found), markup=False, end="")
     if any(job.error for job in found):

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import pendulum
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from streamkeeper.checkpoints.facts import (
@@ -23,6 +22,7 @@ from streamkeeper.checkpoints.log_codec import kafka_offsets
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.cli.given import Json, open_to_look
+from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import NotFound, StreamkeeperError
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
@@ -42,7 +42,7 @@ def offsets(
     facts, found = read_facts(checkpoint), offsets_at(checkpoint, batch)
     number = batch_of(checkpoint, batch)
     if json:
-        typer.echo(to_json({"batch": number, "facts": facts, "offsets": found}))
+        echo_json(to_json({"batch": number, "facts": facts, "offsets": found}))
         return
     console = Console(soft_wrap=True, highlight=False)
     for line in (*_standing(facts, number), *(line for version in found for line in _source(version))):
@@ -66,7 +66,7 @@ def fsck(
             hint="a query that starts here reads its sources from the beginning; is a disk not mounted?",
         )
     if json:
-        typer.echo(to_json(found))
+        echo_json(to_json(found))
     else:
         console = Console(soft_wrap=True, highlight=False)
         for version in found:
@@ -84,7 +84,7 @@ def _recorded_damage(checkpoint: Tree) -> Iterator[Damage]:
     try:
         damage = find_damage(open_to_look(), checkpoint)
     except StreamkeeperError as error:
-        typer.echo(f"note: what was recorded of {checkpoint.where('')} is not known: {error}", err=True)
+        echo(f"note: what was recorded of {checkpoint.where('')} is not known: {error}", err=True)
         return
     if damage is not None:
         yield damage

@@ -12,7 +12,6 @@ from typing import Annotated
 import pendulum
 import typer
 from msgspec.structs import replace
-from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +21,7 @@ from streamkeeper.cli.caller import caller
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.given import Conf, Job, open_site, read_conf, read_params
 from streamkeeper.cli.options import asked
+from streamkeeper.cli.terminal import Console, echo
 from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import DeployFailed, InvalidInput
@@ -187,7 +187,7 @@ def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[D
         return
     same = find_same(site, request) if on_open is OnOpen.REFUSE else ""
     if same:
-        typer.echo(f"operation {same} is open and was asked for in the same words: carrying it on")
+        echo(f"operation {same} is open and was asked for in the same words: carrying it on")
         finish(site, Deploy.load(site, request.job, same), on_followed)
         return
     _start_and_finish(site, new_operation(), request, on_open, on_followed)
@@ -205,7 +205,7 @@ def _start_and_finish(
     before = site.journal(asked.job, "reader").state()
     # Else the refusal says it.
     if (asked.revive or not before.versions) and (told := told_forgotten(before)):
-        typer.echo(told)
+        echo(told)
     running = open_deploy(site, operation, asked, on_open=on_open)
     state = running.state
     request = state.operations[running.operation].request
@@ -213,7 +213,7 @@ def _start_and_finish(
     if request.dry_run:
         Console().print(render_plan(steps))
     elif request.inherited_from:
-        typer.echo(f"{steps[0].step.label:{_STEP_WIDTH}} {steps[0].does}")
+        echo(f"{steps[0].step.label:{_STEP_WIDTH}} {steps[0].does}")
     finish(site, running, on_followed, stays=stays)
 
 
@@ -237,7 +237,7 @@ def _show_difference(running: Deploy, *, shown: bool, file: Path | None) -> None
     if not (shown or file) or not release:
         return
     if not state.serving_release:
-        typer.echo(f"{release} is the first release: there is nothing that it differs from")
+        echo(f"{release} is the first release: there is nothing that it differs from")
         return
     before, after = (released_version(running.site, state, number) for number in (state.serving_release, release))
     title = f"{running.job}: {before.name} -> {after.name}"
@@ -285,7 +285,7 @@ def follow_operation(running: Deploy, *, stays: bool = True) -> Progress:
             _wait_for_turn(running, say)
         return running.run(until=Step.FALL_BACK, on_progress=show)
     except KeyboardInterrupt:
-        typer.echo(f"\nstopped looking: {_left_open(running) if stays else 'nothing is left of it'}", err=True)
+        echo(f"\nstopped looking: {_left_open(running) if stays else 'nothing is left of it'}", err=True)
         raise typer.Exit(130) from None
 
 

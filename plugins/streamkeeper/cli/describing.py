@@ -12,6 +12,7 @@ import typer
 
 from streamkeeper.cli.given import Conf, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
+from streamkeeper.cli.terminal import echo_json
 from streamkeeper.errors import JobUnusable
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.asking import driver_environment
@@ -30,7 +31,7 @@ def describe(
     given = read_job_file(job, read_params(params), read_conf(conf))
     secrets = resolve(find_references(given.params, given.conf), built_in_resolvers(os.environ))
     asked = [given.root, given.entry, given.name, json.dumps(given.params), json.dumps(given.conf)]
-    typer.echo(_ask_driver(asked, secrets))
+    echo_json(_ask_driver(asked, secrets))
 
 
 def _ask_driver(asked: list[str], secrets: dict[str, str]) -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from rich.text import Text
 
+from streamkeeper.cli.terminal import Console
 from streamkeeper.compatibility.difference_markdown import SAME, render_differences
 from streamkeeper.compatibility.differences import Difference
 from streamkeeper.errors import InvalidInput

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput, NotFound
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.settings import read_settings
@@ -38,7 +39,7 @@ def open_site(*, begins: bool = False) -> Installation:
     if none_yet and not begins:
         raise NotFound(none_yet, hint=_MISTYPED)
     if none_yet:
-        typer.echo(f"note: {none_yet}: a new installation begins there", err=True)
+        echo(f"note: {none_yet}: a new installation begins there", err=True)
     return Installation.from_environment(os.environ)
 
 
@@ -51,10 +52,10 @@ def open_to_look(*, empty: bool = False) -> Installation:
     if none_yet and not empty:
         raise NotFound(none_yet, hint=_MISTYPED)
     if none_yet:
-        typer.echo(f"warning: {none_yet} ({_MISTYPED})", err=True)
+        echo(f"warning: {none_yet} ({_MISTYPED})", err=True)
     site = site or Installation.from_environment(os.environ, looking=True)
     if misplaced := find_misplaced(site.store, site.record, site.settings.home):
-        typer.echo(f"warning: {misplaced} (streamkeeper home show)", err=True)
+        echo(f"warning: {misplaced} (streamkeeper home show)", err=True)
     return site
 
 

@@ -10,6 +10,7 @@ import typer
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Json
 from streamkeeper.cli.options import asked
+from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.settings import read_settings
@@ -29,12 +30,12 @@ def show(*, json: Json = False) -> None:
     found = read_installation(store)
     misplaced = find_misplaced(store, found, settings.home)
     if json:
-        typer.echo(to_json({"home": settings.home, "store": store.url, "installation": found, "misplaced": misplaced}))
+        echo_json(to_json({"home": settings.home, "store": store.url, "installation": found, "misplaced": misplaced}))
     else:
-        typer.echo(f"home {settings.home}\nstore {store.url}")
-        typer.echo(_told(found) if found is not None else "no installation yet: the first command that writes makes it")
+        echo(f"home {settings.home}\nstore {store.url}")
+        echo(_told(found) if found is not None else "no installation yet: the first command that writes makes it")
         if misplaced:
-            typer.echo(misplaced)
+            echo(misplaced)
     if misplaced:
         raise typer.Exit(1)
 
@@ -45,12 +46,10 @@ def new(*, reason: Reason) -> None:
     none of its."""
     settings = read_settings(os.environ)
     made = begin_anew(open_store(settings.store), settings.home, by=caller(), reason=reason)
-    typer.echo(_told(made))
+    echo(_told(made))
     if made.is_a_copy:
-        typer.echo(
-            "its jobs go on from snapshots: streamkeeper snapshot restore JOB/QUERY, then deploy, with outputs of"
-        )
-        typer.echo("their own; give it schedules, and STREAMKEEPER_SNAPSHOTS, of its own as well")
+        echo("its jobs go on from snapshots: streamkeeper snapshot restore JOB/QUERY, then deploy, with outputs of")
+        echo("their own; give it schedules, and STREAMKEEPER_SNAPSHOTS, of its own as well")
 
 
 @app.command("moved")
@@ -66,7 +65,7 @@ def moved(
     settings = read_settings(os.environ)
     store, by = open_store(settings.store), caller()
     made = note_moved(store, settings.home, by=by, reason=reason, id=id, former_gone=former_gone)
-    typer.echo(_told(made))
+    echo(_told(made))
 
 
 def _told(found: InstallationRecord) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rich.console import Console
 from rich.text import Text
 
 from streamkeeper.cli.listing import Row, one_line, print_rows
+from streamkeeper.cli.terminal import Console
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.fleet import FleetIndex, JobRow
 from streamkeeper.model.fleet_words import tell_commit, tell_lag, tell_verified

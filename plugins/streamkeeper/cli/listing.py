@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.text import Text
 
+from streamkeeper.cli.terminal import Console
 from streamkeeper.model.markdown_text import visible
 
 _GAP = "  "

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -16,9 +16,12 @@ from rich.text import Text
 from streamkeeper.cli.given import Job, Json, open_to_look
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
 from streamkeeper.cli.listing import one_line
+from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.markdown_text import visible
+from streamkeeper.model.redaction import redact
+from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.standing import Standing
 from streamkeeper.operations.old_input import list_old_input
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
@@ -48,16 +51,16 @@ def jobs(
     rows = [row for row in index.rows if not row.forgotten]
     forgotten = ", ".join(row.job for row in index.rows if row.forgotten)
     if json:
-        typer.echo(to_json([described(row) for row in rows]))
+        echo_json(to_json([described(row) for row in rows]))
         return
     if rows:
         show_jobs(index, rows, now=time.time())
     elif forgotten:
-        typer.echo(f"every job at {site.store.url} was forgotten: deploy one with --revive, or a new one")
+        echo(f"every job at {site.store.url} was forgotten: deploy one with --revive, or a new one")
     else:
-        typer.echo(f"no job is known yet to {site.store.url}: deploy one, or push a release")
+        echo(f"no job is known yet to {site.store.url}: deploy one, or push a release")
     if forgotten:
-        typer.echo(f"forgotten: {forgotten}")
+        echo(f"forgotten: {forgotten}")
 
 
 def status(
@@ -70,7 +73,7 @@ def status(
     site = open_to_look()
     seen = job_overview(site, job)
     if json:
-        typer.echo(to_json(seen))
+        echo_json(to_json(seen))
     elif watch:
         beats, console = BeatWatch(), Console()
         with suppress(KeyboardInterrupt), _screen(console) as show:
@@ -113,12 +116,14 @@ def history(
 ) -> None:
     """Tell a job's journal from the beginning."""
     site = open_to_look()
-    read_job(site, job)
+    hidden = literals_of(read_job(site, job).releases.values())
     journal = site.journal(job, "reader")
     entries = list(journal.entries())
     console = Console(soft_wrap=True, highlight=False)
     for entry in entries[-limit:] if limit else entries:
-        console.print(Text(f"{entry.number:6}  {entry.at[:19]}  {one_line(render_record(entry.record))}"))
+        console.print(
+            Text(f"{entry.number:6}  {entry.at[:19]}  {one_line(redact(render_record(entry.record), hidden))}")
+        )
     for key in journal.strays():
         console.print(Text(f"no entry, and passed over: {one_line(key)}", style="dim"))
     for key in stray_orders(site.store, job):

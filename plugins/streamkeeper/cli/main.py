@@ -6,7 +6,6 @@ import errno
 from typing import Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from streamkeeper.cli import (
@@ -27,6 +26,7 @@ from streamkeeper.cli import (
     snapshots,
     watching,
 )
+from streamkeeper.cli.terminal import Console
 from streamkeeper.errors import StreamkeeperError
 
 _WrongUse: Any = typer.BadParameter.__mro__[1]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from streamkeeper.cli.given import open_to_look
+from streamkeeper.cli.terminal import echo
 
 
 def metrics(
@@ -24,11 +25,11 @@ def metrics(
     site = open_to_look(empty=True)
     look = RecentFleet(lambda: look_at_fleet(site, time.time()))
     if once:
-        typer.echo(render_metrics(look()), nl=False)
+        echo(render_metrics(look()), nl=False)
         return
     wanted = read_listen(listen, where="--listen")
     port, thread = serve_metrics(wanted, look)
-    typer.echo(f"metrics at http://{wanted.address}:{port}/metrics", err=True)
+    echo(f"metrics at http://{wanted.address}:{port}/metrics", err=True)
     try:
         thread.join()
     except KeyboardInterrupt:

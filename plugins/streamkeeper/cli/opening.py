@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from streamkeeper.cli.given import open_to_look
+from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
 from streamkeeper.operations.overview import read_job
 from streamkeeper.page_address import page_address, page_path
@@ -32,7 +33,7 @@ def open_(
     base = read_base_url(os.environ, airflow)
     if job:
         read_job(open_to_look(), job)
-    typer.echo(page_address(base, page_path(job)))
+    echo(page_address(base, page_path(job)))
 
 
 def read_base_url(environ: Mapping[str, str], given: str = "") -> str:

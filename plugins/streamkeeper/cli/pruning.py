@@ -8,6 +8,7 @@ import typer
 
 from streamkeeper.cli.given import Json, open_site
 from streamkeeper.cli.snapshot_places import CheckpointOption, Series, StoreOption, read_place
+from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
 from streamkeeper.operations.pruning import plan_prune, plan_series, prune, read_policy, tell_run
 from streamkeeper.snapshots.sweep import GRACE_S, check_grace
@@ -42,17 +43,17 @@ def prune_(
         site = open_site()
         run, where = plan_prune(site, job=series, policy=policy, grace_s=grace), site.snapshots
     for line in () if json else tell_run(run):
-        typer.echo(line)
+        echo(line)
     if dry_run:
         if json:
-            typer.echo(to_json(run))
+            echo_json(to_json(run))
         return
     report = prune(where, run, site)
     if json:
-        typer.echo(to_json(report))
+        echo_json(to_json(report))
     else:
-        typer.echo(report.sentence)
+        echo(report.sentence)
         for failed in report.failed:
-            typer.echo(f"failed: {failed}", err=True)
+            echo(f"failed: {failed}", err=True)
     if report.failed:
         raise typer.Exit(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markdown import Markdown
 
 from streamkeeper.cli.caller import caller
@@ -21,6 +20,7 @@ from streamkeeper.cli.deploying import (
 )
 from streamkeeper.cli.given import Job, Json, open_site, open_to_look
 from streamkeeper.cli.options import asked as asked_option
+from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.errors import InvalidInput, StoreUnavailable
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.coding import to_json
@@ -93,7 +93,7 @@ def recover(
             raise
         found = diagnose_without_store(job, error)
     if json:
-        typer.echo(to_json(found))
+        echo_json(to_json(found))
     else:
         Console().print(Markdown(render_diagnosis(found)))
     if action is RecoveryAction.DIAGNOSE:

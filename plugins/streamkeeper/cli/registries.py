@@ -11,6 +11,7 @@ import typer
 from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import open_to_look
+from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
 from streamkeeper.lifecycle.rebuilding import Asked
 from streamkeeper.model.names import check_version
@@ -90,28 +91,28 @@ def rebuild(
     _show(found)
     if not dry_run:
         for made in record_rebuild(site, found, by=by, reason=reason):
-            typer.echo(f"{made}: rebuilt; nothing serves until it is deployed: streamkeeper deploy {made} --params …")
+            echo(f"{made}: rebuilt; nothing serves until it is deployed: streamkeeper deploy {made} --params …")
     if any(plan.refusals for plan in found.plans):
         raise typer.Exit(1)
 
 
 def _end(site: Installation, found: Rebuild) -> None:
     for line in end_drivers(site, [plan.job for plan in found.plans]):
-        typer.echo(line)
+        echo(line)
 
 
 def _show(found: Rebuild) -> None:
     if found.installation:
-        typer.echo(f"installation {found.installation}, as outputs and snapshots know it")
+        echo(f"installation {found.installation}, as outputs and snapshots know it")
     for line in found.known:
-        typer.echo(line)
+        echo(line)
     for plan in found.plans:
         for line in plan.told:
-            typer.echo(f"{plan.job}: {line}")
+            echo(f"{plan.job}: {line}")
         for line in plan.refusals:
-            typer.echo(f"{plan.job}: NOT rebuilt: {line}")
+            echo(f"{plan.job}: NOT rebuilt: {line}")
     if not found.plans and not found.known:
-        typer.echo("no job was found: look at STREAMKEEPER_CHECKPOINTS, and name outputs with --output")
+        echo("no job was found: look at STREAMKEEPER_CHECKPOINTS, and name outputs with --output")
 
 
 def _read_versions(pairs: list[str] | None) -> dict[str, str]:

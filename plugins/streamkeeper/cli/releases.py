@@ -11,6 +11,7 @@ from rich.text import Text
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Conf, Job, Json, Params, open_site, open_to_look, read_conf, read_params
 from streamkeeper.cli.listing import Row, one_line, print_rows
+from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.names import release_number
@@ -30,7 +31,7 @@ def push(job: Job, *, params: Params = "{}", conf: Conf = None) -> None:
     release = push_release(
         open_site(begins=True), job, params=read_params(params), conf=read_conf(conf), writer=caller()
     )
-    typer.echo(release.name)
+    echo(release.name)
 
 
 @app.command("list")
@@ -39,11 +40,11 @@ def list_(job: Job, *, json: Json = False) -> None:
     site = open_to_look()
     listed = list_releases(site, read_job(site, job))
     if json:
-        typer.echo(to_json([_described(row) for row in listed]))
+        echo_json(to_json([_described(row) for row in listed]))
     elif listed:
         print_rows(HEADERS, [_row(row) for row in listed])
     else:
-        typer.echo(f"job {job} has no release yet: streamkeeper deploy {job}, or streamkeeper release push {job}")
+        echo(f"job {job} has no release yet: streamkeeper deploy {job}, or streamkeeper release push {job}")
 
 
 def _described(listed: ListedRelease) -> dict[str, object]:
@@ -82,4 +83,4 @@ def show(job: Job, release: Annotated[str, typer.Argument(metavar="RELEASE", hel
         "content": state.releases[release].content,
         "manifests": state.described.get(release, {}),
     }
-    typer.echo(msgspec.json.format(to_json(found), indent=2))
+    echo_json(msgspec.json.format(to_json(found), indent=2))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
 from streamkeeper.cli.given import Job, open_site, open_to_look
+from streamkeeper.cli.terminal import Console, echo
 from streamkeeper.errors import NotFound
 from streamkeeper.operations.deaths import state_death
 from streamkeeper.operations.deploy import OnOpen
-from streamkeeper.operations.driver_logs import find_log
+from streamkeeper.operations.driver_logs import find_log, shown_lines
 from streamkeeper.operations.forgetting import forget_job
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.starting import open_start
@@ -42,9 +43,9 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S) -> None:
             say=lambda line: console.print(Text(line)),
         )
     except KeyboardInterrupt:
-        typer.echo(f"\nstopped looking: job {job} is to serve no more. Carry it on: streamkeeper stop {job}", err=True)
+        echo(f"\nstopped looking: job {job} is to serve no more. Carry it on: streamkeeper stop {job}", err=True)
         raise typer.Exit(130) from None
-    typer.echo(f"{ended.sentence}; nothing was to be done" if ended.already else ended.sentence)
+    echo(f"{ended.sentence}; nothing was to be done" if ended.already else ended.sentence)
 
 
 def start(job: Job, *, reason: Reason = "") -> None:
@@ -54,7 +55,7 @@ def start(job: Job, *, reason: Reason = "") -> None:
         site, job, requested_by=caller(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
     )
     if running is None:
-        typer.echo(f"job {job} serves already")
+        echo(f"job {job} serves already")
         return
     finish(site, running)
 
@@ -62,7 +63,7 @@ def start(job: Job, *, reason: Reason = "") -> None:
 def forget(job: Job, *, reason: Reason) -> None:
     """Retire a stopped job: it is listed, watched and backed up no longer. Nothing that it has is removed."""
     for line in forget_job(open_site(), job, requested_by=caller(), reason=reason):
-        typer.echo(line)
+        echo(line)
 
 
 def state_dead(
@@ -74,11 +75,11 @@ def state_dead(
 ) -> None:
     """Say that a driver is dead which nobody can look at: its machine is gone. What it owned can then be taken over."""
     for line in state_death(open_site(), job, instance, by=caller(), reason=reason, accept=accept):
-        typer.echo(line)
+        echo(line)
     if not accept:
-        typer.echo("nothing is recorded: add --accept once it is certain that it runs no more")
+        echo("nothing is recorded: add --accept once it is certain that it runs no more")
         raise typer.Exit(1)
-    typer.echo(f"recorded: {instance} is stated dead, not proven. Go on with: streamkeeper recover {job}")
+    echo(f"recorded: {instance} is stated dead, not proven. Go on with: streamkeeper recover {job}")
 
 
 def logs(
@@ -94,26 +95,27 @@ def logs(
     if place.elsewhere:
         raise NotFound(place.elsewhere)
     path = Path(place.path)
-    shown, offset = last_lines(path, lines)
-    for line in shown:
-        typer.echo(line)
+    last, offset = last_lines(path, lines)
+    shown = shown_lines(site, job)
+    for line in last:
+        echo(shown(line))
     if not follow:
         return
     follower = Follower(path, offset)
     try:
-        _follow(site, job, place.instance, follower)
+        _follow(site, job, place.instance, follower, shown)
     except KeyboardInterrupt:
         return
     finally:
         follower.close()
 
 
-def _follow(site: Installation, job: str, instance: str, follower: Follower) -> None:
+def _follow(site: Installation, job: str, instance: str, follower: Follower, shown: Callable[[str], str]) -> None:
     control, looked, ended = Control(site.store, job, instance), 0.0, False
     while True:
         told = False
         for line in follower.read():
-            typer.echo(line)
+            echo(shown(line))
             told = True
         if ended and not told:
             return

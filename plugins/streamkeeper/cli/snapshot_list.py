@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-import typer
 from rich.text import Text
 
 from streamkeeper.cli.listing import Row, one_line, print_rows
+from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.quantities import tell_age, tell_size
 from streamkeeper.model.snapshot import Snapshot
@@ -21,11 +21,11 @@ def print_json(listed: Iterable[ListedSnapshot]) -> None:
     """One object a line; what cannot be read is told on stderr."""
     for row in listed:
         if row.snapshot is None:
-            typer.echo(f"{row.series} {row.name}  {row.error}", err=True)
+            echo(f"{row.series} {row.name}  {row.error}", err=True)
             continue
         told = {"drills": row.drills, "pin": row.pin, "holds": row.holds, "keep": row.keep, "kept": row.kept}
         said = list(said_of(row.drills, row.pin, row.holds))
-        typer.echo(to_json({**described(row.snapshot), "verified": row.verified, **told, "said": said}))
+        echo_json(to_json({**described(row.snapshot), "verified": row.verified, **told, "said": said}))
 
 
 def show_snapshots(listed: Iterable[ListedSnapshot], *, now: datetime) -> None:

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.text import Text
 
@@ -32,6 +31,7 @@ from streamkeeper.cli.snapshot_places import (
     read_snapshot,
     site_of,
 )
+from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
@@ -78,7 +78,7 @@ def take(
                 f"error: {target.series}: {error}", style="red", markup=False
             )
             continue
-        typer.echo(to_json(described(captured.snapshot)) if json else captured.sentence)
+        echo_json(to_json(described(captured.snapshot)) if json else captured.sentence)
     if failed:
         raise typer.Exit(1)
 
@@ -98,7 +98,7 @@ def list_(
     else:
         if series and not store and (site := site_of(series, looking=True)) is not None:
             read_job(site, series.partition("/")[0])
-        typer.echo(f"no snapshot of {series or checkpoint or 'anything'} yet: {_take(series, checkpoint)}")
+        echo(f"no snapshot of {series or checkpoint or 'anything'} yet: {_take(series, checkpoint)}")
 
 
 @app.command("show")
@@ -116,19 +116,19 @@ def show_(
     """Show one snapshot: who wrote it, where its sources stand, which drills it went through, what its sink holds."""
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, at)
     if json:
-        typer.echo(to_json({**described(snapshot), "files": [file.path for file in snapshot.files]}))
+        echo_json(to_json({**described(snapshot), "files": [file.path for file in snapshot.files]}))
         return
     for line in _told(catalogue, snapshot):
-        typer.echo(line)
+        echo(line)
     site = site_of(catalogue.series, looking=True)
     if site is not None:
         job, _, query = catalogue.series.partition("/")
         try:
-            typer.echo(f"sink: {plan_restore(site, job, query, snapshot).sentence}")
+            echo(f"sink: {plan_restore(site, job, query, snapshot).sentence}")
         except StreamkeeperError as error:
-            typer.echo(f"sink: {error}")
+            echo(f"sink: {error}")
     for file in snapshot.files if files else ():
-        typer.echo(f"  {file.path}  {file.stamp.size:,} bytes")
+        echo(f"  {file.path}  {file.stamp.size:,} bytes")
 
 
 @app.command("verify")
@@ -151,7 +151,7 @@ def verify_(
             found = verify(catalogue, [_there(catalogue, id)] if id else None, show=show)
         damaged = damaged or bool(found.damaged)
         if json:
-            typer.echo(to_json({"series": catalogue.series, "found": found}))
+            echo_json(to_json({"series": catalogue.series, "found": found}))
             continue
         for damage in found.damaged:
             lost = ", ".join(damage.snapshots)
@@ -159,7 +159,7 @@ def verify_(
                 Text(f"damage {damage.key}: {damage.why}; cannot be restored: {lost}", style="red")
             )
         state = f"{len(found.damaged)} objects are damaged" if found.damaged else "all is as it was stored"
-        typer.echo(
+        echo(
             f"{catalogue.series}: {found.snapshots} snapshots, {found.packs} packs, {found.bytes:,} bytes read: {state}"
         )
     if damaged:
@@ -203,9 +203,9 @@ def drill_(
         resolvers = site.resolvers if site is not None else built_in_resolvers(os.environ)
         result = drill(catalogue, snapshot, where, resolvers, timeout_s=timeout)
     if json:
-        typer.echo(to_json({"snapshot": snapshot.name, "result": result}))
+        echo_json(to_json({"snapshot": snapshot.name, "result": result}))
     else:
-        typer.echo(f"{snapshot.series} {snapshot.name}: {result.sentence}")
+        echo(f"{snapshot.series} {snapshot.name}: {result.sentence}")
     if not result.ok:
         raise typer.Exit(1)
 
@@ -233,28 +233,24 @@ def restore_(
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     if target is not None:
         if dry_run:
-            typer.echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {target}")
+            echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {target}")
             return
         with _bar(snapshot.name) as show:
             restored = restore(catalogue, snapshot, target, show=show)
-        typer.echo(f"{snapshot.name} (batch {snapshot.batch}) is at {restored.target}: {restored.files} files")
+        echo(f"{snapshot.name} (batch {snapshot.batch}) is at {restored.target}: {restored.files} files")
         return
     site = site_of(catalogue.series)
     if site is None:
         raise InvalidInput("where to restore it is not known", hint="name a directory that does not exist: --to DIR")
     job, _, query = catalogue.series.partition("/")
     plan = plan_restore(site, job, query, snapshot)
-    typer.echo(plan.sentence)
+    echo(plan.sentence)
     if dry_run:
-        typer.echo(
-            f"would write {snapshot.name} (batch {plan.batch}) as {plan.version} of {job}/{query}: {plan.target}"
-        )
+        echo(f"would write {snapshot.name} (batch {plan.batch}) as {plan.version} of {job}/{query}: {plan.target}")
         return
     with _bar(snapshot.name) as show:
         done = restore_version(site, job, query, snapshot, catalogue=catalogue, accept_replay=accept_replay, show=show)
-    typer.echo(
-        f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}: deploy {done.release} to go on"
-    )
+    echo(f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}: deploy {done.release} to go on")
 
 
 @app.command("pin")
@@ -271,13 +267,13 @@ def pin(
     number = snapshot_number(id)
     if remove:
         catalogue.unpin(number)
-        typer.echo(f"{catalogue.series} {id} is left to the retention policy")
+        echo(f"{catalogue.series} {id} is left to the retention policy")
         return
     if not reason:
         raise InvalidInput("a pin needs a reason", hint='--reason "before the migration"')
     moment = datetime.now(UTC).isoformat(timespec="seconds")
     catalogue.pin(number, Pin(reason=reason, by=user_name(), at=moment))
-    typer.echo(f"{catalogue.series} {id} stays until it is unpinned: {reason}")
+    echo(f"{catalogue.series} {id} stays until it is unpinned: {reason}")
 
 
 @app.command("export")
@@ -301,12 +297,12 @@ def export(
         restore(catalogue, snapshot, LocalTree(Path(scratch) / "checkpoint", lasting=False))
         answer = export_state(Path(scratch) / "checkpoint", target, batch=snapshot.batch)
     if json:
-        typer.echo(to_json(answer))
+        echo_json(to_json(answer))
         return
     for exported in answer.stores:
         told = exported.unsupported or f"{exported.rows:,} rows in {exported.path}"
-        typer.echo(f"operator {exported.operator} {exported.name}, store {exported.store}: {told}")
-    typer.echo(f"the state after batch {answer.batch} is in {target}")
+        echo(f"operator {exported.operator} {exported.name}, store {exported.store}: {told}")
+    echo(f"the state after batch {answer.batch} is in {target}")
 
 
 def _there(catalogue: Catalogue, id: str) -> int:

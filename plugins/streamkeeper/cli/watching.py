@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from streamkeeper.cli.given import Json, open_site, open_to_look
 from streamkeeper.cli.job_list import SEVERITY_STYLES
 from streamkeeper.cli.listing import one_line
+from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import PermanentError, StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
@@ -55,7 +55,7 @@ def watch(
         except StreamkeeperError as error:
             if once:
                 raise
-            typer.echo(f"{_moment(time.time())}  the pass failed: {error}", err=True)
+            echo(f"{_moment(time.time())}  the pass failed: {error}", err=True)
         if once:
             return
         try:
@@ -67,10 +67,10 @@ def watch(
 def _pass(made: Watch) -> None:
     report = run_pass(made)
     for line in report.lines:
-        typer.echo(f"{_moment(time.time())}  {line}")
+        echo(f"{_moment(time.time())}  {line}")
     wrong = sum(1 for row in report.index.rows if row.symptoms)
     told = f"{len(report.index.rows)} jobs in {report.index.seconds:.1f} s, {wrong} with something wrong"
-    typer.echo(f"{_moment(time.time())}  pass {report.index.number}: {told}")
+    echo(f"{_moment(time.time())}  pass {report.index.number}: {told}")
 
 
 def incidents(job: Name = "", *, json: Json = False) -> None:
@@ -80,7 +80,7 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
         read_job(site, job)
         entries = list(IncidentLog(site.store, job).entries())
         if json:
-            typer.echo(to_json(entries))
+            echo_json(to_json(entries))
             return
         console = Console(soft_wrap=True, highlight=False)
         for entry in entries:
@@ -93,9 +93,9 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
         try:
             found.append(IncidentLog(site.store, name).state())
         except PermanentError as error:
-            typer.echo(f"{name}: its incidents cannot be read: {error}", err=True)
+            echo(f"{name}: its incidents cannot be read: {error}", err=True)
     if json:
-        typer.echo(to_json([state for state in found if state.open]))
+        echo_json(to_json([state for state in found if state.open]))
         return
     _show_open(found)
 

@@ -43,6 +43,7 @@ from streamkeeper.model.control import (
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.release_conf import MASTER
+from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.model.settings import Settings, read_settings
 from streamkeeper.private_files import make_folders
@@ -78,7 +79,11 @@ class Driver:
         self._wakeups = Wakeups()
         before = self._line.read_status()
         history = self._line.read_history() if before is not None else None
-        self._board = StatusBoard(spec, generation, self._spans, self._line, before=before, history=history)
+        self._hidden = with_literals(secrets, spec.params, spec.conf)
+        """What no text may show: the secrets, and those that stand in the params themselves."""
+        self._board = StatusBoard(
+            spec, generation, self._spans, self._line, before=before, history=history, secrets=self._hidden
+        )
         self._session: Session | None = None
         self._store_lost = False
 
@@ -202,7 +207,7 @@ class Driver:
             live = self._spec.rehearse_on if evidence is None else {}
             rehearsed = {name: query.rehearsal for name, query in evidence.queries.items()} if evidence else {}
             found = warm_up(session.spark, planned, live, self._rehearsal, rehearsed)
-            self._board.warm_up = redact(found, self._secrets)
+            self._board.warm_up = found
             if scheme_of(self._settings.checkpoints) and not self._master:
                 # Else the rehearsal was there.
                 touch(session.spark, f"{scratch_location(self._settings.checkpoints, self._spec.instance)}/touch")
@@ -274,7 +279,7 @@ class Driver:
     def _end(self, ending: Ending) -> NoReturn:
         if self._store_lost:
             os._exit(ExitCode.STORE_LOST)
-        ending.error = redact(ending.error, self._secrets)
+        ending.error = redact(ending.error, self._hidden)
         end_process(ending, session=self._session, board=self._board, line=self._line, scratch=self._scratch)
 
 

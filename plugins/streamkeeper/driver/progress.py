@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,7 @@ from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
 from streamkeeper.model.known_checkpoint import commit_key, commits_of
 from streamkeeper.model.measuring import Meter, QueryProgress, SourceLook, SourceProgress, add_point
+from streamkeeper.model.redaction import redact_value
 from streamkeeper.model.signals import History, HistoryPoint, SourceSignals
 
 _LAG = "maxOffsetsBehindLatest"
@@ -46,11 +47,13 @@ class StatusBoard:
         before: DriverStatus | None = None,
         history: History | None = None,
         clock: Callable[[], float] = time.time,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         """``before``, ``history``: those of an earlier generation, whose beat, commits and points go on.
 
-        ``clock``: seconds since 1970.
+        ``clock``: seconds since 1970. ``secrets``: masked in every text of a status; an error may hold one.
         """
+        self._secrets = dict(secrets or {})
         self._lock = threading.Lock()
         self._spec = spec
         self._line = line
@@ -179,7 +182,7 @@ class StatusBoard:
         with self._lock:
             now = self._clock()
             measured = {name: meter.signals(now) for name, meter in self._meters.items()}
-            return DriverStatus(
+            status = DriverStatus(
                 instance=self._spec.instance,
                 release=self._spec.release,
                 generation=self._generation,
@@ -202,6 +205,7 @@ class StatusBoard:
                 cause=self.cause,
                 waiting=self.waiting,
             )
+        return redact_value(status, self._secrets)
 
     def tell(self) -> None:
         """Write the status, and once a minute the history. Raises StoreUnavailable when the status is not written."""

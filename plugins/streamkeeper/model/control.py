@@ -20,6 +20,7 @@ import msgspec
 
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Finding
+from streamkeeper.model.redaction import Structure
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.restarts import Cause, RestartPolicy
 from streamkeeper.model.signals import QuerySignals
@@ -215,14 +216,14 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     empty from drivers of before there were any.
     """
 
-    query: str
-    version: str
+    query: Structure
+    version: Structure
     epoch: int
     triggers: int = 0
     committed: int | None = None
     rows: int = 0
     state_rows: int = 0
-    offsets: tuple[str, ...] = ()
+    offsets: tuple[Structure, ...] = ()
     finished: bool = False
     error: str = ""
     failures: int = 0
@@ -242,12 +243,12 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     format: int = FORMAT
-    instance: str
-    release: str
+    instance: Structure
+    release: Structure
     generation: int
     state: DriverState
     beat: int
-    at: str
+    at: Structure
     last_command: int = 0
     queries: dict[str, QueryStatus] = {}
     spans_ms: dict[str, float] = {}
@@ -258,8 +259,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     compared: dict[str, OutputComparison] = {}
     commits: dict[str, int] = {}
     gathered: bool = False
-    spark: str = ""
-    cause: str = ""
+    spark: Structure = ""
+    cause: Structure = ""
     waiting: str = ""
 
 
@@ -270,11 +271,11 @@ class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     format: int = FORMAT
-    instance: str
+    instance: Structure
     state: DriverState
     code: int
     error: str = ""
-    cause: str = ""
+    cause: Structure = ""
 
 
 class CommandKind(Enum):

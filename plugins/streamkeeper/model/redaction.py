@@ -1,5 +1,8 @@
 """How the values of secrets are kept out of texts and out of stored values, and what must stay readable.
 
+A secret is masked as it is, as URLs, JSON, SQL, CSV, HTML, shells and base64 write it, and so are the passwords inside
+of a URL, a connection string or a key file.
+
 A stored value is masked string by string: keys, numbers, enums and every ``Structure`` survive whatever a secret is.
 In a text a secret of fewer than ``SHORTEST`` characters is masked where it stands as a word of its own: anywhere else
 it is part of something else, and a mask there would make the text unreadable and tell what the secret is.
@@ -7,8 +10,10 @@ it is part of something else, and a mask there would make the text unreadable an
 
 from __future__ import annotations
 
+import html
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache, lru_cache
@@ -27,11 +32,29 @@ Structure = Annotated[str, _STRUCTURE]
 """A string that holds no value of a job's: a name, a kind, a digest, a version. It is never masked."""
 Text = Annotated[str, _TEXT]
 """Marks the keys of a dict that are texts, such as expressions: they are masked."""
+_PASSWORD = re.compile(r"://[^/?#\s:@]*:([^/?#\s]+)@")
+_NAMED_PART = re.compile(
+    r"(?:[\w.\-]*(?:pass|pwd|secret|token|credential|(?:api|access|account|private|shared)[_-]?key)[\w.\-]*"
+    r"|\bsig(?:nature)?)"
+    r"""["']?\s*[:=]\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|([^&;,\s"'}]+))""",
+    re.IGNORECASE,
+)
+"""``password=x`` of a URL's query or a connection string, ``"private_key": "x"`` of a key file."""
+_BETWEEN_PARTS = re.compile(r"[:/@?&=;,\s\"'{}]+")
+_A_URL = re.compile(r"[a-z][a-z0-9+.\-]*://", re.IGNORECASE)
+_SHELL_SPECIAL = re.compile(r"([^\w@%+=:,./\-])")
+_IN_DOUBLE_QUOTES = re.compile(r'([\\"$`!])')
+_IN_PROPERTIES = re.compile(r"([\\:=#! ])")
+_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_SHORTEST_CORE = 6
+"""Characters of base64 by which a secret is known inside of a longer text that was encoded with it."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/=_\-]")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
 def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """``text`` with every secret's value masked, also as part of a URL, of JSON, or line by line."""
+    """``text`` with every secret's value masked, in every form of it that ``secret_forms`` knows, or in base64."""
     return _masked(text, tuple(secrets.values()))
 
 
@@ -49,7 +72,7 @@ def change_texts(value: T, change: Callable[[str], str]) -> T:
 
 def redact_everywhere(text: str, secrets: Mapping[str, str]) -> str:
     """As JSON of manifests was masked before its structure was spared, for those that are stored like that."""
-    for form in secret_forms(secrets):
+    for form in _early_forms(tuple(secrets.values())):
         text = text.replace(form, MASK)
     return text
 
@@ -59,8 +82,101 @@ def secret_forms(secrets: Mapping[str, str]) -> list[str]:
     return list(_forms(tuple(secrets.values())))
 
 
+def secret_parts(value: str) -> Iterator[str]:
+    """Passwords, tokens and keys inside of a URL, a connection string or a key file, as written and decoded.
+
+    One that stands in the same text as something else too, as a user's or a database's name, is no part of its own: a
+    mask for it would hide that name everywhere.
+    """
+    for match in (*_PASSWORD.finditer(value), *_NAMED_PART.finditer(value)):
+        assert match.lastindex is not None
+        part, (start, end) = match[match.lastindex], match.span(match.lastindex)
+        others = _BETWEEN_PARTS.split(f"{value[:start]} {value[end:]}")
+        if len(part) < SHORTEST or part in others or _A_URL.match(part):
+            continue
+        yield from dict.fromkeys(
+            form
+            for form in (part, _unquoted(part), _unquoted(part.replace("+", " ")), _unescaped(part))
+            if len(form) >= SHORTEST and form not in others
+        )
+
+
+def _unquoted(text: str) -> str:
+    """Without a URL's percent signs."""
+    return _PERCENT.sub(lambda found: bytes([int(found[1], 16)]), _bytes(text)).decode(errors="surrogateescape")
+
+
+def _unescaped(text: str) -> str:
+    """As JSON has it between quotes; the text itself where it is none."""
+    try:
+        return str(json.loads(f'"{text}"'))
+    except ValueError:
+        return text
+
+
 @lru_cache(maxsize=16)
 def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
+    forms: set[str] = set()
+    for part in _lines(values):
+        raw = _bytes(part)
+        in_url = _quote(raw)
+        urls = {in_url, in_url.replace("%2F", "/"), in_url.replace("%20", "+")}
+        forms |= {part, part.strip(), *urls, *(_ESCAPE.sub(lambda found: found[0].lower(), url) for url in urls)}
+        forms |= {json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1], repr(part)[1:-1]}
+        forms |= {raw.decode(errors="replace"), *_quoted(part)}
+        if len(raw) >= SHORTEST:
+            encoded = b64encode(raw).decode()
+            forms |= {raw.hex(), raw.hex().upper(), encoded, encoded.translate(_URL_SAFE)}
+    return _longest_first(forms)
+
+
+def _lines(values: tuple[str, ...]) -> Iterator[str]:
+    """Each secret and each part of it, whole and line by line."""
+    for value in values:
+        for part in (value, *secret_parts(value)):
+            lines = [line for line in part.splitlines() if len(line) >= SHORTEST or any(map(str.isalnum, line))]
+            yield from filter(str.strip, {part, *lines})
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """As SQL, CSV, shells, HTML and Java's properties have it between or without quotes."""
+    yield from (text.replace("'", "''"), text.replace('"', '""'))
+    backslashed = text.replace("\\", "\\\\")
+    yield from (backslashed, backslashed.replace("'", "\\'"), backslashed.replace('"', '\\"'))
+    yield from (text.replace("'", "'\"'\"'"), text.replace("'", "'\\''"))
+    for special in (_SHELL_SPECIAL, _IN_DOUBLE_QUOTES, _IN_PROPERTIES):
+        yield special.sub(r"\\\1", text)
+    escaped = html.escape(text)
+    yield from (escaped, html.escape(text, quote=False))
+    for apostrophe in ("&#39;", "&apos;"):
+        yield from (escaped.replace("&#x27;", apostrophe),)
+        yield escaped.replace("&#x27;", apostrophe).replace("&quot;", "&#34;")
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+@lru_cache(maxsize=16)
+def _cores(values: tuple[str, ...]) -> tuple[str, ...]:
+    """What is the same in base64 wherever a secret begins in the text that was encoded."""
+    cores: set[str] = set()
+    for part in _lines(values):
+        raw = _bytes(part)
+        for offset in range(3):
+            whole = b64encode(bytes(offset) + raw).decode()
+            core = whole[-(-offset * 8 // 6) : (offset + len(raw)) * 8 // 6]
+            if len(core) >= _SHORTEST_CORE:
+                cores |= {core, core.translate(_URL_SAFE)}
+    return _longest_first(cores)
+
+
+def _longest_first(forms: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(filter(str.strip, forms), key=lambda form: (-len(form), form)))
+
+
+@lru_cache(maxsize=16)
+def _early_forms(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Never more than these: what was stored with them is compared with what is masked by them."""
     forms: set[str] = set()
     for value in values:
         lines = [line for line in value.splitlines() if len(line) >= SHORTEST or any(map(str.isalnum, line))]
@@ -69,7 +185,7 @@ def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
             in_url = _quote(raw)
             forms |= {part, part.strip(), in_url, in_url.replace("%2F", "/"), in_url.replace("%20", "+")}
             forms |= {json.dumps(part)[1:-1], repr(part)[1:-1], raw.decode(errors="replace")}
-    return tuple(sorted(filter(str.strip, forms), key=lambda form: (-len(form), form)))
+    return _longest_first(forms)
 
 
 def _bytes(text: str) -> bytes:
@@ -87,7 +203,9 @@ def _quote(raw: bytes) -> str:
 
 def _masked(text: str, values: tuple[str, ...]) -> str:
     """Found all in the text as it came: secrets that overlap leave no tail, and no mask is masked again."""
-    found = sorted(span for form in _forms(values) if form in text for span in _places(form, text))
+    found = [span for form in _forms(values) if form in text for span in _places(form, text)]
+    found += [_run(text, *span) for core in _cores(values) if core in text for span in _places(core, text)]
+    found.sort()
     if not found:
         return text
     pieces, done, start, end = [], 0, *found[0]
@@ -97,6 +215,15 @@ def _masked(text: str, values: tuple[str, ...]) -> str:
             done, start = end, first
         end = max(end, last)
     return "".join([*pieces, text[done:]])
+
+
+def _run(text: str, start: int, end: int) -> tuple[int, int]:
+    """All of the base64 around a place: the first and last characters tell a few bits of the secret, too."""
+    while start and _BASE64.match(text[start - 1]):
+        start -= 1
+    while end < len(text) and _BASE64.match(text[end]):
+        end += 1
+    return start, end
 
 
 def _places(form: str, text: str) -> Iterator[tuple[int, int]]:

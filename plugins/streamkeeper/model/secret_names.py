@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from streamkeeper.model.redaction import SHORTEST
-from streamkeeper.model.release import ParamValue
+from streamkeeper.model.redaction import SHORTEST, secret_parts
+from streamkeeper.model.release import ParamValue, Release
 from streamkeeper.model.secret_references import MASK, is_reference
 
 _WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
+_OTHER_NAMES = re.compile(r"passw|passphrase|pwd|(?:api|access|account|private|shared)[_.\-]?key", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(://)[^/@\s]*@")
 _SECRET_PART = re.compile(
     r"(\w*(?:pass|pwd|secret|token|credential|key|sig)\w*\s*=\s*)[^&;\s]+",
@@ -37,11 +38,33 @@ def is_secret(key: str) -> bool:
     return any(word in key.lower() for word in _WORDS)
 
 
+def names_secret(key: str) -> bool:
+    """Whether a param or a conf of this name is taken for a secret: more names than drop an option from a manifest."""
+    return is_secret(key) or _OTHER_NAMES.search(key) is not None
+
+
 def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
-    """Values of params or confs that stand where a reference should, long enough to be told in any text."""
+    """Values of params or confs that stand where a reference should, long enough to be told in any text.
+
+    Of a value with another name it is the passwords that it holds, as a URL does.
+    """
     for key, value in values.items():
-        if isinstance(value, str) and is_secret(key) and not is_reference(value) and len(value) >= SHORTEST:
+        if not isinstance(value, str) or is_reference(value):
+            continue
+        if names_secret(key) and len(value) >= SHORTEST:
             yield value
+        else:
+            yield from secret_parts(value)
+
+
+def with_literals(secrets: Mapping[str, str], *given: Mapping[str, object]) -> dict[str, str]:
+    """The secrets, and those that params and confs hold themselves: all that no text may show."""
+    return {**secrets, **{literal: literal for values in given for literal in literal_secrets(values)}}
+
+
+def literals_of(releases: Iterable[Release]) -> dict[str, str]:
+    """All secrets that stand in the params and confs of these releases where a reference should."""
+    return with_literals({}, *(values for each in releases for values in (each.content.params, each.content.conf)))
 
 
 def masked(text: str) -> str:
@@ -61,12 +84,12 @@ def shown_value(key: str, value: ParamValue) -> str:
     """A param or a conf for people, as JSON: a reference as it is, and nothing under the name of a secret."""
     if not isinstance(value, str) or is_reference(value):
         return json.dumps(value)
-    return MASK if is_secret(key) else json.dumps(masked_place(value), ensure_ascii=False)
+    return MASK if names_secret(key) else json.dumps(masked_place(value), ensure_ascii=False)
 
 
 def is_shown_whole(key: str, value: str) -> bool:
     """Whether a param's or a conf's value holds nothing that has to be masked."""
-    return is_reference(value) or not (is_secret(key) or masked_place(value).count(MASK) > value.count(MASK))
+    return is_reference(value) or not (names_secret(key) or masked_place(value).count(MASK) > value.count(MASK))
 
 
 def masked_code(text: str, *, python: bool = True) -> str:

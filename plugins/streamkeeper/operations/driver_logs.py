@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from streamkeeper.errors import NotFound
+from streamkeeper.model.markdown_text import visible
+from streamkeeper.model.redaction import redact
+from streamkeeper.model.secret_names import literals_of
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
 from streamkeeper.registry.control import Control
@@ -47,7 +51,7 @@ def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
 
 
 def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 20) -> list[str]:
-    """The last lines of an instance's log, after one that says where it is; or that it is elsewhere."""
+    """The last lines of an instance's log, fit to be shown, after a line that says where it is, or only that."""
     try:
         place = find_log(site, job, instance)
     except NotFound as error:
@@ -55,4 +59,14 @@ def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 2
     if place.elsewhere:
         return [place.elsewhere]
     lines, _ = last_lines(Path(place.path), count)
-    return [f"the last {len(lines)} lines of {place.path}:", *lines]
+    shown = shown_lines(site, job)
+    return [f"the last {len(lines)} lines of {place.path}:", *map(shown, lines)]
+
+
+def shown_lines(site: Installation, job: str) -> Callable[[str], str]:
+    """What makes a line of a job's log fit to be shown.
+
+    A supervisor masks what it writes. One of an earlier version did not know secrets that stand in params themselves.
+    """
+    hidden = literals_of(read_job(site, job).releases.values())
+    return lambda line: visible(redact(line, hidden))

@@ -16,7 +16,9 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Entry, Outcome
 from streamkeeper.model.journal_keys import entry_key
 from streamkeeper.model.operation import OperationState
+from streamkeeper.model.redaction import redact
 from streamkeeper.model.release import Release
+from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.secret_references import find_references, split_reference
 from streamkeeper.model.stated_deaths import unproven_owner
 from streamkeeper.model.step import Step
@@ -41,16 +43,18 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
     operation = state.open_operation
     failed = failed_last(state)
     versions = _serving_versions(site, state)
+    hidden = literals_of(state.releases.values())
+    stopped = "" if state.stopped is None else f"by {state.stopped.requested_by}: {state.stopped.reason}"
     return JobFacts(
         number=state.number,
         wanted=state.wanted,
         forgotten=is_forgotten(state),
         rebuilt=state.rebuilt.sentence if state.rebuilt is not None and not state.serving_release else "",
-        stopped="" if state.stopped is None else f"by {state.stopped.requested_by}: {state.stopped.reason}",
+        stopped=redact(stopped, hidden),
         serving_release=state.serving_release,
         serving_instance=state.serving_instance,
         desired_release=release_of(failed) if failed is not None else state.serving_release,
-        last_failure=failed.sentence if failed is not None else "",
+        last_failure=redact(failed.sentence, hidden) if failed is not None else "",
         versions=versions,
         thresholds=dict(release.content.health) if release is not None else {},
         operation=_facts_of(site, state.job, operation) if operation is not None else None,

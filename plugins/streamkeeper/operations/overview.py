@@ -11,6 +11,8 @@ from streamkeeper.model.journal import DesiredChanged, JobForgotten
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
 from streamkeeper.model.operation import OperationState
+from streamkeeper.model.redaction import Structure, redact_value
+from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.standing import Standing, find_standing
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
@@ -25,18 +27,18 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     and when, empty for one that was never lost.
     """
 
-    job: str
+    job: Structure
     entry: int
     standing: Standing
-    release: str
-    instance: str
+    release: Structure
+    instance: Structure
     life: Life | None
     why: str
     status: DriverStatus | None
     exit: DriverExit | None
     operation: OperationState | None
     last_operation: OperationState | None
-    versions: dict[str, str]
+    versions: dict[str, Structure]
     stopped: DesiredChanged | None = None
     forgotten: JobForgotten | None = None
     rebuilt: str = ""
@@ -48,10 +50,10 @@ def job_overview(site: Installation, job: str) -> JobOverview:
 
 
 def overview_of(site: Installation, state: JobState) -> JobOverview:
-    """The same of a job whose journal was read."""
+    """The same of a job whose journal was read; no secret that a release was given in place of a reference is in it."""
     instance = state.serving_instance
     status, exit, liveness = _look(site, state, instance) if instance else (None, None, None)
-    return JobOverview(
+    found = JobOverview(
         job=state.job,
         entry=state.number,
         standing=find_standing(status, exit, liveness, stopped=state.stopped is not None),
@@ -68,6 +70,7 @@ def overview_of(site: Installation, state: JobState) -> JobOverview:
         forgotten=state.forgotten,
         rebuilt=state.rebuilt.sentence if state.rebuilt is not None else "",
     )
+    return redact_value(found, literals_of(state.releases.values()))
 
 
 def job_overviews(site: Installation) -> list[JobOverview]:

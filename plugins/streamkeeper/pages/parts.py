@@ -13,7 +13,7 @@ from streamkeeper.errors import KeyMissing, StreamkeeperError
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import change_texts, redact
 from streamkeeper.model.release import Release
-from streamkeeper.model.secret_names import literal_secrets
+from streamkeeper.model.secret_names import literals_of
 
 T = TypeVar("T")
 Mask = Callable[[str], str]
@@ -30,8 +30,7 @@ class Part(Generic[T]):
 def mask_of(releases: Iterable[Release]) -> Mask:
     """What makes a text fit to be shown: no secret that stands where a reference should in what these releases were
     given, and nothing that would change the order of reading."""
-    given = (values for each in releases for values in (each.content.params, each.content.conf))
-    secrets = {secret: secret for values in given for secret in literal_secrets(values)}
+    secrets = literals_of(releases)
     return lambda text: visible(redact(text, secrets))
 
 

@@ -25,10 +25,15 @@ from streamkeeper.model.control import (
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import check_instance, check_name, key_number
+from streamkeeper.model.redaction import redact_value
+from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.signals import History
 from streamkeeper.stores.contract import Store
 
 T = TypeVar("T")
+_MOST_KEPT = 4096
+_literals: dict[tuple[str, str, str], dict[str, str]] = {}
+"""Secrets that instances' params hold themselves; a launch never changes, and a page asks every few seconds."""
 
 
 def instances(store: Store, job: str) -> list[str]:
@@ -53,7 +58,7 @@ def stray_orders(store: Store, job: str) -> list[str]:
 class Control:
     """One instance's control folder: create-only, but for status, history and evidence.
 
-    What somebody else has put beside its files is passed over. Holds no state, threads may share it.
+    What somebody else has put beside its files is passed over. Holds no state of its own, threads may share it.
     """
 
     def __init__(self, store: Store, job: str, instance: str) -> None:
@@ -114,7 +119,11 @@ class Control:
 
     def read_status(self) -> DriverStatus | None:
         """The driver's last word; None before its first."""
-        return self._read(self._key("status.json"), DriverStatus)
+        status = self._read(self._key("status.json"), DriverStatus)
+        if status is None:
+            return None
+        told = (status.error, status.waiting, *(query.error for query in status.queries.values()))
+        return self._without_literals(status) if any(told) else status
 
     def write_history(self, history: History) -> None:
         """Replace what the driver measured in the last hours."""
@@ -199,7 +208,22 @@ class Control:
 
     def read_exit(self) -> DriverExit | None:
         """How the instance ended; None while its supervisor has not said so."""
-        return self._read(self._key("exit.json"), DriverExit)
+        end = self._read(self._key("exit.json"), DriverExit)
+        return self._without_literals(end) if end is not None and end.error else end
+
+    def _without_literals(self, told: T) -> T:
+        """Without the secrets that its params hold themselves: a driver of an earlier version did not mask those."""
+        place = (self._store.url, self._job, self._instance)
+        if place not in _literals:
+            try:
+                launch = self.read_launch()
+            except (FormatTooNew, RegistryDamaged):
+                return told
+            if len(_literals) >= _MOST_KEPT:
+                _literals.clear()
+            # Whoever tells something was launched before.
+            _literals[place] = with_literals({}, launch.params, launch.conf) if launch is not None else {}
+        return redact_value(told, _literals[place])
 
     def _key(self, *parts: str) -> str:
         return control_key(self._job, self._instance, *parts)

@@ -39,6 +39,7 @@ from streamkeeper.model.control import (
     ProcessRecord,
 )
 from streamkeeper.model.restarts import Cause
+from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.settings import SECRET_PREFIX, read_settings
 from streamkeeper.registry.control import Control
@@ -299,7 +300,7 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     secrets = _secrets(spec) if contained else json.loads(os.environ.get(SECRETS) or "{}")
     path = None if os.environ.get(POD_UID) else settings.log(job, instance)
     path = container_log(os.environ) if contained else path
-    log = DriverLog(path, secrets, job=job, instance=instance)
+    log = DriverLog(path, with_literals(secrets, spec.params, spec.conf), job=job, instance=instance)
     with application_master(os.environ, log.say) if contained else nullcontext():
         Supervisor(control, journal, spec, command, log).run()
 

@@ -237,7 +237,8 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
 def answer(question: OutputQuestion) -> OutputAnswer:
     """Spark's own sink log of the version, in the directory as a param has it."""
     described = question.sink.output
-    root = Path(next((place for place in question.places if question.mask(place) == described), described))
+    masked = question.mask(described)
+    root = Path(next((place for place in question.places if question.mask(place) == masked), described))
     if not root.is_dir():
         return OutputAnswer(unknown=f"{root} is not there")
     try:

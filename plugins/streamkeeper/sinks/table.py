@@ -375,7 +375,7 @@ def _url_of(database: str, question: OutputQuestion) -> str:
     """
     for place in question.places:
         try:
-            if question.mask(identity(parse_url(place))) == database:
+            if question.mask(identity(parse_url(place))) == question.mask(database):
                 return place
         except StreamkeeperError:
             continue

@@ -1,0 +1,42 @@
+"""Where the commands print: nothing in a text can steer the terminal, whoever wrote it.
+
+Every module of the command line prints by this one; ``tests/cli/test_terminal.py`` holds them to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import rich.console
+import typer
+from rich.segment import Segment
+
+from streamkeeper.model.markdown_text import visible
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text; an escape sequence in it is spelled out."""
+    typer.echo(visible(text), err=err, nl=nl)
+
+
+def echo_json(data: bytes | str) -> None:
+    """Print JSON; what is in its strings stays the same for whoever parses it."""
+    text = data.decode() if isinstance(data, bytes) else data
+    typer.echo("".join(_in_json(each) for each in text))
+
+
+class Console(rich.console.Console):
+    """Rich's, whose own colours stay: only what is printed is spelled out."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        """Each piece of text, fit to be shown."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def _in_json(character: str) -> str:
+    if character.isprintable() or character in "\n\t":
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

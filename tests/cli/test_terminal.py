@@ -1,0 +1,178 @@
+"""What the commands print: no secret that a param holds itself, and nothing that steers a terminal."""
+
+from __future__ import annotations
+
+import ast
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rich.markdown import Markdown
+from rich.table import Table
+from rich.text import Text
+from typer.testing import CliRunner
+
+from streamkeeper.cli import terminal
+from streamkeeper.cli.main import app, print_error
+from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, LaunchMode, LaunchSpec, QueryStatus
+from streamkeeper.model.journal import OperationFinished, OperationStarted, Outcome, ReleaseRegistered
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.operations import driver_logs, job_facts, overview
+from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.pages.fleet_view import FleetFilter, view_fleet
+from streamkeeper.registry import control
+from streamkeeper.registry.control import Control
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.installed import install
+
+CLI = Path(terminal.__file__).parent
+DRIVER = "op-candidate"
+LITERAL, IN_A_URL = "hunter22 & co", "s3cr3t-pw"
+PARAMS: dict[str, Any] = {"db_password": LITERAL, "warehouse": f"postgresql://app:{IN_A_URL}@db/sales"}
+HOSTILE = "\x1b]0;owned\x07\x9b31m\u202e"
+ERROR = f"OperationalError: login as app with {LITERAL} and {IN_A_URL} failed {HOSTILE}"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """Its release was given two secrets in its params; its driver, of an earlier version, has told both."""
+    monkeypatch.setenv("COLUMNS", "400")
+    found = install(tmp_path, monkeypatch)
+    state = found.site.journal(JOB, "test").state()
+    release = state.releases["r0001"]
+    content = msgspec.structs.replace(release.content, params=PARAMS)
+    found.record(ReleaseRegistered(release=msgspec.structs.replace(release, number=2, content=content)))
+    found.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, params=PARAMS), steps=()))
+    found.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=f"the driver failed: {ERROR}"))
+    records = Control(found.site.store, JOB, DRIVER)
+    records.write_launch(
+        LaunchSpec(
+            instance=DRIVER,
+            job=JOB,
+            release="r0002",
+            mode=LaunchMode.STANDBY,
+            bundle="",
+            entry="",
+            params=PARAMS,
+            conf={},
+            checkpoints="",
+        )
+    )
+    query = QueryStatus(query=QUERY, version="v0001", epoch=1, error=ERROR)
+    records.write_status(
+        DriverStatus(
+            instance=DRIVER,
+            release="r0002",
+            generation=1,
+            state=DriverState.FAILED,
+            beat=9,
+            at="2026-01-01",
+            queries={QUERY: query},
+            error=ERROR,
+            waiting=ERROR,
+        )
+    )
+    records.write_exit(DriverExit(instance=DRIVER, state=DriverState.FAILED, code=1, error=ERROR))
+    log = found.site.settings.log(JOB, DRIVER)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(f"{ERROR}\n")
+    return found
+
+
+def printed(*words: str) -> str:
+    told = CliRunner().invoke(app, list(words))
+    assert told.exit_code in (0, 1), told.output
+    return told.output
+
+
+COMMANDS = (
+    ("jobs",), ("jobs", "--now"), ("jobs", "--json"), ("status", JOB), ("status", JOB, "--json"), ("logs", JOB),
+    ("history", JOB), ("incidents",), ("incidents", JOB), ("recover", JOB, "--json"),
+)  # fmt: skip
+
+
+def test_no_command_shows_a_secret_or_steers_the_terminal(job: Registered) -> None:
+    """Whatever a driver of an earlier version has left in its status, its exit, its log and the journal."""
+    run_pass(Watch(site=job.site, acts=False))
+    for words in COMMANDS:
+        text = printed(*words)
+        assert LITERAL not in text, words
+        assert IN_A_URL not in text, words
+        assert all(each.isprintable() or each in "\n\t" for each in text), words
+    assert "login as app with *** and *** failed \\x1b]0;owned\\x07" in printed("logs", JOB)
+    assert "***" in printed("status", JOB)
+    assert "***" in printed("jobs")
+
+
+def test_the_fleet_page_shows_no_secret(job: Registered) -> None:
+    """Its rows are what the watch has left in the index."""
+    index = run_pass(Watch(site=job.site, acts=False)).index
+    view = view_fleet(index, FleetFilter(), now=time.time())
+    shown = json.dumps(msgspec.to_builtins(view))
+    assert "***" in shown
+    assert LITERAL not in shown
+    assert IN_A_URL not in shown
+
+
+def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control."""
+    for module in (driver_logs, job_facts, overview):
+        monkeypatch.setattr(module, "literals_of", lambda _: {})
+    monkeypatch.setattr(control, "with_literals", lambda *_: {})
+    control._literals.clear()
+    run_pass(Watch(site=job.site, acts=False))
+    for words in (("jobs",), ("status", JOB), ("logs", JOB)):
+        assert LITERAL in printed(*words), words
+
+
+def test_without_the_module_a_text_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Negative control: neither rich nor typer spells out an escape sequence."""
+    import rich.console
+
+    rich.console.Console().print(Text(HOSTILE))
+    assert "\x1b]0;" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shown", [HOSTILE, Text(HOSTILE), Markdown(HOSTILE)], ids=["text", "Text", "Markdown"])
+def test_nothing_that_is_printed_steers_the_terminal(shown: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a table, as an error and as a plain line too; colours of our own stay."""
+    table = Table("a")
+    table.add_row(Text(HOSTILE))
+    console = terminal.Console()
+    console.print(shown)
+    console.print(table)
+    terminal.echo(HOSTILE)
+    print_error(HOSTILE)
+    told = capsys.readouterr()
+    assert all(each.isprintable() or each == "\n" for each in told.out + told.err)
+    terminal.Console(force_terminal=True, color_system="standard").print("x", style="red")
+    assert capsys.readouterr().out == "\x1b[31mx\x1b[0m\n"
+
+
+def test_json_says_the_same_to_whoever_parses_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Control characters, signs that change the order of reading, and those beyond 16 bits."""
+    text = f"{HOSTILE} é \U000e0041 \U0001f600"
+    terminal.echo_json(json.dumps({"a": text}, ensure_ascii=False))
+    out = capsys.readouterr().out
+    assert json.loads(out) == {"a": text}
+    assert all(each.isprintable() or each == "\n" for each in out)
+
+
+def test_every_module_of_the_command_line_prints_by_it() -> None:
+    """Neither typer's echo nor rich's own console, nor print."""
+    found = []
+    for path in sorted(CLI.glob("*.py")):
+        if path.stem == "terminal":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Attribute(value=ast.Name(id="typer"), attr="echo" | "secho"):
+                    found.append(f"{path.name}:{node.lineno}")
+                case ast.ImportFrom(module="rich.console", names=names) if any(n.name == "Console" for n in names):
+                    found.append(f"{path.name}:{node.lineno}")
+                case ast.Call(func=ast.Name(id="print")):
+                    found.append(f"{path.name}:{node.lineno}")
+    assert found == []
