@@ -30,3 +30,10 @@ def test_that_a_batch_ran_is_said_only_of_the_one_that_was_run_again() -> None:
     assert again.evidence == "batch 3 ran as deployed -> DIVIDE_BY_ZERO: told"
     assert (after.where, after.evidence) == ("rehearsal from batch 3", "DIVIDE_BY_ZERO: told")
     assert (none.where, none.evidence) == ("rehearsal", "CHECKPOINT_NOT_CLONED: told")
+
+
+def test_words_of_the_jobs_own_function_are_not_taken_for_sparks() -> None:
+    """A function that fails would fail on a new checkpoint version as well; negative control: Spark's own error."""
+    words = "ValueError: customer 5 doesn't exist"
+    assert rehearsal_failed("PYTHON_EXCEPTION", words, 3, again=True).rule == "fails-on-the-last-batch"
+    assert rehearsal_failed("IllegalStateException", "batch 3 doesn't exist", 3, again=True).rule == "refused-by-spark"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import socket
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
-from streamkeeper.driver.causes import cause_of_error, cause_of_text
+from streamkeeper.driver.causes import Judged, judge, judge_links, judge_text
 from streamkeeper.driver.ending import ending_for
+from streamkeeper.driver.faults import describe_text
+from streamkeeper.driver.raised import links_of_text
 from streamkeeper.errors import (
     CheckpointLost,
     Fenced,
@@ -20,6 +23,7 @@ from streamkeeper.errors import (
     StoreUnavailable,
 )
 from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.restarts import Cause
 from streamkeeper.sinks.databases import open_engine
 
@@ -50,7 +54,7 @@ def raised_by(url: str, statement: str = "SELECT 1") -> BaseException:
 @pytest.mark.parametrize("error", [Fenced("f"), SinkAhead("s"), CheckpointLost("c"), JobUnusable("j")], ids=repr)
 def test_typed_errors_that_nobody_can_wait_out_are_permanent(error: Exception) -> None:
     """The exit code says so, and the supervisor starts nothing."""
-    assert cause_of_error(error) is Cause.PERMANENT
+    assert judge(error).cause is Cause.PERMANENT
     assert ending_for(error, "x").code in (ExitCode.FENCED, ExitCode.REFUSED)
 
 
@@ -65,7 +69,7 @@ def test_typed_errors_that_nobody_can_wait_out_are_permanent(error: Exception) -
         (OSError(errno.ENOSPC, "No space left on device"), Cause.CAPACITY),
         (BlockingIOError(errno.EAGAIN, "fork"), Cause.CAPACITY),
         (MemoryError(), Cause.CAPACITY),
-        (RuntimeError("can't start new thread"), Cause.CAPACITY),
+        (RuntimeError("can't start new thread"), Cause.FAILURE),
         (ValueError("connection"), Cause.FAILURE),
         (FileNotFoundError(errno.ENOENT, "gone"), Cause.FAILURE),
         (RuntimeError("the connection was fine"), Cause.FAILURE),
@@ -74,13 +78,13 @@ def test_typed_errors_that_nobody_can_wait_out_are_permanent(error: Exception) -
 )
 def test_errors_are_told_by_their_type(error: Exception, cause: Cause) -> None:
     """And what is not known is a failure."""
-    assert cause_of_error(error) is cause
+    assert judge(error).cause is cause
 
 
 def test_a_database_that_nobody_serves_is_a_dependency_that_is_down() -> None:
     """As the client and SQLAlchemy tell it."""
     error = raised_by(f"postgresql+psycopg://nobody@127.0.0.1:{closed_port()}/x")
-    assert cause_of_error(error) is Cause.DEPENDENCY
+    assert judge(error).cause is Cause.DEPENDENCY
     ending = ending_for(error, "x")
     assert (ending.state, ending.code) == (DriverState.STARTING, ExitCode.DEPENDENCY_DOWN)
 
@@ -88,9 +92,9 @@ def test_a_database_that_nobody_serves_is_a_dependency_that_is_down() -> None:
 def test_a_database_that_answers_with_an_error_is_a_failure(tmp_path: Path) -> None:
     """Negative control: the same classes, and the database is there; one that cannot be opened is not."""
     wrong = raised_by(f"sqlite:///{tmp_path}/w.db", "SELECT * FROM nothing")
-    assert cause_of_error(wrong) is Cause.FAILURE
+    assert judge(wrong).cause is Cause.FAILURE
     away = raised_by(f"sqlite:///{tmp_path}/unmounted/w.db")
-    assert cause_of_error(away) is Cause.DEPENDENCY
+    assert judge(away).cause is Cause.DEPENDENCY
 
 
 def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
@@ -102,19 +106,19 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
         owner.execute("BEGIN EXCLUSIVE")
         with sqlite3.connect(path, timeout=0.01) as other, pytest.raises(sqlite3.OperationalError) as caught:
             other.execute("INSERT INTO t VALUES (1)")
-    assert cause_of_error(caught.value) is Cause.DEPENDENCY
+    assert judge(caught.value).cause is Cause.DEPENDENCY
 
 
 def test_a_cause_behind_an_error_counts() -> None:
     """A job whose code asks a server that is down is not wrong; one whose code is wrong is."""
     error = JobUnusable("job sales cannot be built")
     error.__cause__ = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
-    assert cause_of_error(error) is Cause.DEPENDENCY
+    assert judge(error).cause is Cause.DEPENDENCY
     error.__cause__ = ZeroDivisionError()
-    assert cause_of_error(error) is Cause.PERMANENT
+    assert judge(error).cause is Cause.PERMANENT
     lost = CheckpointLost("gone")
     lost.__cause__ = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
-    assert cause_of_error(lost) is Cause.PERMANENT
+    assert judge(lost).cause is Cause.PERMANENT
 
 
 PYTHON = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times
@@ -168,4 +172,58 @@ Suppressed: java.net.SocketTimeoutException: Read timed out
 )
 def test_what_spark_tells_as_text_is_told_by_condition_and_classes(condition: str, text: str, cause: Cause) -> None:
     """What does not answer comes before the condition that it led to; prose names no class."""
-    assert cause_of_text(text, condition) is cause
+    assert judge_text(text, condition).cause is cause
+
+
+def raised_in(source: str, file: str) -> BaseException:
+    """What code of this file raises."""
+    try:
+        exec(compile(source, file, "exec"), {})
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_the_frame_that_raised_it_tells_a_systems_words_from_a_jobs(tmp_path: Path) -> None:
+    """The same class and message, from Python's own module and from the job's file."""
+    source = """raise RuntimeError("can't start new thread")"""
+    found = judge(raised_in(source, threading.__file__))
+    assert (found.cause, found.fault) == (Cause.CAPACITY, Fault.OUT_OF_MEMORY)
+    assert judge(raised_in(source, str(tmp_path / "orders.py"))) == Judged(Cause.FAILURE, Fault.UNCLASSIFIED)
+
+
+def test_a_class_that_the_job_defines_means_nothing_by_its_name(tmp_path: Path) -> None:
+    """Live and in a worker's traceback; negative controls: a client's class of that name, and one with a base."""
+    (tmp_path / "orders.py").write_text("")
+    own = type("ReadTimeout", (Exception,), {"__module__": "orders"})
+    theirs = type("ReadTimeout", (Exception,), {"__module__": "requests.exceptions"})
+    derived = type("ShopDown", (ConnectionError,), {"__module__": "orders"})
+    assert [judge(kind("x"), tmp_path).cause for kind in (own, theirs, derived)] == [
+        Cause.FAILURE, Cause.DEPENDENCY, Cause.DEPENDENCY,
+    ]  # fmt: skip
+    told = PYTHON.format("orders.ReadTimeout: shop 7"), PYTHON.format("requests.exceptions.ReadTimeout: shop 7")
+    assert [judge_links(links_of_text(text), tmp_path).cause for text in told] == [Cause.FAILURE, Cause.DEPENDENCY]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'upstream said:\nTraceback (most recent call last):\n  File "x", line 1\nConnectionRefusedError: no',
+        "java.net.ConnectException: Connection refused",
+        "Some data may have been lost, No space left on device, OutOfMemoryError",
+    ],
+)
+def test_the_words_of_a_workers_message_decide_nothing(message: str) -> None:
+    """Also where they look like another traceback, or name a class."""
+    assert judge_text(PYTHON.format(f"ValueError: {message}")) == Judged(Cause.FAILURE, Fault.UNCLASSIFIED)
+
+
+def test_a_lost_executor_is_named_and_one_without_memory_is_known_by_its_code() -> None:
+    """No error of it reaches the driver: the reason that Spark's scheduler gives is all there is."""
+    told = (
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most"
+        " recent failure: Lost task 0.3 in stage 3.0 (TID 7) (10.0.0.5 executor 1): ExecutorLostFailure (executor 1"
+        " exited caused by one of the running tasks) Reason: Command exited with code 52\nDriver stacktrace:\n\tat x"
+    )
+    assert judge_text(told) == Judged(Cause.FAILURE, Fault.OUT_OF_MEMORY)
+    assert describe_text(told) == "ExecutorLostFailure: executor 1: Command exited with code 52"

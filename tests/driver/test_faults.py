@@ -18,7 +18,7 @@ should be created first.
 def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
     """``F.udf(f, "int")`` beside the function runs again where no session is; of the driver nothing is added."""
     told = describe_text(IN_A_WORKER, "PYTHON_EXCEPTION")
-    assert told.startswith("PYTHON_EXCEPTION: pyspark.errors")
+    assert told.startswith("PYTHON_EXCEPTION: orders.py:4: pyspark.errors")
     assert "use the decorator @udf" in told
     assert "@udf" not in describe_text("[SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession", "")
 
@@ -26,7 +26,7 @@ def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
 def test_of_a_traceback_its_last_line_is_told() -> None:
     """The rest of it is Spark's."""
     text = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: a row is wrong\n'
-    assert describe_text(text) == "ValueError: a row is wrong"
+    assert describe_text(text) == "x.py:1: ValueError: a row is wrong"
 
 
 def test_a_file_that_another_driver_has_written_is_named() -> None:

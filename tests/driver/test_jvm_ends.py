@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from streamkeeper.driver.session import Session, describe_end
-from streamkeeper.health.told_errors import Fault, find_fault
+from streamkeeper.health.told_errors import find_fault
+from streamkeeper.model.faults import Fault
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from streamkeeper.errors import InvalidInput
 from streamkeeper.health.acts import Act, decide_acts
 from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES, check_thresholds, find_rule, find_symptoms
-from streamkeeper.health.told_errors import Fault, find_fault
+from streamkeeper.health.told_errors import find_fault
 from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.health import JobLook, Severity
 from streamkeeper.model.liveness import Life
 from tests.health.looks import (
@@ -148,6 +149,11 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         # What was killed has said nothing; its start was refused.
         (dead(exit=None, last_failure=SHORT), dead(exit=None, last_failure=SHORT, desired_release="r0003")),
         (dead(exit=None, last_failure=SHORT), well(last_failure=SHORT)),
+        # What is stored counts, whatever the text says.
+        (
+            dead(exit=None, last_failure="no words", last_fault="source-lost"),
+            dead(exit=None, last_failure=SHORT, last_fault="unclassified"),
+        ),
     ],
     "not-looked": [(well(unlooked={"backups": "no credentials"}), well())],
     "stalled": [
@@ -253,9 +259,42 @@ def test_a_rule_that_is_switched_off_is_missed(rule: str, at: JobLook, below: Jo
 
 def test_a_stated_termination_is_not_described_as_a_proven_one() -> None:
     """A person's word does not become a claim about processes."""
-    (proven,), (stated,) = (find_symptoms(dead(exit=None, why=why)) for why in ("exit 9", "stated by ada, not proven"))
+    (proven,), (stated,) = (find_symptoms(dead(exit=None, why="no proof", stated=word)) for word in (False, True))
     assert proven.cause.startswith("no process of op-candidate is left: ")
     assert stated.cause.startswith("op-candidate counts as terminated: ")
+
+
+OWN = (
+    "order 4711 no longer holds a discount",
+    "upstream API returned 'Connection refused' for shop 7",
+    "metadata.json is missing",
+    "OutOfMemory items left in stock, and No space left on device",
+    "terminated by signal 15, stated by nobody: KAFKA_DATA_LOSS",
+)
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_a_jobs_own_words_decide_nothing(text: str) -> None:
+    """With the stored kind each ends as a crash loop; negative control: an older version's record goes by its words."""
+    look = dead(f"query totals: ValueError: {text}", cause="failure")
+    assert look.exit is not None
+    stored = replace(look, exit=replace(look.exit, fault="unclassified"))
+    assert rules_of(stored) == ["crash-loop"]
+    assert rules_of(look) != ["crash-loop"]
+
+
+def test_the_file_at_the_end_of_an_error_is_not_cut_off() -> None:
+    """The driver's line has 500 characters at most, and its supervisor's words stand before it."""
+    line = f"query totals: {'x' * 400}; file file:///in/orders-0007.json"
+    (found,) = find_symptoms(dead(f"it failed with exit code 5; 5 restarts of 10 min used up: {line}", cause="failure"))
+    assert found.cause.endswith("file file:///in/orders-0007.json")
+
+
+def test_a_kind_of_fault_that_only_a_newer_version_knows_is_unclassified() -> None:
+    """Its text is not parsed either."""
+    look = dead(f"ValueError: {OWN[0]}", cause="failure")
+    assert look.exit is not None
+    assert rules_of(replace(look, exit=replace(look.exit, fault="solar-flare"))) == ["crash-loop"]
 
 
 def test_a_jobs_own_threshold_counts() -> None:

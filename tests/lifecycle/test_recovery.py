@@ -42,6 +42,7 @@ def look(*queries: QueryLook, **more: Any) -> RecoveryLook:
 
 LOST = query(lost="/cp/sales/totals/v0001 is missing", planned=None, committed=None, replay=REPLAY, no_rebuild="gone")
 DAMAGED = query(damages=(FLIPPED,), replay=REPLAY)
+TOTALS = frozenset({"totals"})
 CASES = [
     ("the driver was killed", look(), Cause.DRIVER_KILLED, RESTART),
     ("the machine was rebooted", look(rebooted=True), Cause.MACHINE_REBOOTED, RESTART),
@@ -71,7 +72,7 @@ CASES = [
     ("its last driver may live", look(query(unproven="x", replay=REPLAY)), Cause.OWNER_UNPROVEN, RESTORE),
     (
         "its node was drained",
-        look(query(planned=8), state=DriverState.FAILED, error="terminated by signal 15, between two batches"),
+        look(query(planned=8), state=DriverState.FAILED, error="terminated by signal 15", by_signal=True),
         Cause.DRIVER_KILLED,
         RESTART,
     ),
@@ -87,13 +88,25 @@ CASES = [
     ("it waits for its sink", look(life=Life.ALIVE, away="database is locked"), Cause.SINK_DOWN, RESTART),
     (
         "it begins again after a batch that failed",
-        look(query(planned=8), life=Life.ALIVE, state=DriverState.STARTING, before="restart 1 of 5: query totals: no"),
+        look(
+            query(planned=8),
+            life=Life.ALIVE,
+            state=DriverState.STARTING,
+            before="restart 1 of 5: query totals: no",
+            broke=TOTALS,
+        ),
         Cause.BATCH_FAILS,
         RESTART,
     ),
     (
         "it serves again after a batch that failed, and has done none yet",
-        look(query(planned=8), life=Life.ALIVE, state=DriverState.SERVING, before="restart 1 of 5: query totals: no"),
+        look(
+            query(planned=8),
+            life=Life.ALIVE,
+            state=DriverState.SERVING,
+            before="restart 1 of 5: query totals: no",
+            broke=TOTALS,
+        ),
         Cause.BATCH_FAILS,
         RESTART,
     ),

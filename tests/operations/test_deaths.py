@@ -44,6 +44,7 @@ def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
     assert any("nobody else goes on there, but in a copy" in line for line in risks)
     state = job.site.journal(JOB, "test").state()
     assert state.instances[DRIVER].proof == f"stated by cli:ada, not proven: {REASON}"
+    assert state.instances[DRIVER].stated_by == "cli:ada"
     assert state.owners == []
     assert observe(job.site, state, DRIVER).life is Life.DEAD
     assert diagnose_job(job.site, JOB).cause is Cause.OWNER_UNPROVEN

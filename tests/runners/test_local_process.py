@@ -243,6 +243,7 @@ def test_a_terminated_supervisor_ends_its_tree_and_says_so(place: Place) -> None
     end_ = place.control().read_exit()
     assert end_ is not None
     assert (end_.state, end_.error) == (DriverState.FAILED, "terminated by signal 15")
+    assert (end_.signal, end_.by_signal) == (15, True)
 
 
 def test_a_supervisor_ends_though_the_store_is_gone(place: Place) -> None:

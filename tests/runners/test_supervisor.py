@@ -10,6 +10,7 @@ import pytest
 
 from harness.waiting import wait_for
 from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.journal import (
     DesiredChanged,
     InstanceAppointed,
@@ -111,6 +112,23 @@ def test_what_is_permanent_is_told_without_a_word_of_restarts(place: Place) -> N
     assert "sink ahead" in end.error
 
 
+def test_the_kind_of_fault_and_the_query_pass_into_the_exit(place: Place) -> None:
+    """As the driver has stored them; of a driver that has stored none, the exit code tells what it can."""
+    place.order("print no word", generation=1)
+    serve(place, restart_budget=0, restarts=QUICK)
+    word = DriverStatus(
+        instance="one", release="r0001", generation=1, state=DriverState.STARTING, beat=1, at="",
+        error="query t: KeyError: metadata.json is missing", fault=Fault.UNCLASSIFIED.value, failed_query="t",
+    )  # fmt: skip
+    place.control().write_status(word)
+    place.order(f"exit {ExitCode.FAILED}", generation=1)
+    place.wait_dead()
+    end = place.control().read_exit()
+    assert end is not None
+    assert (end.fault, end.failed_query, end.signal) == ("unclassified", "t", 0)
+    assert "metadata.json is missing" in end.error
+
+
 def test_a_machine_without_room_is_tried_within_its_own_budget(place: Place) -> None:
     """And then it ends, with the cause."""
     place.order(f"exit {ExitCode.NO_CAPACITY}")
@@ -119,6 +137,7 @@ def test_a_machine_without_room_is_tried_within_its_own_budget(place: Place) -> 
     end = place.control().read_exit()
     assert end is not None
     assert (generations(place), end.cause) == (4, Cause.CAPACITY.value)
+    assert end.fault == Fault.DISK_FULL.value
 
 
 def test_a_supervisor_outlives_an_outage_of_the_store_of_many_leases(place: Place) -> None:

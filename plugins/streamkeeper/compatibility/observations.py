@@ -34,6 +34,8 @@ _SENTENCES = (
     "doesn't exist",
 )
 """How Spark refuses state or offsets where it gives no error class."""
+_OF_PYTHON = "PYTHON_EXCEPTION"
+"""An error of the job's own function, which may contain any words."""
 
 _OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
 
@@ -50,7 +52,8 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
             evidence=message,
             hint=NEW_CHECKPOINT,
         )
-    of_state = error_class.startswith(_STATE_OR_OFFSETS) or any(sentence in message for sentence in _SENTENCES)
+    in_words = error_class != _OF_PYTHON and any(sentence in message for sentence in _SENTENCES)
+    of_state = error_class.startswith(_STATE_OR_OFFSETS) or in_words
     return Finding(
         rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
         severity=Severity.BREAKING if of_state else Severity.FATAL,

@@ -1,17 +1,32 @@
-"""What an error means for a restart: by its type, then by Spark's condition, then by the classes it was caused by.
+"""What an error means: for a restart, and as a kind of fault. Decided once, here, from the links of its chain.
 
-Spark and its workers hand on a cause as text only: of that, the names of the exception classes are read, and what the
-operating system calls a full disk or memory. Whatever is not known is a failure.
+What counts is a link's class, Spark's error condition, and the frame that raised it. The words of a message count only
+where they are those of the operating system, the JVM or a connector, never of a class that the job's code may raise.
+Whatever is not known is a failure, and unclassified.
 """
 
 from __future__ import annotations
 
+import builtins
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
+from pathlib import Path
 
-from streamkeeper.driver.faults import another_writers_file, condition_of
-from streamkeeper.errors import JobUnusable, PermanentError, SourceOutOfReach, StoreUnavailable
+import msgspec
+
+from streamkeeper.driver.raised import Link, links_of, links_of_text, short_name
+from streamkeeper.errors import (
+    CheckpointDamaged,
+    CheckpointLost,
+    Fenced,
+    JobUnusable,
+    PermanentError,
+    SinkAhead,
+    SourceOutOfReach,
+    StoreUnavailable,
+)
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.restarts import Cause
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EFBIG})
@@ -21,23 +36,40 @@ _AWAY = frozenset(
         *(errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ESTALE),
     }
 )
+_NO_MEMORY = "Cannot allocate memory"
 _NO_ROOM = (
     "No space left on device",
     "Disk quota exceeded",
-    "Cannot allocate memory",
+    _NO_MEMORY,
     "Too many open files",
-    "unable to create native thread",
-    "unable to create new native thread",
-    "can't start new thread",
     "Resource temporarily unavailable",
 )
+"""In messages of the operating system, which the JVM hands on."""
+_NO_THREAD = "can't start new thread"
+_OUT_OF_MEMORY = frozenset({"OutOfMemoryError", "SparkOutOfMemoryError"})
+_OUT_OF_MEMORY_CODE = "exited with code 52"
+"""Of an executor: Spark's own after an OutOfMemoryError."""
 _NEVER_BLINDLY = re.compile(
     r"(STREAM_CHECKPOINT|STREAMING_CHECKPOINT|MISSING_CHECKPOINT|CHECKPOINT_FILE_CHECKSUM|STATE_STORE|KAFKA_DATA_LOSS"
     r"|BATCH_METADATA_NOT_FOUND|CONCURRENT_STREAM_LOG_UPDATE|STATE_REPARTITION_INVALID|STATE_REWRITER_INVALID)"
 )
 """Conditions of what is on disk, or is no longer in the source: the same start finds the same."""
+_DAMAGE = re.compile(
+    r"(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|INVALID_LOG_VERSION|BATCH_METADATA_NOT_FOUND|CHECKPOINT_FILE_CHECKSUM"
+    r"|MISSING_CHECKPOINT)"
+)
+_LOST_INPUT = re.compile(r"(KAFKA_DATA_LOSS|FAILED_READ_FILE\.FILE_NOT_EXIST)")
 _PASSING = frozenset({"STATE_STORE_COMMIT_VALIDATION_FAILED", "STATE_STORE_OPERATION_OUT_OF_ORDER"})
 """Conditions of one run only."""
+_READS_CHECKPOINT = re.compile(
+    r"org\.apache\.spark\.sql\.execution\.streaming\.(\w+\.)*"
+    r"(state\.|checkpointing\.|\w*MetadataLog|OffsetSeq|CommitLog|CommitMetadata|\w*FileStreamLog|FileStreamSourceLog"
+    r"|StreamMetadata)"
+)
+"""Frames that read and write a checkpoint's logs and state."""
+_KAFKA = "org.apache.spark.sql.kafka010."
+_KAFKA_WRITES = re.compile(r"org\.apache\.(spark\.sql\.kafka010\.(producer\.|\w*Writ)|kafka\.clients\.producer\.)")
+_KAFKA_DROPPED = re.compile(r"[Ss]ome data may have been (lost|missed)|[Cc]annot fetch offset|offset was changed from")
 _UNREACHABLE = frozenset(
     {
         # Python's, and those of the clients that a user's function is likely to use.
@@ -55,6 +87,7 @@ _UNREACHABLE = frozenset(
         *("org.apache.kafka.common.errors.TimeoutException", "SdkClientException", "ClosedChannelException"),
     }
 )
+_NO_BOOTSTRAP = "No resolvable bootstrap"
 _DATABASE = "OperationalError"
 """Of PostgreSQL and SQLite: what is asked is right, and the database cannot do it now."""
 _DATABASE_AWAY = ("08", "53", "57P", "58")
@@ -63,98 +96,199 @@ _ASKED_IN_VAIN = ("25", "40", "55", "57014")
 """SQLSTATE: a transaction lost to another one; the next try may win."""
 _SQLITE_AWAY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL"})
 _DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
-"""In the text of an OperationalError, where only text is left of it."""
-_CLASS = re.compile(r"([A-Za-z_][\w.$]*(?:Error|Exception|Timeout|gaierror|SourceOutOfReach|StoreUnavailable))\b")
+"""In the text of an OperationalError of a Python worker, where only text is left of it."""
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+_TAKEN = re.compile(r"(\S+): another writer was first")
+"""What ``CreateOnlyCheckpointFileManager`` says."""
+_OUR_MANAGER = "streamkeeper.jvm"
+_BY_TYPE: tuple[tuple[type[BaseException], Fault], ...] = (
+    (Fenced, Fault.FENCED),
+    (SinkAhead, Fault.SINK_AHEAD),
+    (CheckpointLost, Fault.CHECKPOINT_LOST),
+    (CheckpointDamaged, Fault.CHECKPOINT_DAMAGED),
+)
 
 
-def cause_of_error(error: BaseException) -> Cause:
-    """By the error's type, then by those it was caused by."""
+class GivenUp(PermanentError):
+    """A query that is not started again, with the kind of fault that its last run ended with."""
+
+    def __init__(self, query: str, error: str, fault: Fault) -> None:
+        super().__init__(f"query {query}: {error}")
+        self.query = query
+        self.fault = fault
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """``cause``: what the error means for a restart; ``fault``: what has failed."""
+
+    cause: Cause = Cause.FAILURE
+    fault: Fault = Fault.UNCLASSIFIED
+
+
+def judge(error: BaseException, root: Path | None = None) -> Judged:
+    """By the error's chain; ``root``: where the job's own code lies, whose classes mean nothing by their names."""
+    if isinstance(error, GivenUp):
+        return Judged(Cause.PERMANENT, error.fault)
     if isinstance(error, PermanentError):
-        return _behind(error) if isinstance(error, JobUnusable) else Cause.PERMANENT
-    for cause in _chain(error):
-        found = _by_type(cause)
+        behind = judge(error.__cause__, root) if error.__cause__ is not None else Judged()
+        fault = next((fault for kind, fault in _BY_TYPE if isinstance(error, kind)), behind.fault)
+        # A job whose code asks something that does not answer is not wrong.
+        passes = isinstance(error, JobUnusable) and behind.cause in (Cause.DEPENDENCY, Cause.CAPACITY)
+        return Judged(behind.cause if passes else Cause.PERMANENT, fault)
+    return judge_links(links_of(error), root)
+
+
+def judge_text(text: str, condition: str = "") -> Judged:
+    """Of what Spark prints of a run that ended, where the JVM cannot be asked; ``condition``: its error condition."""
+    return judge_links(links_of_text(text, condition))
+
+
+def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
+    """What does not answer comes before the condition that it led to, and what has no room before that."""
+    if another_writers_file(links):
+        return Judged(Cause.PERMANENT)
+    for look in (_no_room, _no_memory, _unreachable, _database):
+        for link in links:
+            found = look(link, links, root)
+            if found is not None:
+                return found
+    return next(filter(None, map(_by_condition, links)), None) or next(filter(None, map(_by_frame, links)), Judged())
+
+
+def another_writers_file(links: Sequence[Link]) -> str:
+    """The file of its checkpoint that a run has found written by another driver; empty otherwise."""
+    for link in links:
+        ours = not link.frames or any(frame.startswith(_OUR_MANAGER) for frame in link.frames)
+        found = _TAKEN.match(link.message) if ours and link.short == "FileAlreadyExistsException" else None
         if found is not None:
-            return found
-    condition = condition_of(error)
-    return cause_of_text(str(error), condition) if condition or _of_spark(error) else Cause.FAILURE
+            return found[1]
+    return ""
 
 
-def cause_of_text(text: str, condition: str = "") -> Cause:
-    """Of what Spark tells of a run that ended; ``condition``: its error condition."""
-    if another_writers_file(text):
-        return Cause.PERMANENT
-    if any(words in text for words in _NO_ROOM):
-        return Cause.CAPACITY
-    classes = _CLASS.findall(text)
-    if any(kind in _UNREACHABLE or _short(kind) in _UNREACHABLE for kind in classes):
-        return Cause.DEPENDENCY
-    if any(_short(kind) == _DATABASE for kind in classes) and any(words in text for words in _DATABASE_TOLD):
-        return Cause.DEPENDENCY
-    if _NEVER_BLINDLY.match(condition) and condition.split(".")[0] not in _PASSING:
-        return Cause.PERMANENT
-    return Cause.FAILURE
-
-
-def _behind(error: PermanentError) -> Cause:
-    """A job whose code asks something that does not answer is not wrong."""
-    cause = error.__cause__
-    found = cause_of_error(cause) if cause is not None else Cause.PERMANENT
-    return found if found in (Cause.DEPENDENCY, Cause.CAPACITY) else Cause.PERMANENT
-
-
-def _by_type(error: BaseException) -> Cause | None:
-    if isinstance(error, StoreUnavailable | SourceOutOfReach):
-        return Cause.DEPENDENCY
-    if isinstance(error, MemoryError):
-        return Cause.CAPACITY
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return Cause.CAPACITY
-    if isinstance(error, OSError) and error.errno in _AWAY:
-        return Cause.DEPENDENCY
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if names & _UNREACHABLE:
-        return Cause.DEPENDENCY
-    if _DATABASE in names:
-        return _of_database(error)
-    if isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_ROOM):
-        return Cause.CAPACITY
+def _no_room(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
+    if link.java:
+        foreign = link.kind and not link.kind.startswith(("org.apache.spark.", "py4j."))
+        told = next((words for words in _NO_ROOM if words in link.message), "") if foreign else ""
+        if told:
+            return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY if told == _NO_MEMORY else Fault.DISK_FULL)
+        if link.short in _OUT_OF_MEMORY and "native thread" in link.message:
+            return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY)
+        return None
+    if _is_builtin(link, MemoryError):
+        return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY)
+    if _errno(link) in _FULL:
+        return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY if _errno(link) == errno.ENOMEM else Fault.DISK_FULL)
+    if str(getattr(link.error, "sqlite_errorname", "")).startswith("SQLITE_FULL"):
+        return Judged(Cause.CAPACITY, Fault.DISK_FULL)
+    by_threading = Path(link.raised_in.rpartition(":")[0]).name == "threading.py"
+    if link.kind == "RuntimeError" and by_threading and link.message == _NO_THREAD:
+        return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY)
     return None
 
 
-def _of_database(error: BaseException) -> Cause | None:
+def _no_memory(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
+    full = link.java and (
+        link.short in _OUT_OF_MEMORY or (link.kind == "ExecutorLostFailure" and _OUT_OF_MEMORY_CODE in link.message)
+    )
+    return Judged(Cause.FAILURE, Fault.OUT_OF_MEMORY) if full else None
+
+
+def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged | None:
+    away = _errno(link) in _AWAY or any(_is_known(name) for name in _names(link, root))
+    if not away and not (link.java and link.kind.startswith("org.apache.kafka.") and _NO_BOOTSTRAP in link.message):
+        return None
+    if isinstance(link.error, StoreUnavailable):
+        return Judged(Cause.DEPENDENCY, Fault.STORE_LOST)
+    return Judged(Cause.DEPENDENCY, _what_is_down(links))
+
+
+def _what_is_down(links: Sequence[Link]) -> Fault:
+    """The source where its own client or look has failed; else a sink, or what else the job needs."""
+    frames = [frame for link in links if link.java for frame in link.frames]
+    if any(_KAFKA_WRITES.match(frame) for frame in frames):
+        return Fault.SINK_DOWN
+    reads = any(link.java and link.kind.startswith("org.apache.kafka.") for link in links)
+    reads = reads or any(frame.startswith(_KAFKA) for frame in frames)
+    return (
+        Fault.SOURCE_DOWN
+        if reads or any(isinstance(link.error, SourceOutOfReach) for link in links)
+        else (Fault.SINK_DOWN)
+    )
+
+
+def _is_known(name: str) -> bool:
+    return name in _UNREACHABLE or short_name(name) in _UNREACHABLE
+
+
+def _names(link: Link, root: Path | None) -> list[str]:
+    """Classes by which a link is known: never one that the job's own code defines."""
+    names = link.names or (link.kind,)
+    return list(names) if link.java else [name for name in names if not _is_own(name, root)]
+
+
+def _is_own(name: str, root: Path | None) -> bool:
+    """Whether the job defines a class: by its module's place, a builtin by its name."""
+    module = name.rpartition(".")[0]
+    if not module:
+        return not hasattr(builtins, name)
+    first = module.split(".")[0]
+    if first == "__main__":
+        return True
+    return root is not None and (Path(root, f"{first}.py").is_file() or Path(root, first).is_dir())
+
+
+def _is_builtin(link: Link, kind: type[BaseException]) -> bool:
+    return isinstance(link.error, kind) if link.error is not None else link.kind == kind.__name__
+
+
+def _errno(link: Link) -> int:
+    """The operating system's number of an error of Python; of a worker's it is in its text."""
+    if link.java:
+        return 0
+    if link.error is not None:
+        return (link.error.errno or 0) if isinstance(link.error, OSError) else 0
+    kind = getattr(builtins, link.kind, None)
+    told = _ERRNO.match(link.message) if isinstance(kind, type) and issubclass(kind, OSError) else None
+    return int(told[1]) if told else 0
+
+
+def _database(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
     """Of PostgreSQL by its SQLSTATE, of SQLite by its result code; the client wraps the one that has it."""
-    sqlite = str(getattr(error, "sqlite_errorname", "") or "")
+    if link.java or not any(short_name(name) == _DATABASE for name in _names(link, root)):
+        return None
+    away = Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
+    if link.error is None:
+        return away if any(words in link.message for words in _DATABASE_TOLD) else None
+    sqlite = str(getattr(link.error, "sqlite_errorname", "") or "")
     if sqlite:
-        if sqlite.startswith("SQLITE_FULL"):
-            return Cause.CAPACITY
-        return Cause.DEPENDENCY if sqlite.startswith(tuple(_SQLITE_AWAY)) else Cause.FAILURE
-    if hasattr(error, "sqlstate"):
-        state = str(error.sqlstate or "")
-        if state.startswith(_ASKED_IN_VAIN):
-            return Cause.FAILURE
+        return away if sqlite.startswith(tuple(_SQLITE_AWAY)) else Judged()
+    if hasattr(link.error, "sqlstate"):
+        state = str(link.error.sqlstate or "")
         # None: the server was never reached.
-        return Cause.DEPENDENCY if not state or state.startswith(_DATABASE_AWAY) else Cause.FAILURE
+        reached = bool(state) and (state.startswith(_ASKED_IN_VAIN) or not state.startswith(_DATABASE_AWAY))
+        return Judged() if reached else away
     return None
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised for, the nearest first; SQLAlchemy keeps its own in ``orig``."""
-    seen: list[BaseException] = []
-    left: list[BaseException | None] = [error]
-    while left:
-        cause = left.pop(0)
-        if cause is None or cause in seen:
-            continue
-        seen.append(cause)
-        yield cause
-        orig = getattr(cause, "orig", None)
-        left += [orig if isinstance(orig, BaseException) else None, cause.__cause__]
-        left += [] if cause.__suppress_context__ else [cause.__context__]
+def _by_condition(link: Link) -> Judged | None:
+    condition = link.condition
+    if not condition or condition.split(".")[0] in _PASSING:
+        return None
+    cause = Cause.PERMANENT if _NEVER_BLINDLY.match(condition) else Cause.FAILURE
+    if _LOST_INPUT.match(condition):
+        return Judged(cause, Fault.SOURCE_LOST)
+    if _DAMAGE.match(condition):
+        return Judged(cause, Fault.CHECKPOINT_DAMAGED)
+    return Judged(cause) if cause is Cause.PERMANENT else None
 
 
-def _of_spark(error: BaseException) -> bool:
-    return type(error).__module__.startswith(("pyspark", "py4j"))
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2].rpartition("$")[2]
+def _by_frame(link: Link) -> Judged | None:
+    """Of the JVM's errors without a condition: what has raised them."""
+    if not link.java:
+        return None
+    frame = link.raised_in
+    if link.short == "OffsetOutOfRangeException" or (frame.startswith(_KAFKA) and _KAFKA_DROPPED.search(link.message)):
+        return Judged(Cause.FAILURE, Fault.SOURCE_LOST)
+    if _READS_CHECKPOINT.match(frame) and not link.condition and "Interrupt" not in link.short:
+        return Judged(Cause.FAILURE, Fault.CHECKPOINT_DAMAGED)
+    return None

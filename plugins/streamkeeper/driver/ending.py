@@ -11,44 +11,68 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.driver.causes import cause_of_error
+from streamkeeper.driver.causes import GivenUp, judge
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.session import Session
 from streamkeeper.errors import Fenced, StreamkeeperError
 from streamkeeper.log_lines import LineFormatter, own_logger
 from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.restarts import Cause
 
 _CODES = {Cause.DEPENDENCY: ExitCode.DEPENDENCY_DOWN, Cause.CAPACITY: ExitCode.NO_CAPACITY}
 
 
 class Ending(Exception):
-    """Raised where the driver knows that it ends; not an error. ``cause``: None for an end that was meant."""
+    """Raised where the driver knows that it ends; not an error. ``cause``: None for an end that was meant.
 
-    def __init__(self, state: DriverState, code: ExitCode, error: str = "", *, cause: Cause | None = None) -> None:
+    ``query``: whose error it is, empty where it is the driver's own.
+    """
+
+    def __init__(
+        self,
+        state: DriverState,
+        code: ExitCode,
+        error: str = "",
+        *,
+        cause: Cause | None = None,
+        fault: Fault = Fault.UNCLASSIFIED,
+        query: str = "",
+    ) -> None:
         super().__init__(error or state.value)
         self.state = state
         self.code = code
         self.error = error
         self.cause = cause
+        self.fault = fault
+        self.query = query
 
 
-def ending_for(error: BaseException, line: str) -> Ending:
-    """The ending that an error means; ``line``: the error as one line."""
+def ending_for(error: BaseException, line: str, root: Path | None = None) -> Ending:
+    """The ending that an error means; ``line``: the error as one line; ``root``: of the job's code."""
     if isinstance(error, Ending):
         return error
-    cause = cause_of_error(error)
+    judged = judge(error, root)
+    query = error.query if isinstance(error, GivenUp) else ""
     if isinstance(error, Fenced):
-        return Ending(DriverState.FENCED, ExitCode.FENCED, line, cause=cause)
-    if cause is Cause.PERMANENT:
-        return Ending(DriverState.FAILED, ExitCode.REFUSED, line, cause=cause)
-    return will_restart(line, cause)
+        return Ending(DriverState.FENCED, ExitCode.FENCED, line, cause=judged.cause, fault=judged.fault)
+    if judged.cause is Cause.PERMANENT:
+        return Ending(DriverState.FAILED, ExitCode.REFUSED, line, cause=judged.cause, fault=judged.fault, query=query)
+    return will_restart(line, judged.cause, judged.fault)
 
 
-def will_restart(error: str, cause: Cause = Cause.FAILURE) -> Ending:
+def will_restart(
+    error: str, cause: Cause = Cause.FAILURE, fault: Fault = Fault.UNCLASSIFIED, *, query: str = ""
+) -> Ending:
     """An exit code which its supervisor restarts; only its supervisor knows when that is the last word."""
-    return Ending(DriverState.STARTING, _CODES.get(cause, ExitCode.FAILED), error, cause=cause)
+    code = _CODES.get(cause, ExitCode.FAILED)
+    return Ending(DriverState.STARTING, code, error, cause=cause, fault=fault, query=query)
+
+
+def jvm_ended(session: Session, more: str = "") -> Ending:
+    """The ending of a driver whose JVM is gone; ``more``: what it has failed with, for the line."""
+    return will_restart(f"{session.last_word}{more}", fault=session.fault)
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
@@ -83,6 +107,8 @@ def end_process(
     if board is not None:
         board.state, board.error, board.waiting = ending.state, ending.error, ""
         board.cause = ending.cause.value if ending.cause is not None else ""
+        board.fault = ending.fault.value if ending.error else ""
+        board.failed_query = ending.query
         crash_point("driver.end.before")
         try:
             line.write_status(board.compose)

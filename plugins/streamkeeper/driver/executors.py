@@ -16,6 +16,7 @@ from streamkeeper.driver.ending import will_restart
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.errors import PermanentError, TemporaryError, Unsupported
 from streamkeeper.masters import check_master
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.release_conf import MASTER, OWN_THREADS
 from streamkeeper.model.restarts import Cause
@@ -55,7 +56,7 @@ def must_answer(master: str) -> None:
     try:
         check_master(master)
     except TemporaryError as error:
-        raise will_restart(str(error), Cause.DEPENDENCY) from error
+        raise will_restart(str(error), Cause.DEPENDENCY, Fault.SINK_DOWN) from error
 
 
 def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Path) -> None:

@@ -1,62 +1,140 @@
-"""Errors as one line: Streamkeeper's own as they are, Spark's with their error class first."""
+"""Errors as one line: error class, root cause, and the file or the place in the job's code; our own as they are."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from streamkeeper.driver.causes import another_writers_file
+from streamkeeper.driver.raised import Link, condition_of, is_of_spark, links_of, links_of_text, plain_message
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.job_code import locate
 
-_PYTHON = re.compile(r"^\s*([\w.]*(?:Error|Exception|Exit|Warning)\b:? ?.*)$", re.MULTILINE)
+__all__ = ["condition_of", "describe_fault", "describe_links", "describe_text"]
+
 _LONGEST = 500
-_TAKEN = re.compile(r"FileAlreadyExistsException: (\S+): another writer was first")
-"""What ``CreateOnlyCheckpointFileManager`` says, somewhere in Spark's text."""
+_LONGEST_PART = 200
+_WRAPPERS = frozenset(
+    {
+        *("Py4JJavaError", "Py4JException", "StreamingQueryException", "ForeachBatchUserFuncException"),
+        *(
+            "ForeachUserFuncException",
+            "InvocationTargetException",
+            "ExecutionException",
+            "UndeclaredThrowableException",
+        ),
+        *("UncheckedIOException", "CompletionException", "UnknownException"),
+    }
+)
+"""Classes that say only that something behind them has failed."""
+_JOB_ABORTED = ("Job aborted due to stage failure", "Exception thrown in awaitResult", "Writing job aborted")
+_READING = "FAILED_READ_FILE"
+_OF_WORKERS = "PYTHON_EXCEPTION"
+_FILE = re.compile(r"(?:reading file|Failed to read file) (\S+?)\.?(?:\s|$)")
 _NO_SESSION = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
 _WHERE_NO_SESSION = (
     " (a Python worker imports the job's file to find a function in it, and has no session for what stands beside it: "
     "use the decorator @udf, name types as IntegerType() and not as text, or move the function to a module of its own)"
 )
+_WORKERS_OWN = ("/pyspark/", "/py4j/", "/lib/python", "/cloudpickle/", "<frozen", "<string>")
 
 
 def describe_fault(error: BaseException, root: Path | None = None) -> str:
     """One line; ``root``: where the job's own code lies, to name its file and line."""
     if isinstance(error, StreamkeeperError):
         return str(error)
-    condition = condition_of(error)
-    if condition or type(error).__module__.startswith(("pyspark", "py4j")):
-        return describe_text(str(error), condition or type(error).__name__)
-    return locate(error, root)[:_LONGEST]
+    links = links_of(error)
+    if any(link.java for link in links) or is_of_spark(error):
+        return describe_links(links)
+    return _clip(f"{locate(error, root)}{_behind(links)}", _LONGEST)
 
 
 def describe_text(text: str, condition: str = "") -> str:
-    """One line of what Spark says; of a Python traceback in it, its last line."""
-    if taken := another_writers_file(text):
+    """The same of what Spark prints, where the JVM cannot be asked."""
+    return describe_links(links_of_text(text, condition))
+
+
+def describe_links(links: Sequence[Link]) -> str:
+    """One line of an error that Spark has raised."""
+    if taken := another_writers_file(links):
         return f"another driver writes this checkpoint: {taken} was there before it was written"
-    python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
-    line = (
-        python[-1]
-        if python
-        else next((text_line for text_line in text.splitlines() if text_line.strip()), "no message")
+    kept = [link for link in links if not _says_nothing(link)]
+    told = [link for link in kept if link.message] or kept or [link for link in links if link.message] or [*links]
+    if not told:
+        return "no message"
+    worker = next((link for link in told if not link.java and link.error is None), None)
+    file = next(filter(None, (link.path or _file_in(link) for link in told)), "")
+    named = [link for link in told if link.condition and not link.condition.startswith((_READING, _OF_WORKERS))]
+    if worker is not None:
+        condition = f"{_OF_WORKERS}: " if _has_condition(links, _OF_WORKERS) else ""
+        line = f"{condition}{_of_worker(worker, told)}"
+    elif named:
+        head, last = named[0], told[-1]
+        line = f"{head.condition}: {_message(head)}" if head is last else f"{head.condition}: {_short(last)}"
+    else:
+        first, last = told[0], told[-1]
+        condition = f"{first.condition}: " if first.condition else ""
+        line = f"{condition}{_short(last) if last is not first or not condition else _message(last)}"
+    if file and file not in line:
+        line = f"{_clip(line, _LONGEST - min(len(file), _LONGEST // 2) - 8)}; file {_clip(file, _LONGEST // 2)}"
+    if worker is not None and _NO_SESSION in line:
+        return f"{line}{_WHERE_NO_SESSION}"[: _LONGEST + len(_WHERE_NO_SESSION)]
+    return _clip(line, _LONGEST)
+
+
+def _says_nothing(link: Link) -> bool:
+    """Whether it only wraps what comes behind it."""
+    if link.short in _WRAPPERS or (link.error is not None and is_of_spark(link.error) and not link.message):
+        return True
+    return link.message.startswith(_JOB_ABORTED) or (
+        not link.java and link.error is not None and is_of_spark(link.error) and bool(link.condition)
     )
-    line = line.strip().removeprefix(f"[{condition}]").strip()
-    if python and _NO_SESSION in line:
-        line += _WHERE_NO_SESSION
-    return (f"{condition}: {line}" if condition else line)[:_LONGEST]
 
 
-def another_writers_file(text: str) -> str:
-    """The file of its checkpoint that a run has found written by another driver, as Spark tells it; empty otherwise."""
-    found = _TAKEN.search(text)
+def _has_condition(links: Sequence[Link], condition: str) -> bool:
+    return any(link.condition == condition for link in links)
+
+
+def _of_worker(worker: Link, told: Sequence[Link]) -> str:
+    """Place, class and message, and the first cause of a chained one."""
+    own = [frame for frame in worker.frames if not any(part in frame for part in _WORKERS_OWN)]
+    file, _, line = own[0].rpartition(":") if own else ("", "", "")
+    place = f"{Path(file).name}:{line}: " if own else ""
+    chained = [link for link in told if not link.java and link.error is None]
+    root = f", caused by {_short(chained[-1])}" if chained[-1] is not worker else ""
+    return f"{place}{_short(worker)}{root}"
+
+
+def _behind(links: Sequence[Link]) -> str:
+    """The root cause of a Python error that was raised from another one."""
+    root = links[-1] if links else None
+    if root is None or root is links[0] or not root.message or root.message in links[0].message:
+        return ""
+    return f", caused by {_short(root)}"
+
+
+def _short(link: Link) -> str:
+    if link.condition and link.condition not in link.message[:4]:
+        return f"{link.condition}: {_message(link)}"
+    kind = link.kind if not link.java else link.short
+    message = _message(link)
+    return f"{kind}: {message}" if kind and message else kind or message
+
+
+def _message(link: Link) -> str:
+    """Its message in one line, without what Spark adds around it."""
+    lines = [line.strip() for line in plain_message(link).splitlines() if line.strip()]
+    return _clip(" ".join(lines[:2]), _LONGEST_PART * 2) if lines else ""
+
+
+def _file_in(link: Link) -> str:
+    if not link.condition.startswith(_READING):
+        return ""
+    found = _FILE.search(link.message)
     return found[1] if found else ""
 
 
-def condition_of(error: BaseException) -> str:
-    """Spark's error condition; empty where the error has none."""
-    for name in ("getCondition", "getErrorClass"):
-        ask = getattr(error, name, None)
-        if callable(ask):
-            found = ask()
-            if found:
-                return str(found)
-    return ""
+def _clip(text: str, longest: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

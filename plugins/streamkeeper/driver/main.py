@@ -15,7 +15,7 @@ from typing import NoReturn
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.discarding import discard_left
-from streamkeeper.driver.ending import Ending, end_process, ending_for, log_as, say, will_restart
+from streamkeeper.driver.ending import Ending, end_process, ending_for, jvm_ended, log_as, say
 from streamkeeper.driver.executors import must_answer, must_fit, must_fit_any_node, wait_for_executors
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests
@@ -96,14 +96,14 @@ class Driver:
             self._describe_and_serve()
         except BaseException as error:
             root = self._settings.bundles / self._spec.bundle
-            self._end(self._ending_of(error, describe_fault(error, root)))
+            self._end(self._ending_of(error, describe_fault(error, root), root))
 
-    def _ending_of(self, error: BaseException, line: str) -> Ending:
+    def _ending_of(self, error: BaseException, line: str, root: Path) -> Ending:
         """What is asked of a JVM that has just died fails in any words; how it died is the cause."""
         session = self._session
         if not isinstance(error, Ending | StreamkeeperError) and session is not None and session.dead:
-            return will_restart(f"{session.last_word} ({line})")
-        return ending_for(error, line)
+            return jvm_ended(session, f" ({line})")
+        return ending_for(error, line, root)
 
     def _describe_and_serve(self) -> NoReturn:
         self._tell()
@@ -191,7 +191,7 @@ class Driver:
         evidence = redact_value(gather_evidence(subject, self._rehearsal), self._secrets)
         if not session.answers():
             # What was found in a JVM that died says nothing of the candidate: the next generation looks.
-            raise will_restart(session.last_word)
+            raise jvm_ended(session)
         self._line.write_evidence(evidence)
         self._board.gathered = True
         return evidence
@@ -216,7 +216,7 @@ class Driver:
             self._line.look()
         self._board.state = DriverState.STANDBY
         if order is None:
-            self._board.cause = self._board.waiting = ""
+            self._board.cause = self._board.waiting = self._board.fault = self._board.failed_query = ""
         self._tell_in_time()
         crash_point("driver.standby.after")
         journal_due = time.monotonic() + _STANDBY_JOURNAL_S
@@ -231,7 +231,7 @@ class Driver:
                 # The lease ends a standby that stays without its store.
                 self._wakeups.wait(_STANDBY_LOOK_S)
             if session.dead:
-                raise will_restart(session.last_word)
+                raise jvm_ended(session)
         return order
 
     def _end_if_dismissed(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from streamkeeper.driver.ending import will_restart
+from streamkeeper.driver.ending import jvm_ended
 from streamkeeper.driver.progress import EventListener, RunEnded
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.driver.taking_over import Surroundings
@@ -52,7 +52,7 @@ class Observer:
     def check_jvm(self) -> None:
         """Raises Ending, to be started again, once the JVM is dead."""
         if self._at.session.dead:
-            raise will_restart(self._at.session.last_word)
+            raise jvm_ended(self._at.session)
 
     def check_owner(self, queries: Iterable[ServedQuery]) -> None:
         """From what the gate and the heartbeat have read of the journal; asks nothing itself. Raises Fenced, and what

@@ -18,6 +18,7 @@ from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.coding import decoder_of
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.known_checkpoint import commit_key, commits_of
 from streamkeeper.model.measuring import Meter, QueryProgress, SourceLook, SourceProgress, add_point
 from streamkeeper.model.redaction import redact_value
@@ -74,6 +75,8 @@ class StatusBoard:
         # What the generation before has ended with stands until this one has done better.
         self.cause = before.cause if before is not None else ""
         self.waiting = before.waiting if before is not None else ""
+        self.fault = before.fault if before is not None else ""
+        self.failed_query = before.failed_query if before is not None else ""
         self.compared: dict[str, OutputComparison] = {}
         self._unseen: dict[str, int] = {}
 
@@ -88,11 +91,13 @@ class StatusBoard:
         with self._lock:
             self._queries[query] = msgspec.structs.replace(self._queries[query], **changes)
 
-    def note_failure(self, query: str, error: str) -> None:
+    def note_failure(self, query: str, error: str, fault: Fault = Fault.UNCLASSIFIED) -> None:
         """Count a run that failed."""
         with self._lock:
             before = self._queries[query]
-            self._queries[query] = msgspec.structs.replace(before, error=error, failures=before.failures + 1)
+            self._queries[query] = msgspec.structs.replace(
+                before, error=error, fault=fault.value, failures=before.failures + 1
+            )
 
     def begin_to_serve(self, query: str, version: str, epoch: int, last_unseen: int | None) -> None:
         """Count anew: what a query has done in shadow, up to the batch ``last_unseen``, is no sign that it serves."""
@@ -101,7 +106,7 @@ class StatusBoard:
             if last_unseen is not None:
                 self._unseen[query] = last_unseen
             self._queries[query] = msgspec.structs.replace(
-                before, version=version, epoch=epoch, triggers=0, failures=0, error=""
+                before, version=version, epoch=epoch, triggers=0, failures=0, error="", fault=""
             )
 
     def note_trigger(self, query: str, progress: QueryProgress | None) -> None:
@@ -113,7 +118,7 @@ class StatusBoard:
             self._measure(query, progress)
             # Spark tells late: a batch of the shadow may be told once its query serves.
             seen = progress is None or progress.batchId > self._unseen.get(query, -1)
-            changes: dict[str, Any] = {"triggers": before.triggers + seen, "error": "", "failures": 0}
+            changes: dict[str, Any] = {"triggers": before.triggers + seen, "error": "", "fault": "", "failures": 0}
             if progress is not None:
                 changes |= {
                     "committed": progress.batchId,
@@ -204,6 +209,8 @@ class StatusBoard:
                 commits=dict(self._commits),
                 cause=self.cause,
                 waiting=self.waiting,
+                fault=self.fault,
+                failed_query=self.failed_query,
             )
         return redact_value(status, self._secrets)
 

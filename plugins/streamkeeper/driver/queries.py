@@ -13,17 +13,20 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamkeeper.checkpoints.batch_input import input_of_open_batch
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import parse_trigger
-from streamkeeper.driver.causes import cause_of_error, cause_of_text
+from streamkeeper.driver.causes import Judged, judge, judge_links
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.epoch import Claim
-from streamkeeper.driver.faults import describe_fault, describe_text
+from streamkeeper.driver.faults import describe_fault, describe_links
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
+from streamkeeper.driver.raised import Link, links_of_text, links_of_throwable
 from streamkeeper.jvm.create_only import must_be_create_only
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.restarts import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
 
@@ -65,6 +68,7 @@ class ServedQuery:
         self.error = ""
         self.failure: BaseException | None = None
         self.cause: Cause | None = None
+        self.fault = Fault.UNCLASSIFIED
         self.restart_at: float | None = None
         self._planned = planned
         self._continuity = continuity
@@ -154,20 +158,34 @@ class ServedQuery:
         elif not event.text and self.failure is None:
             self.ended = Ended.FINISHED
         else:
-            self.error = self._describe(event)
-            text = cause_of_text(event.text, event.condition)
-            self._plan_restart(text if self.failure is None else cause_of_error(self.failure))
+            self._take_error(event)
 
     def note_broken_start(self, error: BaseException) -> None:
         """The run could not even be started."""
         self.failure = error
         self.error = describe_fault(error, self._root)
-        self._plan_restart(cause_of_error(error))
+        self._plan_restart(judge(error, self._root))
 
-    def _describe(self, event: RunEnded) -> str:
+    def _take_error(self, event: RunEnded) -> None:
+        """What the run ended with: what the gate has seen raised, else Spark's own error."""
         if self.failure is not None:
-            return describe_fault(self.failure, self._root)
-        return describe_text(event.text, event.condition)
+            self.error, judged = describe_fault(self.failure, self._root), judge(self.failure, self._root)
+        else:
+            links = self._links_of_run() or links_of_text(event.text, event.condition)
+            self.error, judged = describe_links(links), judge_links(links, self._root)
+        if judged.fault is Fault.UNCLASSIFIED and "file:" not in self.error:
+            read = input_of_open_batch(self.checkpoint.fresh())
+            self.error = f"{self.error}; {read}" if read else self.error
+        self._plan_restart(judged)
+
+    def _links_of_run(self) -> tuple[Link, ...]:
+        """Of the error that Spark keeps of the present run; empty where the JVM does not answer."""
+        run: Any = self._run
+        try:
+            kept = run._jsq.exception()
+            return links_of_throwable(kept.get()) if kept.isDefined() else ()
+        except Exception:
+            return ()
 
     @property
     def waits(self) -> bool:
@@ -178,8 +196,9 @@ class ServedQuery:
         """It has completed one: what it waited for answers again."""
         self.cause, self._waits = None, 0
 
-    def _plan_restart(self, cause: Cause) -> None:
-        now, self.cause = time.monotonic(), cause
+    def _plan_restart(self, judged: Judged) -> None:
+        now, cause = time.monotonic(), judged.cause
+        self.cause, self.fault = cause, judged.fault
         if cause is Cause.DEPENDENCY:
             self._wait(now)
             return

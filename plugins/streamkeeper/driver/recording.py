@@ -56,7 +56,7 @@ class Recorder:
         if query.ended in (Ended.FINISHED, Ended.DRAINED):
             self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
         else:
-            self._at.board.note_failure(query.name, query.error)
+            self._at.board.note_failure(query.name, query.error, query.fault)
 
     def note_drained(self, queries: Iterable[ServedQuery]) -> None:
         """The last batch that each let through."""
@@ -76,8 +76,9 @@ class Recorder:
         waiting = [f"query {query.name}: {query.error}" for query in queries if query.waits]
         if waiting:
             board.cause, board.waiting = Cause.DEPENDENCY.value, "; ".join(waiting)
+            board.fault = next(query.fault.value for query in queries if query.waits)
         elif board.cause != Cause.FAILURE.value or self._each_has_triggered(queries):
-            board.cause = board.waiting = ""
+            board.cause = board.waiting = board.fault = board.failed_query = ""
 
     def _each_has_triggered(self, queries: Iterable[ServedQuery]) -> bool:
         return all(query.ended is not None or self._at.board.query(query.name).triggers > 0 for query in queries)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.causes import GivenUp, judge
 from streamkeeper.driver.comparing import Comparing
 from streamkeeper.driver.cutover import cut_over, hold
 from streamkeeper.driver.discarding import discard_shadows
@@ -91,7 +92,8 @@ class Serving:
             self._give_up(error)
         except Exception as error:
             if isinstance(error, PermanentError) or type(error).__name__ == "AnalysisException":
-                raise PermanentError(f"query {query.name}: {describe_fault(error, self._at.root)}") from error
+                line, fault = describe_fault(error, self._at.root), judge(error, self._at.root).fault
+                raise GivenUp(query.name, line, fault) from error
             query.note_broken_start(error)
             self._judge(query)
             return
@@ -173,7 +175,7 @@ class Serving:
         if isinstance(query.failure, PermanentError):
             self._give_up(query.failure)
         if query.cause is Cause.PERMANENT:
-            self._give_up(PermanentError(f"query {query.name}: {query.error}"))
+            self._give_up(GivenUp(query.name, query.error, query.fault))
         self._recorder.note_end(query)
         if query.ended is Ended.BROKEN:
             raise self._ending_of(query)
@@ -183,8 +185,15 @@ class Serving:
         line = f"query {query.name}: {query.error}"
         if query.cause is Cause.DEPENDENCY:
             waited = f"{line}; it was waited for, {self._at.spec.restarts.dependency_limit_s / 3600:g} h long"
-            return Ending(DriverState.FAILED, ExitCode.REFUSED, waited, cause=Cause.DEPENDENCY)
-        return will_restart(line, query.cause or Cause.FAILURE)
+            return Ending(
+                DriverState.FAILED,
+                ExitCode.REFUSED,
+                waited,
+                cause=Cause.DEPENDENCY,
+                fault=query.fault,
+                query=query.name,
+            )
+        return will_restart(line, query.cause or Cause.FAILURE, query.fault, query=query.name)
 
     def _give_up(self, error: PermanentError) -> NoReturn:
         """End with it. What another query is in the middle of may finish: cut short, its batch would come again."""

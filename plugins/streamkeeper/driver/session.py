@@ -22,6 +22,7 @@ from streamkeeper.java import check_java, find_java
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.release_conf import FIXED, OWN_THREADS, UI
 from streamkeeper.private_files import FOLDER, make_folders, write_file
 from streamkeeper.registry.environments import installed_jars
@@ -145,6 +146,11 @@ class Session:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)
         return describe_end(self._process.poll())
+
+    @property
+    def fault(self) -> Fault:
+        """What a JVM that is gone has ended by, as far as its code says."""
+        return Fault.OUT_OF_MEMORY if self._process.poll() in _OUT_OF_MEMORY else Fault.UNCLASSIFIED
 
     def kill(self) -> None:
         """SIGKILL the JVM and its Python workers; nothing more is to be written."""

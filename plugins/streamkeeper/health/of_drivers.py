@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streamkeeper.health.rule import Found, Rule, is_gone, should_run, tell_span
-from streamkeeper.health.told_errors import Fault, find_fault
+from streamkeeper.health.told_errors import fault_of
 from streamkeeper.model.control import DriverState, cause_of_code
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.health import JobLook, Severity
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.restarts import Cause
-from streamkeeper.model.stated_deaths import STATED
 
 LOOP_S = 600.0
 LOST_S = 600.0
 DELAY_RULE = "lag-seconds"
 """The rule whose threshold says how late a job's output may be."""
 RESTARTS_S = 3600.0
-LONGEST_ERROR = 300
+LONGEST_ERROR = 700
 _KINDS = {
     Cause.DEPENDENCY: (Fault.SINK_DOWN, Fault.STORE_LOST, Fault.SOURCE_DOWN),
     Cause.CAPACITY: (Fault.DISK_FULL, Fault.OUT_OF_MEMORY),
@@ -29,6 +29,13 @@ def told_error(look: JobLook) -> str:
     """What the driver said last of the whole job, or what it waits for; empty where it said nothing."""
     told = look.exit.error if look.exit is not None else ""
     return told or ((look.status.error or look.status.waiting) if look.status is not None else "")
+
+
+def told_fault(look: JobLook) -> str:
+    """The stored kind of that error; empty where an older version has stored none."""
+    if look.exit is not None and look.exit.error:
+        return look.exit.fault
+    return look.status.fault if look.status is not None else ""
 
 
 def told_cause(look: JobLook) -> Cause | None:
@@ -46,17 +53,18 @@ def told_cause(look: JobLook) -> Cause | None:
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     """Query, or empty for the whole job -> what its error tells of, and the error."""
     queries = look.status.queries.items() if look.status is not None else ()
-    told = {"": told_error(look), **{query: status.error for query, status in queries if status.error}}
+    told = {"": (told_fault(look), told_error(look))}
+    told |= {query: (status.fault, status.error) for query, status in queries if status.error}
     # A known cause comes before what else its text sounds like.
     likely = _KINDS.get(told_cause(look) or Cause.FAILURE, ())
-    kinds = {query: (find_fault(text, likely), text) for query, text in told.items()}
+    kinds = {query: (fault_of(recorded, text, likely), text) for query, (recorded, text) in told.items()}
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
     if likely and not any(fault in likely for fault, _ in found.values()):
-        found[""] = (likely[0], told[""] or "it told no error")
-    refused = find_fault(look.last_failure) if is_gone(look) and look.desired_release == look.serving_release else None
-    if refused is Fault.SOURCE_LOST:
+        found[""] = (likely[0], told_error(look) or "it told no error")
+    same = look.desired_release == look.serving_release
+    if is_gone(look) and same and fault_of(look.last_fault, look.last_failure) is Fault.SOURCE_LOST:
         # Its driver knew nothing of it; what was to start it again has looked.
-        found[""] = (refused, look.last_failure)
+        found[""] = (Fault.SOURCE_LOST, look.last_failure)
     # A query's error is its driver's too: it is reported once, for the query.
     own = {fault for query, (fault, _) in found.items() if query}
     return {query: pair for query, pair in found.items() if query or pair[0] not in own}
@@ -78,7 +86,7 @@ def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
 def _dead(look: JobLook, _: float) -> Found:
     if is_gone(look):
         who = look.instance or "its driver"
-        gone = f"{who} counts as terminated" if look.why.startswith(STATED) else f"no process of {who} is left"
+        gone = f"{who} counts as terminated" if look.stated else f"no process of {who} is left"
         yield "", f"{gone}: {_last_word(look)}{look.why or 'not seen'}"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamkeeper.health.of_drivers import faults, find_told
 from streamkeeper.health.rule import Found, Rule, should_run
-from streamkeeper.health.told_errors import Fault
 from streamkeeper.model.control import ExitCode
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.health import JobLook, Severity
 
 

@@ -1,29 +1,14 @@
-"""What kind of fault an error tells of: read from the one line that a driver left, by conditions and our own sentences.
+"""The kind of fault of a recorded error: the stored one, or for records of older versions the one its text suggests.
 
-A driver's errors reach the watch as text, also those of releases that are long built; the first kind that fits counts.
+Text is never parsed where the driver has stored a kind: a job's own error may contain any words.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from enum import Enum
 
-
-class Fault(Enum):
-    """What has failed, as far as an error's text tells."""
-
-    STORE_LOST = "store-lost"
-    SINK_AHEAD = "sink-ahead"
-    CHECKPOINT_LOST = "checkpoint-lost"
-    SOURCE_LOST = "source-lost"
-    DISK_FULL = "disk-full"
-    OUT_OF_MEMORY = "out-of-memory"
-    CHECKPOINT_DAMAGED = "checkpoint-damaged"
-    SOURCE_DOWN = "source-down"
-    SINK_DOWN = "sink-down"
-    FENCED = "fenced"
-
+from streamkeeper.model.faults import Fault, read_fault
 
 _KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.DISK_FULL, r"No space left on device|disk is full|Disk quota exceeded|database or disk is full"),
@@ -63,6 +48,14 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
     ),
 )
 _PATTERNS = tuple((fault, re.compile(pattern)) for fault, pattern in _KINDS)
+
+
+def fault_of(recorded: str, text: str, first: Collection[Fault] = ()) -> Fault | None:
+    """The stored kind, or what the text of an older version's record suggests; None where it is unclassified."""
+    stored = read_fault(recorded)
+    if stored is None:
+        return find_fault(text, first)
+    return None if stored is Fault.UNCLASSIFIED else stored
 
 
 def find_fault(text: str, first: Collection[Fault] = ()) -> Fault | None:

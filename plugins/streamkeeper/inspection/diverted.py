@@ -22,6 +22,7 @@ _PYTHON = re.compile(r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning)\b:? 
 _CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+: .*)$", re.MULTILINE)
 _WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"})
 _SAYS_NOTHING = ".UNCATEGORIZED"
+_FILE = re.compile(r"Encountered error while reading file (\S+?)\.?\s")
 _LONGEST = 500
 
 
@@ -103,7 +104,17 @@ def _stop(running: StreamingQuery) -> None:
 
 
 def fault_of(error: Exception) -> Fault:
-    """Spark's innermost error class and its sentence: the outer ones only say that a stream has failed."""
+    """Spark's innermost error class and its sentence, with the file that it was reading: the outer classes only say
+    that a stream has failed.
+    """
+    found = _fault_of(error)
+    file = _FILE.search(str(error))
+    if file is None or file[1] in found.message:
+        return found
+    return Fault(found.error_class, f"{found.message}; file {file[1]}")
+
+
+def _fault_of(error: Exception) -> Fault:
     text = str(error)
     condition = _condition(error)
     if condition in _WRAPPERS or not condition:

@@ -59,11 +59,12 @@ class Kill(msgspec.Struct, frozen=True):
 
 
 class RecordEnd(msgspec.Struct, frozen=True):
-    """Record that an instance's tree is proven gone."""
+    """Record that an instance's tree is proven gone; ``fault``: the value of what its runner knows to have ended it."""
 
     instance: str
     proof: str
     exit: str
+    fault: str = ""
 
 
 class BackUp(msgspec.Struct, frozen=True):

@@ -53,7 +53,11 @@ def prove_dead(at: Observation) -> Decision:
     for owner in at.state.owners:
         seen = at.of(owner.instance)
         if seen.life in (Life.DEAD, Life.ABSENT):
-            return say(step, RecordEnd(owner.instance, seen.liveness.why, last_word(seen)), seen.liveness.why)
+            return say(
+                step,
+                RecordEnd(owner.instance, seen.liveness.why, last_word(seen), seen.liveness.recorded_fault),
+                seen.liveness.why,
+            )
         if _unkillable(at, owner.instance) or (at.waited_s > KILL_S and seen.life is Life.UNKNOWN):
             return give_up(step, _unprovable(at, owner))
         if seen.life is Life.ALIVE:
@@ -67,7 +71,9 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
     instance, seen = at.state.instances[name], at.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
-        return say(step, RecordEnd(name, seen.liveness.why, last_word(seen)), seen.liveness.why)
+        return say(
+            step, RecordEnd(name, seen.liveness.why, last_word(seen), seen.liveness.recorded_fault), seen.liveness.why
+        )
     if seen.life is Life.UNKNOWN or _unkillable(at, name):
         before = f"{at.operation.fall_back}; and " if at.operation.fall_back else ""
         return say(step, Finish(Outcome.FAILED), before + _unprovable(at, instance))

@@ -53,7 +53,11 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
     if seen.life is Life.ABSENT:
         return say(step, Launch(name, LaunchMode.STANDBY), f"{release} stands by, should {at.operation.release} fail")
     if seen.life is Life.DEAD:
-        return say(step, RecordEnd(name, seen.liveness.why, last_word(seen)), f"{name} has ended: {seen.liveness.why}")
+        return say(
+            step,
+            RecordEnd(name, seen.liveness.why, last_word(seen), seen.liveness.recorded_fault),
+            f"{name} has ended: {seen.liveness.why}",
+        )
     return None
 
 

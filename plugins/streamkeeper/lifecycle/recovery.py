@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from streamkeeper.model.control import TERMINATED, DriverState
+from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import (
     Cause,
@@ -193,7 +193,7 @@ def _alive(at: RecoveryLook) -> _Found | None:
     # A restarted driver reports its last run's error until every query has completed a trigger.
     if at.before or at.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
         broke = [
-            query for query in at.queries if query.open_batch is not None and f"query {query.query}: " in at.before
+            query for query in at.queries if query.open_batch is not None and at.before and query.query in at.broke
         ]
         if broke:
             which = ", ".join(f"batch {query.open_batch} of {query.query}" for query in broke)
@@ -214,7 +214,7 @@ def _ended(at: RecoveryLook) -> _Found:
     """Its driver is gone: as it was asked to, with an error, or without a word."""
     if at.state is DriverState.FINISHED:
         return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} read all there was and ended", "nothing to do"
-    if at.state is DriverState.FAILED and at.error.startswith(TERMINATED):
+    if at.state is DriverState.FAILED and at.by_signal:
         return Cause.DRIVER_KILLED, f"driver {at.instance} was {at.error}, and nothing serves since", ""
     opened = [f"batch {query.open_batch} of {query.query}" for query in at.queries if query.open_batch is not None]
     if at.state is DriverState.FAILED and opened and at.error:

@@ -66,7 +66,7 @@ def _end(at: StopView, owner: InstanceState) -> StopDecision:
     killing = at.on == kill_wait(name)
     if seen.life in (Life.DEAD, Life.ABSENT):
         last = seen.state.value if seen.state is not None else "without a word"
-        return _say(RecordEnd(name, seen.liveness.why, last), seen.liveness.why)
+        return _say(RecordEnd(name, seen.liveness.why, last, seen.liveness.recorded_fault), seen.liveness.why)
     if CommandKind.DRAIN not in seen.sent:
         # Also where nobody can look: it ends by itself then, and only the proof is left for its own machine.
         return _say(Send(name, CommandKind.DRAIN), f"{owner.release} is to serve no more")

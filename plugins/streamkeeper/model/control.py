@@ -19,6 +19,7 @@ from enum import Enum, IntEnum
 import msgspec
 
 from streamkeeper.model.comparison import OutputComparison
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.redaction import Structure
 from streamkeeper.model.release import ParamValue
@@ -40,7 +41,8 @@ SECRETS = "STREAMKEEPER_SECRETS"
 
 
 TERMINATED = "terminated by signal"
-"""What the error begins with of an instance that its machine, or somebody there, has asked to end."""
+"""What the error begins with of an instance that its machine, or somebody there, has asked to end. For people, and for
+records of versions that did not store the signal."""
 
 
 class DriverState(Enum):
@@ -106,6 +108,19 @@ _CAUSES: dict[int, Cause] = {
     ExitCode.DEPENDENCY_DOWN: Cause.DEPENDENCY,
     ExitCode.NO_CAPACITY: Cause.CAPACITY,
 }
+
+
+_FAULTS: dict[int, Fault] = {
+    ExitCode.FENCED: Fault.FENCED,
+    ExitCode.STORE_LOST: Fault.STORE_LOST,
+    ExitCode.DEPENDENCY_DOWN: Fault.SINK_DOWN,
+    ExitCode.NO_CAPACITY: Fault.DISK_FULL,
+}
+
+
+def fault_of_code(code: int) -> Fault:
+    """What an exit code says of the fault, where the driver has left no more."""
+    return _FAULTS.get(code, Fault.UNCLASSIFIED)
 
 
 def cause_of_code(code: int) -> Cause | None:
@@ -213,7 +228,8 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     ``offsets``: end offsets of that batch, one JSON text per source. ``failures``: runs that failed in a row since.
     ``behind``: records that wait in the partition that waits most, None where no source tells. ``admitted``: told by a
     drained driver only: the last batch that it let through to the output, None when it let none through. ``signals``:
-    empty from drivers of before there were any.
+    empty from drivers of before there were any. ``fault``: a ``Fault`` by its value, of ``error``; empty without an
+    error, and from drivers of older versions.
     """
 
     query: Structure
@@ -230,6 +246,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     behind: int | None = None
     admitted: int | None = None
     signals: QuerySignals = QuerySignals()
+    fault: Structure = ""
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,7 +256,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     the evidence that was asked for is there; ``observed``: what a rehearsal found, told by drivers of before there was
     evidence. ``spark``: the version of the one that runs it. ``cause``: a ``Cause`` by its value, of the error that it
     last told, empty without one. ``waiting``: one sentence while nothing runs, or a query waits for what does not
-    answer.
+    answer. ``fault``: a ``Fault`` by its value, of ``error`` or ``waiting``, empty from older versions;
+    ``failed_query``: whose error that is, empty where it is the driver's own.
     """
 
     format: int = FORMAT
@@ -262,12 +280,16 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     spark: Structure = ""
     cause: Structure = ""
     waiting: str = ""
+    fault: Structure = ""
+    failed_query: Structure = ""
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
     """How an instance ended: written by its supervisor, so that a crash of the driver is told too.
 
-    ``cause``: a ``Cause`` by its value, empty for an end that was meant.
+    ``cause``: a ``Cause`` by its value, empty for an end that was meant. ``fault``: a ``Fault`` by its value, empty
+    without an error and from older versions; ``signal``: the one that its supervisor was ended by, 0 without;
+    ``failed_query``: whose error it is.
     """
 
     format: int = FORMAT
@@ -276,6 +298,14 @@ class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
     code: int
     error: str = ""
     cause: Structure = ""
+    fault: Structure = ""
+    signal: int = 0
+    failed_query: Structure = ""
+
+    @property
+    def by_signal(self) -> bool:
+        """Whether a signal has ended it; older versions have left only a sentence."""
+        return bool(self.signal) or (not self.fault and self.error.startswith(TERMINATED))
 
 
 class CommandKind(Enum):

@@ -44,6 +44,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     has left the facts. ``ended``: how the end of the serving instance is known, empty while it is not on record.
     ``unproven``: query -> the driver that may still write its serving checkpoint version, because its end was stated
     and not proven; None where an earlier version has left the facts.
+    ``last_fault``, ``ended_fault``: the stored kinds of fault of ``last_failure`` and of that end;
+    ``ended_stated``: whether that end is a person's word.
     """
 
     number: int
@@ -63,6 +65,9 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     ended: str = ""
     unproven: dict[str, str] | None = None
+    last_fault: str = ""
+    ended_fault: str = ""
+    ended_stated: bool = False
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):

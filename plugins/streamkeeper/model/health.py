@@ -8,6 +8,7 @@ from enum import Enum
 import msgspec
 
 from streamkeeper.model.control import DriverExit, DriverStatus
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.signals import HistoryPoint
 
@@ -91,6 +92,10 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     instance: str = ""
     life: Life | None = None
     why: str = ""
+    stated: bool = False
+    """Whether its driver's end is a person's word, and not proven."""
+    ended_by: Fault | None = None
+    """What has ended its driver, as far as its runner knows."""
     frozen: bool = False
     frozen_s: float = 0.0
     rebooted: bool = False
@@ -102,6 +107,8 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     operation: OpenOperation | None = None
     last_failure: str = ""
     """The sentence of the last operation where that has failed and nothing has succeeded since."""
+    last_fault: str = ""
+    """The stored kind of fault that it failed by; empty from older versions."""
     checkpoints: dict[str, CheckpointLook] = {}
     backups: dict[str, BackupLook] = {}
     objective_s: float = 86_400.0

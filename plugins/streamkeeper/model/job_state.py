@@ -47,16 +47,17 @@ from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
-FORMAT = 4
+FORMAT = 5
 """2: what is recorded of a checkpoint version's place and identity. 3: a release's approvers, what a request inherits,
-and that a job is forgotten. 4: that a journal was made again. Copies of an older format lack it."""
+and that a job is forgotten. 4: that a journal was made again. 5: what an operation has failed
+by, and who has stated the end of an instance. Copies of an older format lack it."""
 
 
 UNKNOWN_RELEASE = "the release of before the store was lost"
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
-    """One driver instance: planned, perhaps appointed, perhaps ended (``proof`` non-empty)."""
+    """One driver instance: planned, perhaps appointed, perhaps ended: from ``proof`` on as in the record of its end."""
 
     instance: str
     operation: str
@@ -65,6 +66,8 @@ class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
     appointed: bool = False
     proof: str = ""
     exit: str = ""
+    stated_by: str | None = None
+    fault: str = ""
 
     @property
     def ended(self) -> bool:
@@ -312,8 +315,8 @@ def _ended(state: JobState, record: InstanceEnded) -> JobState:
     before = state.instances.get(record.instance)
     if before is None or before.ended:
         return state
-    after = msgspec.structs.replace(before, proof=record.proof, exit=record.exit)
-    return _put(state, "instances", record.instance, after)
+    ended = {"proof": record.proof, "exit": record.exit, "stated_by": record.stated_by, "fault": record.fault}
+    return _put(state, "instances", record.instance, msgspec.structs.replace(before, **ended))
 
 
 def _claimed(state: JobState, record: EpochClaimed) -> JobState:
@@ -391,6 +394,6 @@ def _progressed(
             changes = {"fall_back": reason, "untouched": untouched}
         case AbortRequested(reason=reason):
             changes = {"abort": before.abort or reason or "no reason given"}
-        case OperationFinished(outcome=outcome, sentence=sentence):
-            changes = {"outcome": outcome, "sentence": sentence}
+        case OperationFinished(outcome=outcome, sentence=sentence, fault=fault):
+            changes = {"outcome": outcome, "sentence": sentence, "fault": fault}
     return _change_operation(state, record.operation, **changes)

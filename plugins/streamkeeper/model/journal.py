@@ -180,12 +180,18 @@ class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-of
 
 
 class InstanceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="instance-ended"):
-    """The whole process tree of an instance is gone; ``proof`` says how that is known."""
+    """The whole process tree of an instance is gone; ``proof`` says how that is known.
+
+    ``stated_by``: who has stated it without a proof, empty where it is proven; None from older versions, of which the
+    proof's first words tell. ``fault``: a ``Fault`` by its value, where its runner knows what has ended it.
+    """
 
     operation: str
     instance: str
     proof: str
     exit: str
+    stated_by: str | None = None
+    fault: str = ""
 
 
 class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
@@ -245,11 +251,15 @@ class ReleasePromoted(msgspec.Struct, frozen=True, kw_only=True, tag="release-pr
 
 
 class OperationFinished(msgspec.Struct, frozen=True, kw_only=True, tag="operation-finished"):
-    """An operation is over; ``sentence`` tells a person how."""
+    """An operation is over; ``sentence`` tells a person how.
+
+    ``fault``: a ``Fault`` by its value, of one that has failed; empty for another one, and from older versions.
+    """
 
     operation: str
     outcome: Outcome
     sentence: str
+    fault: str = ""
 
 
 class DesiredChanged(msgspec.Struct, frozen=True, kw_only=True, tag="desired-changed"):

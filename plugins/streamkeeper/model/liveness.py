@@ -6,6 +6,8 @@ from enum import Enum
 
 import msgspec
 
+from streamkeeper.model.faults import Fault
+
 
 class Life(Enum):
     """What a runner can say of an instance."""
@@ -25,7 +27,8 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
 
     ``frozen``: a process of a living tree is stopped; ``halted``: its driver, or a process that the driver started, is
     stopped by a signal, so that it cannot finish a batch; ``rebooted``: a dead one ended with the boot it ran in;
-    ``elsewhere``: the host on which an unknown one can be looked at, empty where none is known.
+    ``elsewhere``: the host on which an unknown one can be looked at, empty where none is known. ``fault``: what has
+    ended a dead one, where its runner knows.
     """
 
     life: Life
@@ -34,3 +37,9 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     halted: bool = False
     rebooted: bool = False
     elsewhere: str = ""
+    fault: Fault | None = None
+
+    @property
+    def recorded_fault(self) -> str:
+        """``fault`` as records store it."""
+        return self.fault.value if self.fault is not None else ""

@@ -25,6 +25,7 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
 
     ``steps``, ``begun``: tags; ``done``: tag -> what stands on record of it, which the properties read. ``compared``:
     query -> how far its rebuilt output is the serving one; ``review``: what a person said of that.
+    ``fault``: a ``Fault`` by its value, of one that has failed.
     """
 
     operation: str
@@ -48,6 +49,7 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     abort: str = ""
     outcome: Outcome | None = None
     sentence: str = ""
+    fault: str = ""
 
     @property
     def release(self) -> str:

@@ -135,6 +135,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     ``waits``: whether it waits for a person. ``full``: a disk without room, as a clause. ``away``: what a driver that
     lives waits for, as it says itself; ``before``: how the run before ended, until this one serves. ``dropped``: what
     says that a source no longer holds what comes next; ``exhausted``: what says that its memory did not suffice.
+    ``by_signal``: whether its supervisor was ended by a signal; ``broke``: queries whose error ended the run before.
     """
 
     job: str
@@ -155,6 +156,8 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     before: str = ""
     dropped: str = ""
     exhausted: str = ""
+    by_signal: bool = False
+    broke: frozenset[str] = frozenset()
     queries: tuple[QueryLook, ...] = ()
 
 

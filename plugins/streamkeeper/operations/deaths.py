@@ -57,7 +57,7 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
     risks = list(_risks(site, state, found, seen))
     if accept:
         crash_point("state-death.before")
-        _record(site, job, found, _statement(by, reason))
+        _record(site, job, found, _statement(by, reason), by)
     return risks
 
 
@@ -124,12 +124,16 @@ def bury(site: Installation, job: str, instance: str) -> None:
         site.runner.bury(job, instance)
 
 
-def _record(site: Installation, job: str, instance: InstanceState, proof: str) -> None:
+def _record(site: Installation, job: str, instance: InstanceState, proof: str, by: str) -> None:
     def still_unproven(state: JobState) -> Record | None:
         if state.instances[instance.instance].ended:
             return None
         return InstanceEnded(
-            operation=instance.operation, instance=instance.instance, proof=proof, exit="without a word"
+            operation=instance.operation,
+            instance=instance.instance,
+            proof=proof,
+            exit="without a word",
+            stated_by=by or "somebody",
         )
 
     site.journal(job, "state-death").append(still_unproven)

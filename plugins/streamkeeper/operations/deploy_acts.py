@@ -46,6 +46,7 @@ from streamkeeper.model.journal import (
     InstanceEnded,
     InstancePlanned,
     OperationFinished,
+    Outcome,
     Record,
     ReleaseDescribed,
     ReleasePromoted,
@@ -70,6 +71,7 @@ from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
 from streamkeeper.operations.deaths import bury
+from streamkeeper.operations.failed_by import fault_of_operation
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
 from streamkeeper.operations.registered import is_served, live_checkpoints, recorded_findings, stored_manifests
@@ -104,8 +106,7 @@ class DeployActs:
             case GiveUpStarting(instance=instance):
                 self._site.runner.kill(self._job, instance)
                 never = f"never started: {decision.reason}"
-                self._record(InstanceEnded(operation=self._operation, instance=instance, proof=never, exit=""))
-                bury(self._site, self._job, instance)
+                self._record_end(instance, never)
             case RecordDescription(instance=instance):
                 self._record_description(instance)
             case Assess():
@@ -114,13 +115,8 @@ class DeployActs:
                 self._send(instance, kind)
             case Kill(instance=instance):
                 self._site.runner.kill(self._job, instance)
-            case RecordEnd(instance=instance, proof=proof, exit=exit_):
-                self._record(
-                    InstanceEnded(
-                        operation=self._operation, instance=instance, proof=proof or "never started", exit=exit_
-                    )
-                )
-                bury(self._site, self._job, instance)
+            case RecordEnd(instance=instance, proof=proof, exit=exit_, fault=fault):
+                self._record_end(instance, proof or "never started", exit_, fault)
             case Appoint(instance=instance, versions=versions):
                 self._versions.appoint(instance, versions)
             case BackUp():
@@ -146,11 +142,23 @@ class DeployActs:
             case FallBack(untouched=untouched):
                 self._record(FallBackDecided(operation=self._operation, reason=decision.reason, untouched=untouched))
             case Finish(outcome=outcome):
-                self._record(OperationFinished(operation=self._operation, outcome=outcome, sentence=decision.reason))
+                self._finish(outcome, decision.reason)
             case Wait():
                 return
             case _:
                 assert_never(decision.action)
+
+    def _record_end(self, instance: str, proof: str, last: str = "", fault: str = "") -> None:
+        """That an instance is proven gone."""
+        end = InstanceEnded(
+            operation=self._operation, instance=instance, proof=proof, exit=last, stated_by="", fault=fault
+        )
+        self._record(end)
+        bury(self._site, self._job, instance)
+
+    def _finish(self, outcome: Outcome, sentence: str) -> None:
+        fault = fault_of_operation(self._site, self._journal.state(), self._current(), outcome)
+        self._record(OperationFinished(operation=self._operation, outcome=outcome, sentence=sentence, fault=fault))
 
     def _record(self, record: Record, *, forward: bool = False) -> JobState:
         """Append unless the operation is over; ``forward`` records give way to a fall-back decided meanwhile."""

@@ -21,11 +21,12 @@ from streamkeeper.errors import (
     NotFound,
     StoreUnavailable,
 )
-from streamkeeper.health.told_errors import Fault, find_fault
+from streamkeeper.health.told_errors import fault_of
 from streamkeeper.lifecycle.observation import FAILURES
 from streamkeeper.lifecycle.recovery import diagnose
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.control import DriverStatus
+from streamkeeper.model.faults import Fault, read_fault
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import Manifest
@@ -92,7 +93,8 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
     control = Control(site.store, state.job, instance)
     status, exit_, liveness = control.read_status(), control.read_exit(), observe(site, state, instance)
     error = (exit_.error if exit_ is not None else "") or (status.error if status is not None else "")
-    told = _told(status, error)
+    recorded = exit_.fault if exit_ is not None and exit_.error else status.fault if status is not None else ""
+    told = _told(status, error, recorded)
     last = exit_.state if exit_ is not None else status.state if status is not None else None
     wanted = frozenset(chosen)
     return msgspec.structs.replace(
@@ -107,6 +109,8 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
         dropped=_first(told, Fault.SOURCE_LOST) or _refused_for_its_source(state, liveness.life),
         exhausted=_first(told, Fault.OUT_OF_MEMORY),
         error=error,
+        by_signal=exit_ is not None and exit_.by_signal,
+        broke=_broke(status, manifests),
         queries=tuple(
             _look_at_query(
                 site, state, query, manifest, status, wanted=wanted, named=snapshots.get(query, ""), life=liveness.life
@@ -165,15 +169,33 @@ def _look_at_query(
     )
 
 
-def _told(status: DriverStatus | None, error: str) -> list[str]:
-    """All that the driver says of what is wrong now, each query's with its name."""
+def _told(status: DriverStatus | None, error: str, recorded: str) -> list[tuple[Fault | None, str]]:
+    """All that the driver says of what is wrong now, each query's with its name, and the kinds of fault.
+
+    ``recorded``: the stored kind of ``error``.
+    """
     queries = status.queries if status is not None else {}
-    failing = [f"query {query}: {text}" for query in sorted(queries) if (text := _failing(status, query))]
-    return [*failing, error, status.waiting if status is not None else ""]
+    failing = [
+        (fault_of(queries[query].fault, text), f"query {query}: {text}")
+        for query in sorted(queries)
+        if (text := _failing(status, query))
+    ]
+    waiting = status.waiting if status is not None else ""
+    of_status = status.fault if status is not None else ""
+    return [*failing, (fault_of(recorded, error), error), (fault_of(of_status, waiting), waiting)]
 
 
-def _first(told: list[str], fault: Fault) -> str:
-    return next((error for error in told if find_fault(error) is fault), "")
+def _first(told: list[tuple[Fault | None, str]], fault: Fault) -> str:
+    return next((error for kind, error in told if kind is fault and error), "")
+
+
+def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[str]:
+    """Whose error the run before has ended with; of an older version's status only the sentence tells."""
+    if status is None:
+        return frozenset()
+    if read_fault(status.fault) is None:
+        return frozenset(query for query in queries if f"query {query}: " in status.waiting)
+    return frozenset(filter(None, (status.failed_query,)))
 
 
 def _refused_for_its_source(state: JobState, life: Life) -> str:
@@ -181,7 +203,7 @@ def _refused_for_its_source(state: JobState, life: Life) -> str:
     failed = failed_last(state)
     if life is Life.ALIVE or failed is None or release_of(failed) != state.serving_release:
         return ""
-    return failed.sentence if find_fault(failed.sentence) is Fault.SOURCE_LOST else ""
+    return failed.sentence if fault_of(failed.fault, failed.sentence) is Fault.SOURCE_LOST else ""
 
 
 def _waiting(status: DriverStatus | None, cause: RestartCause) -> str:

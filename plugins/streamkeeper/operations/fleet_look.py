@@ -22,6 +22,7 @@ from streamkeeper.errors import StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.recovery import MENDED
 from streamkeeper.model.checkpoint_version import checkpoint_location
 from streamkeeper.model.control import DriverExit, DriverStatus
+from streamkeeper.model.faults import read_fault
 from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, PruneRecord
 from streamkeeper.model.health import BackupLook, CheckpointLook, JobLook, OpenOperation
 from streamkeeper.model.known_checkpoint import commits_of, known_checkpoint
@@ -139,6 +140,8 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
         instance=facts.serving_instance,
         life=liveness.life if liveness is not None else None,
         why=liveness.why if liveness is not None else "",
+        stated=bool(facts.ended) and facts.ended_stated,
+        ended_by=liveness.fault if liveness is not None else None,
         frozen=liveness is not None and liveness.frozen,
         frozen_s=now - memory.frozen_at if memory.frozen_at else 0.0,
         rebooted=liveness is not None and liveness.rebooted,
@@ -148,6 +151,7 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
         restarts_s=tuple(now - moment for moment in memory.restarts),
         operation=_operation(seen, now),
         last_failure=facts.last_failure,
+        last_fault=facts.last_fault,
         checkpoints=seen.checkpoints,
         backups=_backups(seen, now),
         objective_s=site.settings.objective_s,
@@ -192,7 +196,7 @@ def _observe(site: Installation, fleet: list[Seen]) -> None:
     """Observe all drivers with one look at the machine; what is on record of an end stands, a person's word too."""
     for seen in fleet:
         if seen.facts is not None and seen.facts.ended:
-            seen.liveness = Liveness(life=Life.DEAD, why=seen.facts.ended)
+            seen.liveness = Liveness(life=Life.DEAD, why=seen.facts.ended, fault=read_fault(seen.facts.ended_fault))
     known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance and seen.liveness is None}
     for driver, liveness in site.runner.observe_many(list(known)).items():
         known[driver].liveness = liveness

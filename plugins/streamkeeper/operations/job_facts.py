@@ -20,7 +20,7 @@ from streamkeeper.model.redaction import redact
 from streamkeeper.model.release import Release
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.secret_references import find_references, split_reference
-from streamkeeper.model.stated_deaths import unproven_owner
+from streamkeeper.model.stated_deaths import is_stated, unproven_owner
 from streamkeeper.model.step import Step
 from streamkeeper.operations.forgetting import is_forgotten
 from streamkeeper.operations.installation import Installation
@@ -45,6 +45,7 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
     versions = _serving_versions(site, state)
     hidden = literals_of(state.releases.values())
     stopped = "" if state.stopped is None else f"by {state.stopped.requested_by}: {state.stopped.reason}"
+    serving = state.instances.get(state.serving_instance)
     return JobFacts(
         number=state.number,
         wanted=state.wanted,
@@ -55,13 +56,16 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
         serving_instance=state.serving_instance,
         desired_release=release_of(failed) if failed is not None else state.serving_release,
         last_failure=redact(failed.sentence, hidden) if failed is not None else "",
+        last_fault=failed.fault if failed is not None else "",
         versions=versions,
         thresholds=dict(release.content.health) if release is not None else {},
         operation=_facts_of(site, state.job, operation) if operation is not None else None,
         operations=len(state.operations),
         secrets=_secrets(release),
         owner=_owner(state),
-        ended=state.instances[state.serving_instance].proof if state.serving_instance in state.instances else "",
+        ended=serving.proof if serving is not None else "",
+        ended_stated=serving is not None and serving.ended and is_stated(serving),
+        ended_fault=serving.fault if serving is not None else "",
         unproven={query: owner for query in versions if (owner := unproven_owner(state, query))},
     )
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from streamkeeper.operations.installation import Installation
     from streamkeeper.stores.contract import Store
 
-LONGEST_ERROR = 300
+LONGEST_ERROR = 700
 MOST_LINES = 1_500
 """Of code that differs, on a page of Airflow."""
 

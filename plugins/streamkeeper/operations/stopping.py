@@ -140,15 +140,17 @@ class _Stop:
                 self._site.runner.kill(self._job, instance)
                 self._wait(kill_wait(instance))
                 time.sleep(POLL_S)
-            case RecordEnd(instance=instance, proof=proof, exit=last):
-                self._record_end(instance, proof or "never started", last)
+            case RecordEnd(instance=instance, proof=proof, exit=last, fault=fault):
+                self._record_end(instance, proof or "never started", last, fault)
 
-    def _record_end(self, instance: str, proof: str, last: str) -> None:
+    def _record_end(self, instance: str, proof: str, last: str, fault: str) -> None:
         def still_owns(state: JobState) -> Record | None:
             known = state.instances.get(instance)
             if known is None or known.ended:
                 return None
-            return InstanceEnded(operation=self._stop, instance=instance, proof=proof, exit=last)
+            return InstanceEnded(
+                operation=self._stop, instance=instance, proof=proof, exit=last, stated_by="", fault=fault
+            )
 
         self._journal.append(still_owns)
         bury(self._site, self._job, instance)

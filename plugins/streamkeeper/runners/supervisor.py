@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Thread
 from typing import TypeVar
@@ -37,7 +38,9 @@ from streamkeeper.model.control import (
     ExitCode,
     LaunchSpec,
     ProcessRecord,
+    fault_of_code,
 )
+from streamkeeper.model.faults import Fault, read_fault
 from streamkeeper.model.restarts import Cause
 from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.secret_references import find_references, resolve
@@ -67,6 +70,15 @@ _TELL_S = 5.0
 
 class Superseded(Exception):
     """Another supervisor has the instance, or it has ended already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What a generation has ended with, the kind of fault that it is, and whose query's."""
+
+    text: str
+    fault: Fault = Fault.UNCLASSIFIED
+    query: str = ""
 
 
 class Supervisor:
@@ -100,9 +112,9 @@ class Supervisor:
             code, error = self._run_generation(generation)
             if number := self._signals.received():
                 in_order = ", between two batches" if code == ExitCode.DRAINED else ""
-                return self._exit(DriverState.FAILED, code, f"{TERMINATED} {number}{in_order}")
+                return self._exit(DriverState.FAILED, code, _Word(f"{TERMINATED} {number}{in_order}"), signal=number)
             if gone := why_gone(os.environ):
-                return self._exit(DriverState.FAILED, code, gone)
+                return self._exit(DriverState.FAILED, code, _Word(gone))
             now = time.monotonic()
             decision = decide(
                 code,
@@ -115,20 +127,20 @@ class Supervisor:
             self._spent = decision.spent
             self._log.say(f"generation {generation}: {decision.reason}")
             if decision.next is Next.END:
-                told = self._last_error(generation, decision, error)
+                told = self._last_error(generation, code, decision, error)
                 return self._exit(decision.state, code, told, cause=decision.cause)
-            self._tell(generation, decision, error)
+            self._tell(generation, code, decision, error)
             self._signals.sleep(decision.pause_s)
             verdict = self._await_leave()
             if number := self._signals.received():
-                return self._exit(DriverState.FAILED, code, f"{TERMINATED} {number}")
+                return self._exit(DriverState.FAILED, code, _Word(f"{TERMINATED} {number}"), signal=number)
             if not verdict.goes_on:
                 failed = verdict.state is DriverState.FAILED
                 self._log.say(verdict.reason)
                 return self._exit(
                     verdict.state,
                     code,
-                    verdict.reason if failed else "",
+                    _Word(verdict.reason if failed else ""),
                     cause=Cause.PERMANENT if failed else None,
                 )
 
@@ -152,22 +164,24 @@ class Supervisor:
         """A store call, repeated as long as any dependency is waited for, or until a signal comes."""
         return self._stored(call, patience_s=self._spec.restarts.dependency_limit_s, look_s=_OUTAGE_LOOK_S)
 
-    def _tell(self, generation: int, decision: Decision, error: str) -> None:
+    def _tell(self, generation: int, code: int, decision: Decision, error: str) -> None:
         """Say in the status that nothing runs now, and why; nobody else writes it until the next generation."""
         try:
             status = self._stored(self._control.read_status, patience_s=_TELL_S)
             status = status or self._nothing_told(generation)
-            told = error or (status.error if status.generation == generation else "") or self._log.last_line
-            waiting = f"{decision.reason}: {told}" if told else decision.reason
+            word = self._last_word(status, generation, code, error)
+            waiting = f"{decision.reason}: {word.text}" if word.text else decision.reason
             after = msgspec.structs.replace(
                 status,
                 state=DriverState.STARTING,
                 generation=max(generation, status.generation),
                 beat=status.beat + 1,
                 at=datetime.now(UTC).isoformat(),
-                error=told,
+                error=word.text,
                 cause=decision.cause.value if decision.cause is not None else "",
                 waiting=waiting,
+                fault=word.fault.value,
+                failed_query=word.query,
             )
             crash_point("supervisor.tell.before")
             self._stored(lambda: self._control.write_status(after), patience_s=_TELL_S)
@@ -234,21 +248,39 @@ class Supervisor:
         Thread(target=tell, name="drain", daemon=True).start()
         return driver.wait_at_most(self._signals.received_at + grace_s - time.monotonic())
 
-    def _last_error(self, generation: int, decision: Decision, error: str) -> str:
+    def _last_error(self, generation: int, code: int, decision: Decision, error: str) -> _Word:
         if decision.state is not DriverState.FAILED:
-            return ""
-        if error:
-            return error
+            return _Word("")
         try:
             status = self._stored(self._control.read_status)
         except StreamkeeperError:
             status = None
-        told = status.error if status is not None and status.generation == generation else ""
-        return f"{decision.reason}: {told or self._log.last_line or 'it printed nothing'}"
+        word = self._last_word(status, generation, code, error)
+        return word if error else replace(word, text=f"{decision.reason}: {word.text or 'it printed nothing'}")
 
-    def _exit(self, state: DriverState, code: int, error: str, *, cause: Cause | None = None) -> DriverExit:
-        told = cause.value if cause is not None else ""
-        end = DriverExit(instance=self._spec.instance, state=state, code=code, error=error, cause=told)
+    def _last_word(self, status: DriverStatus | None, generation: int, code: int, error: str) -> _Word:
+        """What a generation has ended with: an error of its start, its driver's own error, or its log's last line."""
+        if error:
+            return _Word(error, fault_of_code(code))
+        if status is not None and status.generation == generation and status.error:
+            fault = read_fault(status.fault) or fault_of_code(code)
+            return _Word(status.error, fault, status.failed_query)
+        return _Word(self._log.last_line, fault_of_code(code))
+
+    def _exit(
+        self, state: DriverState, code: int, word: _Word, *, cause: Cause | None = None, signal: int = 0
+    ) -> DriverExit:
+        error = word.text
+        end = DriverExit(
+            instance=self._spec.instance,
+            state=state,
+            code=code,
+            error=error,
+            cause=cause.value if cause is not None else "",
+            fault=word.fault.value if error else "",
+            signal=signal,
+            failed_query=word.query,
+        )
         self._log.say(f"the instance has ended {state.value}" + (f": {error}" if error else ""))
         crash_point("supervisor.exit.before")
         try:

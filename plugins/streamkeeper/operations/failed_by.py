@@ -1,0 +1,56 @@
+"""What kind of fault a failed operation has ended by: from its findings, or from what its drivers have stored."""
+
+from __future__ import annotations
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.faults import Fault, read_fault
+from streamkeeper.model.finding import Severity
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.step import Step
+from streamkeeper.operations.installation import Installation
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.objects import read_assessment
+
+_BY_RULE = {
+    "source-no-longer-holds-offsets": Fault.SOURCE_LOST,
+    "sink-ahead-of-checkpoint": Fault.SINK_AHEAD,
+    "checkpoint-lost": Fault.CHECKPOINT_LOST,
+}
+_FAILED = frozenset({Outcome.FAILED, Outcome.FELL_BACK})
+
+
+def fault_of_operation(site: Installation, state: JobState, operation: OperationState, outcome: Outcome) -> str:
+    """The value of a ``Fault``; empty for an operation that has not failed."""
+    if outcome not in _FAILED:
+        return ""
+    found = None if operation.has_begun(Step.DRAIN) else _of_findings(site, state.job, operation)
+    return (found or _of_drivers(site, state, operation) or Fault.UNCLASSIFIED).value
+
+
+def _of_findings(site: Installation, job: str, operation: OperationState) -> Fault | None:
+    if not operation.report:
+        return None
+    try:
+        assessment = read_assessment(site.store, job, operation.report)
+    except StreamkeeperError:
+        return None
+    fatal = (
+        finding.rule
+        for query in assessment.queries.values()
+        for finding in query.findings
+        if finding.severity is Severity.FATAL
+    )
+    return next((_BY_RULE[rule] for rule in fatal if rule in _BY_RULE), None)
+
+
+def _of_drivers(site: Installation, state: JobState, operation: OperationState) -> Fault | None:
+    mine = [each for each in state.instances.values() if each.operation == operation.operation]
+    for instance in reversed(mine):
+        control = Control(site.store, state.job, instance.instance)
+        end, status = control.read_exit(), control.read_status()
+        for stored in (end.fault if end is not None else "", status.fault if status is not None else ""):
+            if (found := read_fault(stored)) not in (None, Fault.UNCLASSIFIED):
+                return found
+    return None
