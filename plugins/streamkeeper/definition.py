@@ -211,9 +211,9 @@ def _check_query(job: str, query: object, seen: list[Query]) -> None:
             hint=f"it takes: {', '.join(sorted(query.sink.output_modes))}",
         )
     parse_trigger(query.trigger, where=where)
-    output = query.sink.describe().output
     for other in seen:
-        if query.sink.kind == other.sink.kind != "foreach" and other.sink.describe().output == output:
+        if query.sink.overlaps(other.sink):
+            output = query.sink.describe().output
             raise JobUnusable(f"{where} and query {other.name} write to one output: {output}", hint="give each its own")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,6 +118,17 @@ def test_an_output_that_nobody_has_claimed_is_left_unmade(house: House) -> None:
     passed: Told = (Verdict.RESUME, [])
     assert house.verdicts("b2") == {"rows": passed, "copy": passed}
     assert {path.name for path in house.root.iterdir()} <= {"input", "job.py", "scratch"}
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_drained(house: House) -> None:
+    """Somebody else's table under the name of the staging table: the other query, and a free name, pass."""
+    passed: Told = (Verdict.RESUME, [])
+    with sqlite3.connect(house.root / "sales.db") as connection:
+        connection.execute("CREATE TABLE rows__staged (a INTEGER)")
+    assert house.verdicts("a1") == {"rows": (Verdict.REFUSE, ["output-name-taken"]), "copy": passed}
+    with sqlite3.connect(house.root / "sales.db") as connection:
+        connection.execute("DROP TABLE rows__staged")
+    assert house.verdicts("a1") == {"rows": passed, "copy": passed}
 
 
 @pytest.mark.parametrize(("asking", "found"), [("b2", ["output-of-another-installation"]), ("a1", [])])

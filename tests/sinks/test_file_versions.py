@@ -137,9 +137,10 @@ def test_seeded_log_is_read_and_compacted_from_any_batch(output: Output, last: i
 def test_log_that_was_seeded_in_part_is_finished(output: Output) -> None:
     """A process that dies between the files of a seed leaves a log that the next one completes."""
     log = output.root / "v0002" / "_spark_metadata"
+    output.writer("v0002", 2)
     log.mkdir(parents=True)
     (log / "9.compact").write_text("v1")
-    second = output.writer("v0002", 2)
+    second = output.writer("v0002", 3)
     second.seed(12)
     assert sorted(each.name for each in log.iterdir()) == ["10", "11", "12", "9.compact"]
 

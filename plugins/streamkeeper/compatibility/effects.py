@@ -166,6 +166,7 @@ FATAL: dict[str, str] = {
     "source-out-of-reach": "the first batch would fail: the source does not answer",
     "sink-ahead-of-checkpoint": "the sink would take new batches for those it has, and skip them without an error",
     "output-of-another-installation": "its fence would refuse this installation's driver at the takeover",
+    "output-name-taken": "internal tables or directories of the output would mix with rows that are not Streamkeeper's",
     "sink-log-missing": "new files would get a log that does not know the old ones: readers would not see those",
 }
 

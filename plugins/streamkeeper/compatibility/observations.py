@@ -236,6 +236,18 @@ def output_of_another(output: str, owner: str, mine: str) -> Finding:
     )
 
 
+def output_name_taken(output: str, conflict: str) -> Finding:
+    """Internal tables and directories have names of their own, in which nobody else's rows may lie."""
+    return Finding(
+        rule="output-name-taken",
+        severity=Severity.FATAL,
+        where=f"sink {output}",
+        evidence=conflict,
+        hint="rename the table or directory in the way, or write to another output",
+        reference="docs/guarantees.md: Sinks",
+    )
+
+
 def sink_log_gone(directory: str, committed: int) -> Finding:
     """Readers follow the sink's log: one that begins in the middle cannot be read."""
     return Finding(

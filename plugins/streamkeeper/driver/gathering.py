@@ -24,7 +24,7 @@ from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
-from streamkeeper.driver.preflight import look_at_history, look_at_owner, look_at_sink, look_at_sources
+from streamkeeper.driver.preflight import look_at_history, look_at_names, look_at_owner, look_at_sink, look_at_sources
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query
 from streamkeeper.errors import CheckpointChanged
@@ -196,7 +196,8 @@ class _QueryLooks:
         return any(found.severity is Severity.FATAL for look in looks for found in self._found.get(look, ()))
 
     def _owner(self) -> Iterator[Finding]:
-        return look_at_owner(self._planned.query, self._of.installation)
+        yield from look_at_names(self._planned.query, self._deployed)
+        yield from look_at_owner(self._planned.query, self._of.installation)
 
     def _promises(self) -> Iterator[Finding]:
         manifest = self._planned.manifest

@@ -12,6 +12,7 @@ from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
 from streamkeeper.errors import NotFound, SourceOutOfReach, StoreUnavailable
 from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifest import Manifest
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.file import FileSink, newest_batch
@@ -54,6 +55,14 @@ def look_at_owner(query: Query, installation: str) -> Iterator[Finding]:
     owner = owners.get(output, "")
     if owner not in ("", installation):
         yield observations.output_of_another(output, owner, installation)
+
+
+def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
+    """Whether the output's names are free: those of its internal tables and directories too."""
+    described = query.sink.describe()
+    serves = deployed is not None and (deployed.sink.kind, deployed.sink.output) == (described.kind, described.output)
+    if conflict := query.sink.find_conflict(serves=serves):
+        yield observations.output_name_taken(described.output, conflict)
 
 
 def look_at_sink(job: str, query: Query, checkpoint: Tree) -> Iterator[Finding]:

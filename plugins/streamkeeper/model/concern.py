@@ -46,6 +46,7 @@ _OF_RULE = {
     "output-changes-hands": Concern.UNEXPLAINED,
     "output-does-not-fit": Concern.OUTPUT,
     "output-of-another-installation": Concern.OUTPUT,
+    "output-name-taken": Concern.OUTPUT,
     "refused-by-spark": Concern.UNEXPLAINED,
     "sink-ahead-of-checkpoint": Concern.SINK_AHEAD,
     "sink-option-changed": Concern.OUTPUT,

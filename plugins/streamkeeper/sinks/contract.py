@@ -101,6 +101,17 @@ class Sink(ABC):
         """Where ``fences.read_fences`` finds its fence: a URL, maybe with a password, or a directory; empty without."""
         return ""
 
+    def overlaps(self, other: Sink) -> bool:
+        """Whether both write to one place; False for sinks whose place only their author knows."""
+        return self.kind == other.kind and self.describe().output == other.describe().output
+
+    def find_conflict(self, *, serves: bool) -> str | None:
+        """Why this output cannot be written under its name; None when nothing is in its way. Changes nothing.
+
+        ``serves``: the deployed release writes it already, so that its name itself is no reason any more.
+        """
+        return None
+
     @abstractmethod
     def rehearse(self, batch: DataFrame) -> None:
         """Run a batch through the same kind of work and keep nothing: the warm-up of a standby."""

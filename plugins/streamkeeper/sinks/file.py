@@ -33,9 +33,13 @@ from streamkeeper.sinks.contract import (
 from streamkeeper.sinks.file_serving import (
     EpochFile,
     create_epoch,
+    is_internal,
+    is_shadow,
     known_formats,
     local_directory,
+    mark_shadow,
     newest_epoch,
+    read_epochs,
     read_serving,
     read_spans,
 )
@@ -94,6 +98,21 @@ class FileSink(Sink):
         """The directory."""
         return self.path
 
+    def overlaps(self, other: Sink) -> bool:
+        """Also where one directory lies among the versions of the other."""
+        if not isinstance(other, FileSink):
+            return False
+        mine, theirs = Path(self.path), Path(other.path)
+        return mine == theirs or is_internal(mine, theirs) or is_internal(theirs, mine)
+
+    def find_conflict(self, *, serves: bool) -> str | None:
+        """A directory among the versions of another output."""
+        root = Path(self.path)
+        around = [each for each in root.parents if is_internal(root, each) and newest_epoch(each) is not None]
+        if around and not serves:
+            return f"directory {root} lies among the internal directories of output {around[0]}"
+        return None
+
     def rehearse(self, batch: DataFrame) -> None:
         """Compute the batch and drop it."""
         self.check_columns(batch)
@@ -130,9 +149,30 @@ class FileWriter(SinkWriter):
             )
         if newest is not None:
             check_installation(f"output {self._root}", newest.installation, self._context.installation)
-        if not self._in_shadow and (newest is None or newest.epoch <= self._context.epoch):
+        self._must_be_own_directory(newest)
+        if self._in_shadow:
+            mark_shadow(self._root, self._context.version)
+        elif newest is None or newest.epoch <= self._context.epoch:
             create_epoch(self._root, self._claim(owner, newest))
         self.check_fence()
+
+    def _must_be_own_directory(self, newest: EpochFile | None) -> None:
+        """Raise InvalidInput when this version's directory holds files and no writer of this output claimed it."""
+        if not self._target.is_dir() or not any(self._target.iterdir()) or self._is_claimed(newest):
+            return
+        raise InvalidInput(
+            f"directory {self._target} holds files that Streamkeeper did not write, and rows would be mixed with them",
+            hint="move that directory, or write to another output",
+        )
+
+    def _is_claimed(self, newest: EpochFile | None) -> bool:
+        version = self._context.version
+        known = newest.all_formats if newest is not None else {}
+        return (
+            version in known
+            or is_shadow(self._root, version)
+            or any(version == claim.version for claim in read_epochs(self._root))
+        )
 
     def _claim(self, owner: str, before: EpochFile | None) -> EpochFile:
         context = self._context
@@ -186,8 +226,10 @@ class FileWriter(SinkWriter):
         begin_log(self._target, batch_id)
 
     def discard(self) -> None:
-        """Remove the directory of this version, unless it serves."""
-        if self._in_shadow and not self._serves(newest_epoch(self._root)) and self._target.is_dir():
+        """Remove the directory of this version, unless it serves or no writer of this output made it."""
+        if not self._in_shadow or self._serves(newest_epoch(self._root)):
+            return
+        if self._target.is_dir() and is_shadow(self._root, self._context.version):
             shutil.rmtree(self._target)
 
     def compare(

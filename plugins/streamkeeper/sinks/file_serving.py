@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _EPOCHS = "_streamkeeper/epochs"
+_SHADOWS = "_streamkeeper/shadows"
+_INTERNAL = re.compile(r"_.*|v\d{4,}")
 
 
 class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +73,23 @@ def read_epochs(root: Path) -> list[EpochFile]:
 
 def _read_epoch(file: Path) -> EpochFile:
     return from_json(file.read_bytes(), EpochFile, where=str(file))
+
+
+def is_internal(path: Path, root: Path) -> bool:
+    """Whether a path lies in a directory below an output that has a name of Streamkeeper's, such as a version's."""
+    if path == root or not path.is_relative_to(root):
+        return False
+    return _INTERNAL.fullmatch(path.relative_to(root).parts[0]) is not None
+
+
+def mark_shadow(root: Path, version: str) -> None:
+    """Record that the directory of a version is written in shadow: only such a directory is ever removed."""
+    create_whole(root / _SHADOWS / version, b"")
+
+
+def is_shadow(root: Path, version: str) -> bool:
+    """Whether the directory of a version was written in shadow."""
+    return (root / _SHADOWS / version).is_file()
 
 
 def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:

@@ -56,6 +56,10 @@ class ForeachBatch(Sink):
         module = getattr(self.function, "__module__", None) or type(self.function).__module__
         return SinkDescription(kind=self.kind, output=f"{module}:{name}", options={})
 
+    def overlaps(self, other: Sink) -> bool:
+        """Only its author knows where a function writes."""
+        return False
+
     def open(self, context: SinkContext) -> ForeachWriter:
         """A writer for one epoch."""
         return ForeachWriter(self.function, context)

@@ -35,12 +35,14 @@ from streamkeeper.sinks.staging import (
 )
 from streamkeeper.sinks.versions_of_table import (
     add_missing_column,
+    check_outputs_table,
     check_shadow,
     check_shadow_name,
     drop_version,
+    find_staging_table,
+    is_reserved,
     move_epoch,
     read_row,
-    staged_name,
     swap_in,
     version_table,
 )
@@ -101,6 +103,31 @@ class TableSink(Sink):
         """The database."""
         return self.url
 
+    def find_conflict(self, *, serves: bool) -> str | None:
+        """A reserved name, or somebody else's table under the name of an internal one.
+
+        A database that does not answer is asked again by the fence.
+        """
+        import sqlalchemy as sa
+
+        if not serves and is_reserved(self.table):
+            return f"table name {self.table} is reserved for Streamkeeper's own tables"
+        database = parse_url(self.url).database
+        if self.url.startswith("sqlite") and not (database and os.path.exists(database)):
+            return None
+        engine = open_engine(self.url, pooled=False, reading=True)
+        try:
+            with engine.connect() as connection:
+                check_outputs_table(connection, outputs_table(sa.MetaData()))
+                find_staging_table(connection, self.table)
+        except InvalidInput as error:
+            return error.message
+        except sa.exc.SQLAlchemyError:
+            return None
+        finally:
+            engine.dispose()
+        return None
+
     def rehearse(self, batch: DataFrame) -> None:
         """Convert and insert the batch into temporary tables of the workers, and roll back.
 
@@ -155,9 +182,11 @@ class TableWriter(SinkWriter):
         """
         import sqlalchemy as sa
 
-        outputs, context, staged = self._outputs, self._context, staged_name(self._table)
+        outputs, context = self._outputs, self._context
         with self._engine.begin() as connection:
             lock_creation(connection)
+            check_outputs_table(connection, outputs)
+            staged = find_staging_table(connection, self._table)
             outputs.create(connection, checkfirst=True)
             add_missing_column(connection, outputs)
             if self._in_shadow:
@@ -167,7 +196,8 @@ class TableWriter(SinkWriter):
             lineage = [version.version for version in reversed(context.serving)] or [context.version]
             if not self._in_shadow and swap_in(connection, outputs, self._table, lineage):
                 crash_point("sink.swapped")
-            if sa.inspect(connection).has_table(staged):
+            # A swap has dropped it with what it held.
+            if staged is not None and sa.inspect(connection).has_table(staged):
                 old = sa.table(staged, sa.column("_sk_epoch"))
                 connection.execute(sa.delete(old).where(old.c._sk_epoch < context.epoch))
 
@@ -250,6 +280,7 @@ class TableWriter(SinkWriter):
             lock_creation(connection)
             check_epoch(connection, self._outputs, name, self._context.epoch)
             refuse_differences(data, find_differences(connection, data))
+            find_staging_table(connection, name)
             if find_differences(connection, staged):
                 # Its rows are nobody's: each write stages its own.
                 staged.drop(connection)

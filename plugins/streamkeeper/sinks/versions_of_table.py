@@ -3,6 +3,9 @@
 ``totals`` serves; ``totals__v0003`` is written in shadow, or was replaced last and is kept for the way back. Each has a
 row of its own in ``streamkeeper_outputs``, and that row's owner is what makes it Streamkeeper's. SQLite and PostgreSQL
 create, rename and drop tables inside a transaction, so that a swap is seen whole or not at all.
+
+Internal tables have reserved names, which no new output may take. A name alone proves nothing: a version's table is
+dropped by its row, a staging table by its columns, and any other table of such a name is left alone.
 """
 
 from __future__ import annotations
@@ -23,6 +26,15 @@ _LONGEST_NAME = 63
 """PostgreSQL cuts longer identifiers off, and says so in a notice only."""
 
 
+_RESERVED = re.compile(r"streamkeeper_.*|.*__staged|.*__v\d{4,}")
+_STAGING_KEY = {"_sk_token", "_sk_part", "_sk_row"}
+
+
+def is_reserved(table: str) -> bool:
+    """Whether the name is one that Streamkeeper gives to its own tables."""
+    return _RESERVED.fullmatch(table) is not None
+
+
 def version_table(table: str, version: str) -> str:
     """The name of a version's table while it does not serve."""
     return f"{table}__{version}"
@@ -31,6 +43,39 @@ def version_table(table: str, version: str) -> str:
 def staged_name(table: str) -> str:
     """The name of a table's staging table."""
     return f"{table}__staged"
+
+
+def find_staging_table(connection: Connection, table: str) -> str | None:
+    """The name of a table's staging table, None without one; raises InvalidInput when it is somebody else's table.
+
+    No output has columns that begin with ``_sk_``: a table with that key is one of ours.
+    """
+    import sqlalchemy as sa
+
+    name, inspector = staged_name(table), sa.inspect(connection)
+    if not inspector.has_table(name):
+        return None
+    if {*inspector.get_pk_constraint(name)["constrained_columns"]} != _STAGING_KEY:
+        raise InvalidInput(
+            f"table {name} exists and Streamkeeper did not create it: it stages the rows of {table} under that name",
+            hint="rename that table, or write to another output table",
+        )
+    return name
+
+
+def check_outputs_table(connection: Connection, outputs: Table) -> None:
+    """Raise InvalidInput when the table of outputs exists and is somebody else's."""
+    import sqlalchemy as sa
+
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(outputs.name):
+        return
+    there = {column["name"] for column in inspector.get_columns(outputs.name)}
+    if not {"output", "owner", "epoch", "version", "batch_id"} <= there:
+        raise InvalidInput(
+            f"table {outputs.name} exists and Streamkeeper did not create it: it records its outputs under that name",
+            hint="rename that table, or write to another database or schema",
+        )
 
 
 def check_shadow_name(table: str, version: str) -> None:
@@ -116,15 +161,16 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
     if coming.version is None and serving.version is not None:
         raise InvalidInput(f"table {name} holds no batch, it cannot replace {table}", hint="wait for its first batch")
     refuse_dependents(connection, table)
+    swaps = sa.inspect(connection).has_table(name)
+    if swaps and sa.inspect(connection).has_table(table):
+        carry_grants(connection, table, name)
     retained = _retire(connection, outputs, table, serving, newer_than=coming.epoch)
-    if sa.inspect(connection).has_table(name):
-        if retained:
-            carry_grants(connection, retained, name)
+    if swaps:
         rename_table(connection, name, table)
     place = {"version": coming.version, "batch_id": coming.batch_id}
     connection.execute(sa.update(outputs).where(outputs.c.output == table).values(**place))
     drop_version(connection, outputs, name)
-    _drop_table(connection, staged_name(table))
+    drop_staging_table(connection, table)
     for other in _other_versions(connection, outputs, table, serving.owner):
         if other != retained:
             drop_version(connection, outputs, other)
@@ -135,9 +181,19 @@ def drop_version(connection: Connection, outputs: Table, name: str) -> None:
     """Drop a version's table and staging table, and delete its row, as far as they are there."""
     import sqlalchemy as sa
 
-    _drop_table(connection, staged_name(name))
+    drop_staging_table(connection, name)
     _drop_table(connection, name)
     connection.execute(sa.delete(outputs).where(outputs.c.output == name))
+
+
+def drop_staging_table(connection: Connection, table: str) -> None:
+    """Drop a table's staging table; leave a table of that name that is somebody else's."""
+    try:
+        staged = find_staging_table(connection, table)
+    except InvalidInput:
+        return
+    if staged is not None:
+        _drop_table(connection, staged)
 
 
 def rename_table(connection: Connection, old: str, new: str) -> None:

@@ -1,0 +1,164 @@
+"""Names of internal tables and directories: no new output takes one, and nothing of somebody else's is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.sinks import file_serving, table, versions_of_table
+from streamkeeper.sinks.contract import SinkContext, WriterRole
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.foreach import ForeachBatch
+from streamkeeper.sinks.table import TableSink, TableWriter
+from tests.sinks.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MINE = "Streamkeeper did not create it"
+Write = Callable[[TableWriter, int], None]
+
+
+@pytest.fixture
+def write(spark: SparkSession) -> Write:
+    """Write a batch of one row."""
+    return lambda writer, batch_id: writer.write(
+        spark.createDataFrame([("a", 1)], "customer string, total long"), batch_id
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reserved"),
+    [
+        ("totals", False),
+        ("totals__staged", True),
+        ("totals__v0002", True),
+        ("totals__v10002", True),
+        ("totals__v0002__staged", True),
+        ("streamkeeper_outputs", True),
+        ("totals__v2", False),
+        ("staged", False),
+    ],
+)
+def test_a_new_output_takes_no_internal_name(name: str, reserved: bool, tmp_path: Path) -> None:
+    """An output that serves under such a name since before names were reserved keeps it."""
+    sink = TableSink(f"sqlite:///{tmp_path}/warehouse.db", table=name, key=["customer"])
+    conflict = sink.find_conflict(serves=False)
+    assert conflict == (f"table name {name} is reserved for Streamkeeper's own tables" if reserved else None)
+    assert sink.find_conflict(serves=True) is None
+
+
+@pytest.mark.parametrize("taken", ["totals__staged", "streamkeeper_outputs"])
+def test_somebody_elses_table_refuses_the_output_before_anything_changes(warehouse: Warehouse, taken: str) -> None:
+    """The candidate's look names the table; a writer that comes all the same changes nothing."""
+    warehouse.execute(f"CREATE TABLE {taken} (a INTEGER)", f"INSERT INTO {taken} VALUES (7)")
+    conflict = TableSink(warehouse.url, table="totals", key=["customer"]).find_conflict(serves=True)
+    assert conflict is not None
+    assert taken in conflict
+    assert MINE in conflict
+    with pytest.raises(InvalidInput, match=MINE):
+        warehouse.writer("v0001", 1).raise_fence()
+    assert warehouse.rows(f"SELECT * FROM {taken}") == [(7,)]
+
+
+@pytest.mark.spark
+def test_an_output_under_a_staging_name_keeps_its_rows(warehouse: Warehouse, write: Write) -> None:
+    """Two outputs from before names were reserved: the one that would stage under the other's name stops."""
+    other = warehouse.writer("v0001", 1, table="totals__staged", query="other")
+    totals = warehouse.writer("v0001", 1)
+    for each in (other, totals):
+        each.raise_fence()
+    write(other, 0)
+    with pytest.raises(InvalidInput, match=MINE):
+        write(totals, 0)
+    assert warehouse.rows("SELECT * FROM totals__staged") == [("a", 1)]
+
+
+@pytest.mark.spark
+def test_without_the_look_at_its_columns_the_other_output_is_dropped(
+    warehouse: Warehouse, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The damage: its table becomes the staging table, and its rows are gone."""
+    other = warehouse.writer("v0001", 1, table="totals__staged", query="other")
+    totals = warehouse.writer("v0001", 1)
+    for each in (other, totals):
+        each.raise_fence()
+    write(other, 0)
+    monkeypatch.setattr(table, "find_staging_table", lambda _, name: versions_of_table.staged_name(name))
+    write(totals, 0)
+    assert warehouse.rows("SELECT count(*) FROM totals__staged") == [(0,)]
+
+
+@pytest.mark.spark
+def test_a_swap_and_an_abort_drop_staging_tables_of_ours_only(warehouse: Warehouse, write: Write) -> None:
+    """A table that somebody made under the name of a shadow's staging table survives both."""
+    serving = warehouse.writer("v0001", 1)
+    serving.raise_fence()
+    write(serving, 0)
+    for version, epoch, ends in (("v0002", 2, "aborted"), ("v0003", 3, "swapped")):
+        shadow = warehouse.writer(version, epoch, shadow=True)
+        shadow.raise_fence()
+        write(shadow, 0)
+        staged = f"totals__{version}__staged"
+        warehouse.execute(f"DROP TABLE {staged}", f"CREATE TABLE {staged} (a INTEGER)")
+        if ends == "aborted":
+            shadow.discard()
+        else:
+            warehouse.writer(version, epoch + 1).raise_fence()
+    theirs = {"totals__v0002__staged", "totals__v0003__staged"}
+    assert warehouse.tables == {"totals", "totals__v0001", *theirs}
+
+
+@pytest.mark.parametrize("shadow", [False, True])
+def test_somebody_elses_directory_is_neither_written_nor_removed(tmp_path: Path, shadow: bool) -> None:
+    """A directory under a version's name that holds files, and that no writer of the output claimed."""
+    (tmp_path / "v0002").mkdir()
+    (tmp_path / "v0002" / "mine.csv").write_text("1")
+    writer = FileSink(str(tmp_path)).open(
+        SinkContext(
+            job="sales",
+            query="copy",
+            version="v0002",
+            epoch=2,
+            role=WriterRole.SHADOW if shadow else WriterRole.SERVING,
+        )
+    )
+    with pytest.raises(InvalidInput, match="holds files that Streamkeeper did not write"):
+        writer.raise_fence()
+    writer.discard()
+    assert (tmp_path / "v0002" / "mine.csv").read_text() == "1"
+
+
+def test_without_the_mark_of_a_shadow_that_directory_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The damage: an aborted dual run takes the files of somebody else with it."""
+    (tmp_path / "v0002").mkdir()
+    (tmp_path / "v0002" / "mine.csv").write_text("1")
+    monkeypatch.setattr("streamkeeper.sinks.file.is_shadow", lambda *_: True)
+    context = SinkContext(job="sales", query="copy", version="v0002", epoch=2, role=WriterRole.SHADOW)
+    writer = FileSink(str(tmp_path)).open(context)
+    writer.raise_fence()
+    writer.discard()
+    assert not (tmp_path / "v0002").exists()
+
+
+def test_outputs_that_lie_in_one_another_overlap(tmp_path: Path) -> None:
+    """Only among the versions of the other: any other directory below an output collides with nothing."""
+    out, inside, beside = (FileSink(str(tmp_path / name)) for name in ("out", "out/v0002", "out/copies"))
+    assert out.overlaps(inside)
+    assert inside.overlaps(out)
+    assert not out.overlaps(beside)
+    out.open(SinkContext(job="sales", query="copy", version="v0001", epoch=1)).raise_fence()
+    assert (
+        inside.find_conflict(serves=False)
+        == f"directory {inside.path} lies among the internal directories of output {out.path}"
+    )
+    assert inside.find_conflict(serves=True) is None
+    assert beside.find_conflict(serves=False) is None
+    assert not ForeachBatch(print).overlaps(ForeachBatch(print))
+    assert file_serving.is_internal(Path("/a/_streamkeeper/epochs"), Path("/a"))
