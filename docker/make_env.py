@@ -1,4 +1,8 @@
-"""Writes .env from docker/env.example, each empty value filled in with a secret of its own; never over one there is."""
+"""Writes .env from docker/env.example, each empty value filled in with a secret of its own; never over one there is.
+
+Where the machine has no id of its own (macOS), one is written to build/machine-id: a driver is proven dead after a
+reboot by it, so it is a file of this machine and no part of .env, which may be copied.
+"""
 
 import base64
 import os
@@ -9,6 +13,7 @@ from pathlib import Path
 
 EXAMPLE = Path(__file__).with_name("env.example")
 TARGET = Path(__file__).resolve().parents[1] / ".env"
+MACHINE_ID = Path("/etc/machine-id")
 
 
 def new_secret(name: str) -> str:
@@ -23,6 +28,17 @@ def fill_in(example: str) -> str:
     return re.sub(r"^(\w+)=$", lambda found: f"{found[1]}={new_secret(found[1])}", example, flags=re.MULTILINE)
 
 
+def name_machine(folder: Path) -> str:
+    """The line that names a file with this machine's id; empty where the machine has one."""
+    if MACHINE_ID.is_file():
+        return ""
+    file = folder / "build" / "machine-id"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{secrets.token_hex(16)}\n")
+    return "STREAMKEEPER_MACHINE_ID=./build/machine-id\n"
+
+
 def main(target: Path) -> None:
     """Raises SystemExit where there is one: what it holds may be all that opens the databases."""
     try:
@@ -30,7 +46,7 @@ def main(target: Path) -> None:
     except FileExistsError:
         raise SystemExit(f"{target} is there already: its secrets stay") from None
     with open(handle, "w") as file:
-        file.write(fill_in(EXAMPLE.read_text()))
+        file.write(fill_in(EXAMPLE.read_text()) + name_machine(target.parent))
 
 
 if __name__ == "__main__":

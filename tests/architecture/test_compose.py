@@ -133,7 +133,8 @@ def test_make_env_gives_each_secret_a_value_of_its_own(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "docker" / "make_env.py"), str(target)]
     subprocess.run(command, check=True, timeout=60)
     made = dict(re.findall(r"^(\w+)=(.+)$", target.read_text(), re.MULTILINE))
-    assert made.keys() == set(REQUIRED.findall(TEXT))
+    assert made.keys() - {"STREAMKEEPER_MACHINE_ID"} == set(REQUIRED.findall(TEXT))
+    made.pop("STREAMKEEPER_MACHINE_ID", None)
     assert len(set(made.values())) == len(made)
     assert target.stat().st_mode & 0o777 == 0o600
     assert len(base64.urlsafe_b64decode(made.pop("AIRFLOW_FERNET_KEY"))) == 32
@@ -144,6 +145,87 @@ def test_make_env_gives_each_secret_a_value_of_its_own(tmp_path: Path) -> None:
     assert made.items() <= dict(re.findall(r"^(\w+)=(.+)$", target.read_text(), re.MULTILINE)).items()
 
 
+def test_a_machine_without_an_id_gets_a_file_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file stays when .env is made again; a machine that has an id keeps to its own."""
+    made = runpy.run_path(str(ROOT / "docker" / "make_env.py"))
+    name_machine = made["name_machine"]
+    assert name_machine(tmp_path) == "" or not Path("/etc/machine-id").is_file()
+    monkeypatch.setitem(name_machine.__globals__, "MACHINE_ID", tmp_path / "none")
+    assert name_machine(tmp_path) == "STREAMKEEPER_MACHINE_ID=./build/machine-id\n"
+    id = (tmp_path / "build" / "machine-id").read_text()
+    assert re.fullmatch(r"[0-9a-f]{32}\n", id)
+    name_machine(tmp_path)
+    assert (tmp_path / "build" / "machine-id").read_text() == id
+
+
+def builders(compose: Compose) -> dict[str, list[str]]:
+    """Image -> the services that build it."""
+    found: dict[str, list[str]] = {}
+    for name, service in compose["services"].items():
+        if "build" in service:
+            found.setdefault(service["image"], []).append(name)
+    return found
+
+
+def test_one_service_builds_the_image(compose) -> None:
+    """Two builds of one tag fail in the containerd image store; what a build makes is pulled by nobody."""
+    assert builders(compose) == {OURS: ["airflow-init"]}
+    ours = [service for service in compose["services"].values() if service["image"] == OURS]
+    assert len(ours) > 10
+    assert {service["pull_policy"] for service in ours} == {"never"}
+
+
+def test_a_second_build_of_the_image_is_told(compose) -> None:
+    """Negative control: the build stands in what every service has."""
+    broken = deepcopy(compose)
+    for service in broken["services"].values():
+        service["build"] = {"context": "."}
+    assert len(builders(broken)[OURS]) > 10
+
+
+def test_every_service_has_a_ceiling(services) -> None:
+    """Of memory, above the heap that its command or its environment gives it, and of processes."""
+    for name, service in services.items():
+        limit = in_mib(re.sub(r"\$\{\w+:-(\w+)\}", r"\1", service["mem_limit"]))
+        told = " ".join(map(str, [*service.get("environment", {}).values(), *service.get("command", [])]))
+        heaps = [in_mib(each) for each in re.findall(r"(?<![\w.])(?:-Xmx)?(\d+[mg])(?!\w)", told)]
+        assert limit >= 512, name
+        assert limit > sum(heaps), f"{name}: {heaps}"
+        assert service["pids_limit"] >= 1024, name
+
+
+def in_mib(text: str) -> int:
+    return int(text[:-1]) * {"m": 1, "g": 1024}[text[-1]]
+
+
+def test_data_is_a_volume_of_the_image_s_user(services, dockerfile) -> None:
+    """A directory that Docker makes belongs to root; a volume takes the owner of the image's directory."""
+    assert ("data", "/data") in mounts(services["scheduler"])
+    made, owned = re.search(r"mkdir -p (.+?) \\\n.*chown streamkeeper (.+)\n", dockerfile).groups()
+    targets = {
+        target
+        for service in services.values()
+        for source, target in mounts(service)
+        if service["image"] == OURS and not source.startswith((".", "/"))
+    }
+    assert targets == {*made.split()} == {*owned.split()}
+
+
+def test_four_eyes_have_two_logins(services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each login of Airflow's has a password, and a role that may answer; one of them runs nothing as admin."""
+    environment = services["airflow-init"]["environment"]
+    roles = dict(each.split(":") for each in environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"].split(","))
+    assert roles == {"admin": "admin", "approver": "user"}
+    for name in environment:
+        if name.endswith("_PASSWORD"):
+            monkeypatch.setenv(name, f"the one of {name}")
+    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(tmp_path / "passwords.json"))
+    runpy.run_path(str(ROOT / "docker" / "write_passwords.py"))
+    written = json.loads((tmp_path / "passwords.json").read_text())
+    assert written.keys() == roles.keys()
+    assert len({*written.values()}) == 2
+
+
 def test_mounts_name_what_exists(compose, services) -> None:
     """No named volume or config is undeclared or unused, and every file that is mounted is in the repository."""
     named, configs = set(), set()
@@ -152,7 +234,7 @@ def test_mounts_name_what_exists(compose, services) -> None:
         for source, _ in mounts(service):
             if not source.startswith((".", "/")):
                 named.add(source)
-            elif source.startswith("./") and source != "./build/data":
+            elif source.startswith("./"):
                 assert (ROOT / source).exists(), f"{name}: {source}"
     assert named == set(compose["volumes"])
     assert configs == set(compose["configs"])
@@ -207,7 +289,7 @@ def test_whoever_proves_drivers_dead_sees_their_process_ids(services) -> None:
         service = services[name]
         assert service["pid"] == "host"
         assert service["hostname"] == "streamkeeper"
-        assert "/etc/machine-id:/etc/machine-id:ro" in service["volumes"]
+        assert ("/etc/machine-id", "/etc/machine-id") in mounts(service)
         assert set(services["api-server"]["volumes"]) < set(service["volumes"])
     assert {name for name, service in services.items() if "pid" in service} == set(BESIDE_DRIVERS)
 
