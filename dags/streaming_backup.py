@@ -5,6 +5,8 @@ its last snapshot; one that fails does not stop the others), and hold what there
 run fails, with a line for each query whose newest snapshot lacks something that was committed longer ago than
 `STREAMKEEPER_BACKUP_OBJECTIVE_S`, or when a backup failed.
 
+Above 500 queries, or Airflow's `core.max_map_length`, a task does several queries, one after the other.
+
 `STREAMKEEPER_BACKUP_SCHEDULE` is another schedule (cron, or `never`). No driver waits for a backup.
 """
 

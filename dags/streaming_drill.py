@@ -4,6 +4,8 @@
 and its query resumed there by the release that wrote it, with the sink diverted. A snapshot that goes on is verified
 from then on, and a prune keeps the newest verified one; a newest one that is verified already is skipped.
 
+Above 500 queries, or Airflow's `core.max_map_length`, a task does several queries, one after the other.
+
 `STREAMKEEPER_DRILL_SCHEDULE` is another schedule (cron, or `never`). Nothing that serves is touched.
 """
 

@@ -43,20 +43,27 @@ class Airflow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def start_airflow(
-    processes: StartedProcesses, *, root: Path, home: Path, environ: Mapping[str, str], port: int = 0
+    processes: StartedProcesses,
+    *,
+    root: Path,
+    home: Path,
+    environ: Mapping[str, str],
+    port: int = 0,
+    settings: Mapping[str, str] | None = None,
 ) -> Airflow:
     """Start Airflow on the project at ``root`` with everything it writes in ``home``; does not wait for it.
 
-    ``port`` 0 chooses a free one. Raises InvalidInput when the port is taken.
+    ``port`` 0 chooses a free one; ``settings``: variables of Airflow's own, beside those of every Airflow here.
+    Raises InvalidInput when the port is taken.
     """
     make_folders(home)
     web, worker_logs, trigger_logs = choose_ports(port)
     url = f"http://{HOST}:{web}"
-    settings = airflow_environment(root=root, home=home, url=url, log_ports=(worker_logs, trigger_logs))
+    usual = airflow_environment(root=root, home=home, url=url, log_ports=(worker_logs, trigger_logs))
     started = processes.start(
         NAME,
         [sys.executable, "-m", "harness.standalone"],
-        environ={**without_airflow(environ), **settings},
+        environ={**without_airflow(environ), **usual, **(settings or {})},
         log=home / "standalone.log",
         cwd=root,
     )

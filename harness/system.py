@@ -33,6 +33,7 @@ class System:
         self._tell = tell
         self._processes = StartedProcesses(places.processes)
         self.environment = places.environment()
+        self.airflow_settings: dict[str, str] = {}
 
     @property
     def site(self) -> Installation:
@@ -66,7 +67,14 @@ class System:
 
     def start_airflow(self, *, port: int = 0) -> Airflow:
         """Start Airflow; ``wait_for_airflow`` says when it can be used."""
-        return start_airflow(self._processes, root=ROOT, home=self.places.airflow, environ=self.environment, port=port)
+        return start_airflow(
+            self._processes,
+            root=ROOT,
+            home=self.places.airflow,
+            environ=self.environment,
+            port=port,
+            settings=self.airflow_settings,
+        )
 
     def wait_for_airflow(self, airflow: Airflow, *, timeout_s: float = 240) -> None:
         """Return once it is healthy and knows the DAG of a deploy; raises StillWaiting or InvalidInput."""

@@ -23,6 +23,8 @@ from streamkeeper.model.run_names import operation_id
 CRASH_AT = "act.prove-dead.recordend.after"
 """The old driver has ended and the new one does not go yet: the worst moment for the task to die."""
 CONNECTION = "warehouse"
+MAPPED = 12
+"""Mapped tasks that this Airflow allows; its default is 1,024, which no test could wait for."""
 
 
 class InstalledAirflow:
@@ -37,6 +39,7 @@ class InstalledAirflow:
         self.system = System(self.places, lambda line: None)
         for each in ("BACKUP", "DRILL", "PRUNE", "WATCH"):
             self.system.environment[f"STREAMKEEPER_{each}_SCHEDULE"] = "never"
+        self.system.airflow_settings["AIRFLOW__CORE__MAX_MAP_LENGTH"] = str(MAPPED)
         self.system.environment["STREAMKEEPER_CRASH"] = CRASH_AT
         self.system.environment["STREAMKEEPER_CRASH_ONCE"] = str(root / "crash-disarmed")
         # A URL with options, as one with a password would be: the sink's identity, which is recorded, leaves them out.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.targets import query_target
 from streamkeeper.snapshots.catalogue import Catalogue
-from tests.integration.installation import InstalledAirflow, Run, deploy_first
+from tests.integration.installation import MAPPED, InstalledAirflow, Run, deploy_first
+from tests.orchestration.installed import add_job_without_commits
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -123,6 +125,24 @@ def test_a_prune_shows_its_list_and_then_carries_it_out(snapshots: Snapshots) ->
     assert newest.number in left
     assert older.number not in left
     snapshots.sell()
+
+
+def test_more_queries_than_airflow_maps_are_backed_up_and_drilled(snapshots: Snapshots) -> None:
+    """1,500 queries more, which wait for their first batch: both runs stay within Airflow's limit and reach the job."""
+    site = snapshots.installation.system.site
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: add_job_without_commits(site, f"waiting{number:04d}"), range(1500)))
+    snapshots.sell()
+    before = snapshots.catalogue.numbers()
+    for dag, task in ((BACKUP, "backup"), (DRILL, "drill")):
+        run = snapshots.run(dag)
+        states = sorted(each["state"] for each in run.mapped(task).values())
+        # The share with a snapshot to take or to drill had work, and the lost job of the test above has failed its own.
+        assert len(states) == MAPPED, states
+        assert {"success", "failed"} & {*states}, states
+        assert run.states()["find"] == "success"
+    assert len(snapshots.catalogue.numbers()) == len(before) + 1
+    assert snapshots.catalogue.is_verified(snapshots.catalogue.numbers()[-1])
 
 
 @pytest.mark.parametrize(

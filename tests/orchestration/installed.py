@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.model.journal import CheckpointVersionCreated
+from streamkeeper.operations.installation import Installation
 from tests.operations.test_snapshots import JOB, QUERY, Registered
 
 SERIES = f"{JOB}/{QUERY}"
@@ -26,3 +27,11 @@ def add_lost_job(job: Registered) -> str:
     record = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="fresh", state_format="x")
     job.site.journal("lost", "test").append(lambda _: record)
     return "lost/q"
+
+
+def add_job_without_commits(site: Installation, job: str) -> str:
+    """Another job, whose checkpoint holds no batch yet; its series."""
+    record = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="fresh", state_format="x")
+    (Path(site.settings.checkpoints) / job / "q" / "v0001").mkdir(parents=True)
+    site.journal(job, "test").append(lambda _: record)
+    return f"{job}/q"

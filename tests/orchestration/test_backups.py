@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,64 @@ def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered)
         back_up()
     job.commit(8)
     assert back_up().startswith(f"{SERIES}: s0002 holds batch 8: ")
+
+
+@pytest.mark.parametrize(("found", "most", "shares"), [(0, 9, []), (1, 9, [1]), (9, 9, [1] * 9), (25, 10, [2, 3] * 5)])
+def test_more_queries_than_tasks_are_shared_out(found: int, most: int, shares: list[int]) -> None:
+    """Each query is in one share, in order, and no share is more than one larger than another."""
+    from streamkeeper.orchestration.queries import share_out
+
+    series = [f"job{number:04d}/q" for number in range(found)]
+    shared = share_out(series, most=most)
+    assert " ".join(shared).split() == series
+    assert [len(each.split()) for each in shared] == shares
+
+
+@pytest.mark.filterwarnings("ignore:Using `httpx`")
+def test_airflow_takes_no_list_of_a_task_for_each_of_many_queries() -> None:
+    """The damage: its API server refuses the result of the task that lists 1,500 queries, and the run with it."""
+    from airflow.api_fastapi.execution_api.routes.xcoms import set_xcom
+    from fastapi import HTTPException
+
+    from streamkeeper.orchestration.queries import MOST_TASKS, share_out
+
+    with pytest.raises(HTTPException, match="unmappable_return_value_length"):
+        set_xcom("d", "r", "find", "return_value", None, None, mapped_length=1500)
+    assert len(share_out([f"job{number:04d}/q" for number in range(1500)], most=MOST_TASKS)) == MOST_TASKS
+
+
+def test_a_share_goes_on_after_a_query_that_failed(job: Registered) -> None:
+    """The snapshot of the other is taken, and the error is that of the one that failed."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    lost = add_lost_job(job)
+    with pytest.raises(CheckpointDamaged, match=f"{lost} is gone"):
+        back_up(f"{lost} {SERIES}")
+    with pytest.raises(AirflowSkipException, match="nothing was committed since s0001"):
+        back_up()
+    with pytest.raises(AirflowSkipException, match="2 queries: there was nothing to do"):
+        back_up(f"{SERIES} {SERIES}")
+    with pytest.raises(StreamkeeperError, match=f"^2 of 3 queries failed: .*{lost} is gone"):
+        back_up(f"{lost} {SERIES} nope/q")
+
+
+def test_each_query_of_a_share_has_a_time_limit_of_its_own(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs ends by it, and the next one has its turn."""
+    from streamkeeper.orchestration.backups import BackupOperator
+
+    one, done = BackupOperator.one, list[str]()
+
+    def hang(self: Any, site: Any, series: str, context: Any) -> str:
+        done.append(series)
+        if len(done) == 1:
+            time.sleep(30)
+        return one(self, site, series, context)
+
+    monkeypatch.setattr(BackupOperator, "one", hang)
+    task = BackupOperator(task_id="backup", series=f"sales/hangs {SERIES}", execution_timeout=timedelta(seconds=5))
+    with pytest.raises(StreamkeeperError, match="sales/hangs took longer than 0:00:05"):
+        task.work(context_of(Instance()))
+    assert done == ["sales/hangs", SERIES]
 
 
 def test_a_query_without_a_commit_is_skipped(job: Registered) -> None:

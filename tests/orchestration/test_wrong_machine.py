@@ -15,7 +15,7 @@ from streamkeeper.model.run_names import operation_id
 from streamkeeper.model.step import Step
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
-from tests.orchestration.installed import install
+from tests.orchestration.installed import add_job_without_commits, install
 from tests.orchestration.running import Instance, context_of, task_fails
 
 pytestmark = pytest.mark.airflow
@@ -78,6 +78,23 @@ def test_it_goes_back_and_fails_by_name_when_no_worker_was_right(job: Registered
     with task_fails(f"{job.directory} was written on {AWAY}.*do it on {AWAY}"):
         resume(backup(), deferred, instance)
     assert AWAY in instance.pushed["error"]
+
+
+def test_a_share_over_two_machines_does_each_part_where_it_can(job: Registered) -> None:
+    """What was done on one machine is not done again on the other."""
+    from streamkeeper.orchestration.backups import BackupOperator
+
+    near = add_job_without_commits(job.site, "near")
+
+    def share() -> Any:
+        return BackupOperator(task_id="backup", series=f"{JOB}/{QUERY} {near}")
+
+    deferred = put_back(lambda: share().execute(context_of(Instance())))
+    assert event_of(deferred) == {"misses": 1, "finished": [near]}
+    again = Registered(job.directory.parents[4] / "again")
+    again.directory.rename(job.directory)
+    (Path(job.site.settings.checkpoints) / near / "v0001").rmdir()
+    assert "holds batch 7" in resume(share(), deferred, Instance())
 
 
 def test_on_the_right_machine_it_goes_on(job: Registered) -> None:

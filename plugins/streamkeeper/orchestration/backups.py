@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamkeeper.errors import NotFound, PermanentError, WrongMachine
-from streamkeeper.orchestration.queries import find_series, find_target
+from streamkeeper.orchestration.queries import SeriesTask, find_series, find_target
 from streamkeeper.orchestration.snapshot_forms import backup_form, read_choice_of_queries
-from streamkeeper.orchestration.tasks import AskedTask, StreamkeeperTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -27,26 +27,24 @@ class ObjectiveMissed(PermanentError):
     """A query has no snapshot that is new enough, or its backup failed."""
 
 
-class BackupOperator(StreamkeeperTask):
-    """Takes a snapshot of one query, JOB/QUERY; is skipped when nothing was committed since the last one."""
+class BackupOperator(SeriesTask):
+    """Takes a snapshot of each of its queries; is skipped when nothing was committed since the last ones."""
 
     template_fields: Sequence[str] = ("series",)
 
-    def __init__(self, *, series: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.series = series
-
     def work(self, context: Context) -> str:
         """Returns what was taken; raises CheckpointDamaged for a checkpoint that is gone or cannot be read."""
+        return "\n".join(self.each(context))
+
+    def one(self, site: Installation, series: str, context: Context) -> str:
+        """A snapshot of one query."""
         from streamkeeper.operations.backup import back_up
 
-        site = open_site()
-        target = find_target(site, self.series)
-        self.shows(self.series.partition("/")[0])
+        target = find_target(site, series)
         try:
             captured = back_up(site.snapshots, target, show=Pace(self.log.info))
         except NotFound as error:
-            self._skip(f"{self.series}: there is nothing to take yet: {error.message}")
+            self._skip(f"{series}: there is nothing to take yet: {error.message}")
         if not captured.taken:
             self._skip(captured.sentence)
         self.log.info("%s", captured.sentence)

@@ -7,14 +7,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import PermanentError
-from streamkeeper.orchestration.queries import find_target
+from streamkeeper.orchestration.queries import SeriesTask, find_target
 from streamkeeper.orchestration.snapshot_forms import drill_form, read_choice_of_queries
-from streamkeeper.orchestration.tasks import AskedTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from streamkeeper.model.snapshot import Snapshot
+    from streamkeeper.operations.installation import Installation
     from streamkeeper.snapshots.catalogue import Catalogue
 
 LONGEST_DRILL = timedelta(hours=2)
@@ -24,41 +25,48 @@ class DrillFailed(PermanentError):
     """A snapshot could not be restored, or its query does not go on from it."""
 
 
-class DrillOperator(AskedTask):
-    """Drills the snapshot that is asked for, else the query's newest unless that one is verified."""
+class DrillOperator(AskedTask, SeriesTask):
+    """Drills the snapshot that is asked for, else the newest of each of its queries unless that one is verified."""
 
     template_fields: Sequence[str] = ("request", "series")
     form = staticmethod(drill_form)
 
-    def __init__(self, *, series: str, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.series = series
+        self._results: list[str] = []
 
     def work(self, context: Context) -> str:
         """Returns what came of it, which is the ``report``, too; raises DrillFailed with the same."""
+        try:
+            return "\n".join(self.each(context))
+        finally:
+            if self._results:
+                self._report(context, self._results)
+
+    def one(self, site: Installation, series: str, context: Context) -> str:
+        """A drill of one query."""
         from streamkeeper.operations.drills import drill, released_job
         from streamkeeper.snapshots.catalogue import Catalogue
 
-        site = open_site()
-        catalogue = Catalogue(site.snapshots, find_target(site, self.series).series)
-        snapshot = self._choose(catalogue, read_choice_of_queries(self.asked(context)).snapshot)
-        self.shows(self.series.partition("/")[0])
-        self.log.info("%s %s: restoring batch %d, then resuming the query", self.series, snapshot.name, snapshot.batch)
+        catalogue = Catalogue(site.snapshots, find_target(site, series).series)
+        snapshot = self._choose(catalogue, series, read_choice_of_queries(self.asked(context)).snapshot)
+        self.shows(series.partition("/")[0])
+        self.log.info("%s %s: restoring batch %d, then resuming the query", series, snapshot.name, snapshot.batch)
         result = drill(catalogue, snapshot, released_job(site, snapshot), site.resolvers)
-        sentence = f"{self.series} {snapshot.name}: {result.sentence}"
-        self._report(context, [sentence])
+        sentence = f"{series} {snapshot.name}: {result.sentence}"
+        self._results.append(sentence)
         if not result.ok:
             raise DrillFailed(sentence)
         return sentence
 
-    def _choose(self, catalogue: Catalogue, name: str) -> Snapshot:
+    def _choose(self, catalogue: Catalogue, series: str, name: str) -> Snapshot:
         from streamkeeper.model.snapshot import snapshot_number
 
         if name:
             return catalogue.read(snapshot_number(name))
         newest = catalogue.newest()
         if newest is None:
-            self._skip(f"{self.series}: there is no snapshot yet")
+            self._skip(f"{series}: there is no snapshot yet")
         if catalogue.is_verified(newest.number):
-            self._skip(f"{self.series} {newest.name}: verified already, {catalogue.drills(newest.number)[-1].at}")
+            self._skip(f"{series} {newest.name}: verified already, {catalogue.drills(newest.number)[-1].at}")
         return newest

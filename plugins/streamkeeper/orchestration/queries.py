@@ -1,12 +1,19 @@
-"""The queries that a run is about, one mapped task for each."""
+"""The queries that a run is about, in mapped tasks: one each, or several in one task where there are many."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
 
-from streamkeeper.errors import PermanentError
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
+from airflow.sdk.execution_time.timeout import timeout
+
+from streamkeeper.errors import PermanentError, StreamkeeperError, TemporaryError, WrongMachine
 from streamkeeper.orchestration.snapshot_forms import Choice, drill_form, read_choice_of_queries
-from streamkeeper.orchestration.tasks import AskedTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, StreamkeeperTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -14,8 +21,10 @@ if TYPE_CHECKING:
     from streamkeeper.operations.installation import Installation
     from streamkeeper.operations.targets import Target
 
-SERIES_SHOWN = "{{ task.series }}"
-"""What tells the instances of a mapped task apart in Airflow: JOB/QUERY."""
+SERIES_SHOWN = "{{ task.shown }}"
+"""What tells the instances of a mapped task apart in Airflow: JOB/QUERY, and how many more."""
+MOST_TASKS = 500
+"""Mapped tasks of a run: Airflow refuses more than ``core.max_map_length``, 1,024 by default."""
 
 
 class FindOperator(AskedTask):
@@ -24,10 +33,93 @@ class FindOperator(AskedTask):
     form = staticmethod(drill_form)
 
     def work(self, context: Context) -> list[str]:
-        """Returns JOB/QUERY of each; raises NotFound for a job or a query that was named and is not there."""
+        """Returns a list for mapped tasks: JOB/QUERY, or several with a space between where there are too many.
+
+        Raises NotFound for a job or a query that was named and does not exist.
+        """
         found = find_series(open_site(), read_choice_of_queries(self.asked(context)))
         self.log.info("%s", ", ".join(found) or "no query has been deployed yet")
-        return found
+        return share_out(found, most=min(MOST_TASKS, conf.getint("core", "max_map_length", fallback=MOST_TASKS)))
+
+
+def share_out(series: Sequence[str], *, most: int) -> list[str]:
+    """At most so many shares of nearly one size, in order, each joined by spaces: neighbours are of one job."""
+    shares = min(len(series), max(most, 1))
+    ends = [len(series) * number // shares for number in range(shares + 1)] if shares else []
+    return [" ".join(series[start:end]) for start, end in pairwise(ends)]
+
+
+class SeriesTask(StreamkeeperTask):
+    """A task about one query, JOB/QUERY, or about several with spaces between, one after the other.
+
+    One that fails does not stop the others. ``execution_timeout`` is that of each query.
+    """
+
+    def __init__(self, *, series: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.series = series
+
+    @property
+    def shown(self) -> str:
+        """The first query, and how many more."""
+        first, *others = self.series.split() or [""]
+        return f"{first} and {len(others)} more" if others else first
+
+    def one(self, site: Installation, series: str, context: Context) -> str:
+        """The work for one query: a sentence of what was done. Raises AirflowSkipException when there is nothing."""
+        raise TypeError(f"{type(self).__name__} has no work of its own")
+
+    def each(self, context: Context) -> list[str]:
+        """Do the work for every query: the sentences of those that had any.
+
+        Raises the error of the only one, or one error for all; AirflowSkipException when none of them had work.
+        """
+        site, everything = open_site(), self.series.split()
+        if len(everything) == 1:
+            self.shows(everything[0].partition("/")[0])
+            return [self.one(site, everything[0], context)]
+        left = [series for series in everything if series not in self.finished]
+        done: list[str] = []
+        failed: list[StreamkeeperError] = []
+        for series in left:
+            try:
+                with self._limited(series):
+                    done.append(self.one(site, series, context))
+            except AirflowSkipException:
+                self.log.info("%s: there was nothing to do", series)
+            except AirflowTaskTimeout as error:
+                failed.append(PermanentError(str(error)))
+                continue
+            except StreamkeeperError as error:
+                self.log.error("%s: %s: %s", series, type(error).__name__, error)
+                failed.append(error)
+                continue
+            self.finished = [*self.finished, series]
+        if len(failed) < len(left):
+            self.misses = 0
+        self._raise(failed)
+        if not done and len(left) == len(everything):
+            self._skip(f"{len(everything)} queries: there was nothing to do")
+        return done
+
+    def _limited(self, series: str) -> AbstractContextManager[object]:
+        """Its own time limit, in place of the task's, which would be one for all of them together."""
+        limit = self.execution_timeout
+        if limit is None:
+            return nullcontext()
+        return cast(
+            AbstractContextManager[object], timeout(limit.total_seconds(), f"{series} took longer than {limit}")
+        )
+
+    def _raise(self, failed: Sequence[StreamkeeperError]) -> None:
+        """Raise what another machine or another try may mend before what neither does."""
+        for kind in (WrongMachine, TemporaryError, PermanentError):
+            of_kind = [error for error in failed if isinstance(error, kind)]
+            if of_kind and len(failed) == 1:
+                raise of_kind[0]
+            if of_kind:
+                told = "; ".join(error.message for error in failed)
+                raise kind(f"{len(failed)} of {len(self.series.split())} queries failed: {told}")
 
 
 def find_series(site: Installation, choice: Choice) -> list[str]:

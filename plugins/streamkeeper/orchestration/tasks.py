@@ -36,7 +36,7 @@ CHANCES = 20
 """How often a task that came to the wrong machine goes back into its queue. Of two workers it meets the right one by
 the fifth time in 97 of 100 cases, of five by the twentieth in 99."""
 _PAUSE_S = 2.0
-_MISSES = "misses"
+_MISSES, _FINISHED = "misses", "finished"
 
 
 class TaskFailed(SystemExit):
@@ -63,6 +63,8 @@ class StreamkeeperTask(BaseOperator):
     page = ""
     misses = 0
     """How often it came to a machine that cannot do it."""
+    finished: Sequence[str] = ()
+    """Parts of its work that it has done on other machines, by name."""
     _resumed: tuple[str, dict[str, Any]] | None = None
 
     def execute(self, context: Context) -> Any:
@@ -80,7 +82,7 @@ class StreamkeeperTask(BaseOperator):
         kwargs = dict(next_kwargs or {})
         if isinstance(kwargs.get("event"), dict):
             kwargs["event"] = event = dict(kwargs["event"])
-            self.misses = event.pop(_MISSES, 0)
+            self.misses, self.finished = event.pop(_MISSES, 0), event.pop(_FINISHED, [])
             self._resumed = next_method, kwargs
         return super().resume_execution(next_method, kwargs, context)
 
@@ -151,7 +153,8 @@ class StreamkeeperTask(BaseOperator):
         misses = self.misses + 1
         self.log.info("not on this machine, back into the queue (%d of %d): %s", misses, CHANCES, error.message)
         method, kwargs = self._resumed or ("execute_again", {"event": {}})
-        event = {**kwargs["event"], _MISSES: misses}
+        finished = {_FINISHED: list(self.finished)} if self.finished else {}
+        event = {**kwargs["event"], _MISSES: misses, **finished}
         self.defer(
             trigger=PutBack(event=event, pause_s=_PAUSE_S),
             method_name=method,
