@@ -111,7 +111,7 @@ def _findings(name: str, before: Mapping[str, Manifest], after: Mapping[str, Man
 
 def _added(new: Manifest, deployed: Mapping[str, Manifest]) -> Iterator[Finding]:
     """A new query owns a new checkpoint; it may not take over an output that another checkpoint has been filling."""
-    owners = [name for name, manifest in deployed.items() if manifest.sink.output == new.sink.output]
+    owners = [name for name, manifest in deployed.items() if manifest.sink.same_place(new.sink)]
     if owners:
         yield Finding(
             rule="output-changes-hands",
@@ -131,7 +131,7 @@ def _added(new: Manifest, deployed: Mapping[str, Manifest]) -> Iterator[Finding]
 
 def _removed(name: str, old: Manifest, candidate: Mapping[str, Manifest]) -> Iterator[Finding]:
     """Nothing is lost: its checkpoint stays where it is, and so does its output."""
-    heirs = [query for query, manifest in candidate.items() if manifest.sink.output == old.sink.output]
+    heirs = [query for query, manifest in candidate.items() if manifest.sink.same_place(old.sink)]
     yield Finding(
         rule="query-removed",
         severity=Severity.BREAKING if heirs else Severity.NOTE,

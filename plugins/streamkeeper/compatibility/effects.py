@@ -149,6 +149,8 @@ OPAQUE: dict[str, str] = {
     "measured for these two versions",
     "rehearsal-timed-out": f"{_LOOK} how the next batch ends is not known",
     "not-rehearsed": f"{_LOOK} how the next batch ends is not known",
+    "sink-server-not-on-record": "batches would be written to the server that the URL names now; whether earlier "
+    "batches were is not on record",
     "release-not-on-record": "it would go on from what an unknown release has left; only who knows that one can say "
     "whether both agree",
     "not-looked": "what would happen is not wholly known: one of the looks is missing",

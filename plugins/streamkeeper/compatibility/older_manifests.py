@@ -21,9 +21,17 @@ _STRUCTURES = ("structure ", "whole query ", "static ")
 def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     """Both as they are, or, where one lacks what its state means, both without it: then its text decides alone."""
     old, new = _schemas_rewritten(old), _schemas_rewritten(new)
+    old, new = _server_alike(old, new), _server_alike(new, old)
     if old.format == new.format == FORMAT:
         return old, new
     return _bare(old, new), _bare(new, old)
+
+
+def _server_alike(manifest: Manifest, other: Manifest) -> Manifest:
+    """A URL that says all by its identity is as one of which no server was recorded."""
+    if manifest.sink.server or other.sink.server:
+        return manifest
+    return msgspec.structs.replace(manifest, sink=msgspec.structs.replace(manifest.sink, server=None))
 
 
 def _schemas_rewritten(manifest: Manifest) -> Manifest:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, columns_of
+from streamkeeper.model.manifest import Manifest, SinkDescription, columns_of, is_schema
 from streamkeeper.model.sink_capabilities import ColumnChange, capabilities_of
 
 _KEY = "key"
@@ -30,7 +30,10 @@ def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Another output would begin in the middle: what was written so far stays in the old one."""
-    if old.sink.kind != new.sink.kind or old.sink.output == new.sink.output:
+    if old.sink.kind != new.sink.kind:
+        return
+    if old.sink.output == new.sink.output:
+        yield from _server_changed(old.sink, new.sink)
         return
     evidence = change(old.sink.output, new.sink.output)
     if not capabilities_of(new.sink.kind).names_place:
@@ -38,6 +41,24 @@ def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         yield note("sink-function-renamed", "sink", evidence, hint=hint)
     else:
         yield breaking("sink-output-changed", "sink", evidence, "sink_dir_changed")
+
+
+def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Finding]:
+    """One key on record, and another server or schema behind it; what was recorded by older versions lacks it."""
+    was, now = old.server, new.server
+    if was == now or (was is None and not now) or (now is None and not was):
+        return
+    evidence = change(f"{old.output} {was or ''}".strip(), f"{new.output} {now or ''}".strip())
+    if None not in (was, now) or is_schema(now or was or ""):
+        yield breaking("sink-output-changed", "sink", evidence, "sink_dir_changed")
+    else:
+        yield Finding(
+            rule="sink-server-not-on-record",
+            severity=Severity.OPAQUE,
+            where="sink",
+            evidence=evidence,
+            hint="approve it if the job has always written there: it is on record from this deploy on",
+        )
 
 
 def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -80,6 +80,6 @@ def _lost(old: Manifest) -> str:
 
 
 def _needs_new_output(finding: Finding, old: Manifest, new: Manifest) -> bool:
-    if (old.sink.kind, old.sink.output) != (new.sink.kind, new.sink.output):
+    if not old.sink.same_place(new.sink):
         return True
     return capabilities_of(new.sink.kind).one_place and concern_of(finding) is Concern.OUTPUT

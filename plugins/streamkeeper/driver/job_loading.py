@@ -16,7 +16,7 @@ from streamkeeper.inspection.describe import describe
 from streamkeeper.job_code import content_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import LaunchSpec
-from streamkeeper.model.manifest import Manifest, without_context
+from streamkeeper.model.manifest import Manifest, is_schema, without_context
 from streamkeeper.model.redaction import redact_everywhere, redact_value
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_references import substitute
@@ -124,12 +124,26 @@ def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], sto
             )
 
 
+def _as_recorded(found: Manifest, stored: Manifest) -> Manifest:
+    """Without the sink's server, where a version described the release that recorded none."""
+    if stored.sink.server is not None or found.sink.server is None:
+        return found
+    if is_schema(found.sink.server):
+        raise PermanentError(
+            f"the URL of {found.sink.output} names a schema ({found.sink.server}), which the version that checked the"
+            " release ignored",
+            hint="remove the options from the URL to keep writing where the rows are, or deploy to move to that schema",
+        )
+    return msgspec.structs.replace(found, sink=msgspec.structs.replace(found.sink, server=None))
+
+
 def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest, secrets: Mapping[str, str]) -> bool:
     expected = spec.expected_manifests[query]
     if hashlib.sha256(to_json(found)).hexdigest() == expected:
         return True
     try:
         stored = without_context(read_manifest(store, spec.job, expected))
+        found = _as_recorded(found, stored)
         # An earlier version may have masked less: what this one masks is masked in what it has stored as well.
         if redact_value(stored, secrets) == without_context(found):
             return True

@@ -60,7 +60,7 @@ def look_at_owner(query: Query, installation: str) -> Iterator[Finding]:
 def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
     """Whether the output's names are free: those of its internal tables and directories too."""
     described = query.sink.describe()
-    serves = deployed is not None and (deployed.sink.kind, deployed.sink.output) == (described.kind, described.output)
+    serves = deployed is not None and deployed.sink.same_place(described)
     if conflict := query.sink.find_conflict(serves=serves):
         yield observations.output_name_taken(described.output, conflict)
 

@@ -223,7 +223,7 @@ def _against_handoff(request: DeployRequest, at: QueryFacts) -> str:
         return "nothing is known of what it would take over"
     if _keeps_state(at) and not request.accept_state_loss:
         return "its state would be lost (accept_state_loss)"
-    if (old.sink.kind, old.sink.output) != (new.sink.kind, new.sink.output):
+    if not old.sink.same_place(new.sink):
         return f"what was written to {old.sink.output} would be missing in {new.sink.output}"
     breaking = [finding for finding in at.judged.findings if finding.severity is Severity.BREAKING]
     if capabilities_of(new.sink.kind).one_place and Concern.OUTPUT in map(concern_of, breaking):

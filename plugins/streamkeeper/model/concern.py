@@ -49,6 +49,7 @@ _OF_RULE = {
     "output-name-taken": Concern.OUTPUT,
     "refused-by-spark": Concern.UNEXPLAINED,
     "sink-ahead-of-checkpoint": Concern.SINK_AHEAD,
+    "sink-server-not-on-record": Concern.OUTPUT,
     "sink-option-changed": Concern.OUTPUT,
     "source-count-changed": Concern.OTHER_SOURCES,
     "source-kind-changed": Concern.OTHER_SOURCES,

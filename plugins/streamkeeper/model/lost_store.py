@@ -24,6 +24,7 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     ``owner``: ``<job>/<query>``; ``epoch``: the newest that it, or a version beside it, has seen; ``claimed``: the
     newest of its own. ``version``: the checkpoint version that it holds, empty before its first batch; ``batch``: its
     newest batch. ``serving``: what it consists of where it tells, in order; ``versions``: all that it names.
+    ``server``: as in a ``SinkDescription``.
     """
 
     output: str
@@ -35,6 +36,7 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     serving: tuple[Span, ...] = ()
     versions: tuple[str, ...] = ()
     installation: str = ""
+    server: str = ""
 
 
 class SeenSnapshots(msgspec.Struct, frozen=True, kw_only=True):

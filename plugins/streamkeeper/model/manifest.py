@@ -88,11 +88,26 @@ class Watermark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """``kind``: table, file or foreach; ``output``: its identity, without secrets; ``options``: those that matter."""
+    """``kind``: table, file or foreach; ``output``: its identity, without secrets; ``options``: those that matter.
+
+    ``server``: of a table, which server and schema its URL leads to beyond that; None where nobody has recorded it.
+    """
 
     kind: Structure
     output: str
     options: dict[str, str]
+    server: str | None = None
+
+    def same_place(self, other: SinkDescription) -> bool:
+        """Whether both write to one place, as far as both say where."""
+        known = None not in (self.server, other.server)
+        same = (self.kind, self.output) == (other.kind, other.output)
+        return same and (not known or self.server == other.server)
+
+
+def is_schema(server: str) -> bool:
+    """Whether a ``server`` names a schema by its URL's options, which versions without a ``server`` ignored."""
+    return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

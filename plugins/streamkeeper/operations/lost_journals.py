@@ -74,7 +74,9 @@ def plan_rebuild(
             " --reason …, then rebuild",
         )
     # Keyed by output: a place that is named twice counts each output once.
-    fences = {fence.output: fence for place in outputs for fence in read_fences(_filled_in(site, place))}.values()
+    fences = {
+        (fence.output, fence.server): fence for place in outputs for fence in read_fences(_filled_in(site, place))
+    }.values()
     owners = {fence.owner.partition("/")[0] for fence in fences}
     found = sorted({check_name("job", job)} if job else {*_folders(root, ""), *owners})
     seen = [_look(site, name, root, fences, site.unclaimed_snapshots) for name in found]

@@ -103,7 +103,7 @@ class Sink(ABC):
 
     def overlaps(self, other: Sink) -> bool:
         """Whether both write to one place; False for sinks whose place only their author knows."""
-        return self.kind == other.kind and self.describe().output == other.describe().output
+        return self.describe().same_place(other.describe())
 
     def find_conflict(self, *, serves: bool) -> str | None:
         """Why this output cannot be written under its name; None when nothing is in its way. Changes nothing.

@@ -1,9 +1,17 @@
-"""The databases that a TableSink can write to: which URLs are accepted, and how a connection behaves."""
+"""The databases that a TableSink can write to: which URLs are accepted, where they lead, how a connection behaves.
+
+The URL alone says where an output is, with the service that it names in ``~/.pg_service.conf``. ``PGHOST`` and its like
+do not: tasks, drivers, executors and commands each have an environment of their own.
+"""
 
 from __future__ import annotations
 
+import configparser
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from streamkeeper.errors import InvalidInput, Unsupported
 
@@ -11,6 +19,12 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
 BUSY_TIMEOUT_S = 30
+_PLACE = ("host", "hostaddr", "port", "dbname")
+_ENVIRONMENT = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
+_SCHEMA = re.compile(r"(?:-c\s*|--)(search_path|role)\s*=\s*((?:\\.|\S)*)")
+_OF_SQLITE_S_DRIVER = frozenset(
+    {"cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout", "uri"}
+)
 
 
 def parse_url(text: str) -> URL:
@@ -33,15 +47,73 @@ def parse_url(text: str) -> URL:
         raise Unsupported("an in-memory SQLite database cannot be shared with Spark's workers", hint=_HINT)
     if backend == "sqlite" and url.database and not Path(url.database).is_absolute():
         raise InvalidInput(f"the SQLite path {url.database} is relative", hint="write sqlite:////absolute/path.db")
+    if backend == "sqlite" and "uri" in url.query and not url.query.keys() <= _OF_SQLITE_S_DRIVER:
+        raise Unsupported("a SQLite URL with uri=true and parameters names another file than its path", hint=_HINT)
     return url
 
 
 def identity(url: URL) -> str:
-    """What the database is, without user, password or options: two URLs of one database have one identity."""
+    """The database by the URL's own host, port and path: the key of an output on record, which never changes."""
     from sqlalchemy import URL
 
     plain = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
     return plain.render_as_string(hide_password=True)
+
+
+def server_of(url: URL) -> str:
+    """Which server and schema the URL leads to beyond its identity; empty where its identity says all.
+
+    Host, address, port and database from its query or its service, the user where that names the database, and
+    ``search_path`` and ``role`` from its options. Never a password.
+    """
+    if url.get_backend_name() == "sqlite":
+        return ""
+    told = _parameters(url)
+    plain = {"host": url.host, "port": url.port and str(url.port), "dbname": url.database}
+    found = {name: told[name] for name in _PLACE if name in told and told[name] != plain.get(name)}
+    if "dbname" not in told:
+        found["user"] = told.get("user", "")
+    found |= dict(_SCHEMA.findall(told.get("options", "")))
+    if "service" in told and not _service(told["service"]):
+        found["service"] = told["service"]
+    return urlencode(sorted(found.items()), quote_via=quote, safe="/:,$")
+
+
+def resolved(text: str) -> str:
+    """The same URL with its server in it: an executor on another machine has other services."""
+    url = parse_url(text)
+    if url.get_backend_name() == "sqlite" or "service" not in url.query:
+        return text
+    told = _parameters(url)
+    plain = url.difference_update_query(["service"]) if _service(told.pop("service")) else url
+    return plain.update_query_dict(told).render_as_string(hide_password=False)
+
+
+def _parameters(url: URL) -> dict[str, str]:
+    """What libpq gets of a URL and of its service, without what the environment would add."""
+    _, arguments = url.get_dialect()().create_connect_args(url)
+    told = {name: str(value) for name, value in arguments.items() if value not in (None, "")}
+    return {**_service(told["service"]), **told} if "service" in told else told
+
+
+def _service(name: str) -> dict[str, str]:
+    """The parameters of a service; empty where only libpq's own directory may have it."""
+    found = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",), comment_prefixes=("#",))
+    try:
+        found.read(Path.home() / ".pg_service.conf")
+    except (configparser.Error, OSError, UnicodeDecodeError):
+        return {}
+    return dict(found[name]) if name in found else {}
+
+
+def _connect_arguments(url: URL) -> dict[str, str]:
+    """The URL's place made explicit where the environment has another, and its own options beside ours."""
+    told = _parameters(url)
+    place = {name: told[name] for name in _PLACE if name in told}
+    if any(os.environ.get(name) for name in _ENVIRONMENT) and ("service" not in told or _service(told["service"])):
+        place = dict.fromkeys(_PLACE, "") | place
+    options = f"-c lock_timeout={BUSY_TIMEOUT_S * 1000} {told.get('options', '')}"
+    return {**place, "options": options.strip()}
 
 
 def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
@@ -53,9 +125,9 @@ def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
 
     url = parse_url(text)
     sqlite = url.get_backend_name() == "sqlite"
-    arguments: dict[str, Any] = {"options": f"-c lock_timeout={BUSY_TIMEOUT_S * 1000}"}
-    if sqlite:
-        arguments = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+    arguments: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+    if not sqlite:
+        arguments = _connect_arguments(url)
     pool = QueuePool if pooled else NullPool
     engine = create_engine(url, poolclass=pool, connect_args=arguments, hide_parameters=True)
     if sqlite:

@@ -9,7 +9,7 @@ from pathlib import Path
 from streamkeeper.errors import NotFound, StoreUnavailable
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.lost_store import Fence
-from streamkeeper.sinks.databases import identity, open_engine, parse_url
+from streamkeeper.sinks.databases import identity, open_engine, parse_url, server_of
 from streamkeeper.sinks.file_serving import local_directory, read_epochs
 from streamkeeper.sinks.sink_log import newest_batch
 from streamkeeper.sinks.staging import outputs_table
@@ -77,10 +77,10 @@ def _read_tables(place: str) -> list[Fence]:
         raise StoreUnavailable(f"{database} does not answer: {type(error).__name__}") from None
     finally:
         engine.dispose()
-    return _fences(database, rows)
+    return _fences(database, server_of(url), rows)
 
 
-def _fences(database: str, rows: list[dict[str, object]]) -> list[Fence]:
+def _fences(database: str, server: str, rows: list[dict[str, object]]) -> list[Fence]:
     """One for each table that serves; those of other versions beside it count as its own."""
     by_name = {str(row["output"]): row for row in rows}
     beside: dict[str, list[tuple[str, dict[str, object]]]] = {name: [] for name in by_name}
@@ -105,6 +105,7 @@ def _fences(database: str, rows: list[dict[str, object]]) -> list[Fence]:
                 batch=batch if isinstance(batch, int) else None,
                 versions=tuple(sorted({*(claim for claim, _ in others), *([str(version)] if version else [])})),
                 installation=str(row.get("installation") or ""),
+                server=server,
             )
         )
     return fences

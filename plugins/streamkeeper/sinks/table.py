@@ -12,18 +12,17 @@ import os
 import re
 import uuid
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, PermanentError, StreamkeeperError
+from streamkeeper.errors import InvalidInput, PermanentError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
 from streamkeeper.sinks.comparison import OutputComparison, compare_tables, named_row
-from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole, compute
-from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
+from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, WriterRole, compute
+from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url, resolved, server_of
 from streamkeeper.sinks.staging import (
     StagingPlan,
     check_epoch,
@@ -33,6 +32,7 @@ from streamkeeper.sinks.staging import (
     stage_partition,
     staging_table,
 )
+from streamkeeper.sinks.table_answer import answer
 from streamkeeper.sinks.versions_of_table import (
     add_missing_column,
     check_outputs_table,
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
     from sqlalchemy import Connection, Table
+
+__all__ = ["TableSink", "TableWriter", "answer"]
 
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 
@@ -90,7 +92,17 @@ class TableSink(Sink):
             kind=self.kind,
             output=f"{identity(parse_url(self.url))}#{self.table}",
             options={"key": ",".join(self.key)},
+            server=server_of(parse_url(self.url)),
         )
+
+    def overlaps(self, other: Sink) -> bool:
+        """Also where two paths lead to one SQLite file."""
+        if not isinstance(other, TableSink) or self.table != other.table:
+            return False
+        if self.describe().same_place(other.describe()):
+            return True
+        paths = [parse_url(sink.url).database or "" for sink in (self, other) if sink.url.startswith("sqlite")]
+        return len(paths) == 2 and len({*map(os.path.realpath, paths)}) == 1
 
     def open(self, context: SinkContext) -> TableWriter:
         """A writer for one epoch; the first connection is made when it is needed."""
@@ -135,7 +147,7 @@ class TableSink(Sink):
         """
         columns = self.columns_of(batch)
         self._check_table(columns)
-        plan = StagingPlan(url=self.url, table=self.table, columns=columns, epoch=0, token="rehearsal")
+        plan = StagingPlan(url=resolved(self.url), table=self.table, columns=columns, epoch=0, token="rehearsal")
         batch.foreachPartition(functools.partial(rehearse_partition, plan))
 
     def _check_table(self, columns: tuple[TableColumn, ...]) -> None:
@@ -222,7 +234,7 @@ class TableWriter(SinkWriter):
             return
         token = f"{self._context.epoch}-{batch_id}-{uuid.uuid4().hex}"
         plan = StagingPlan(
-            url=self._sink.url, table=self._table, columns=columns, epoch=self._context.epoch, token=token
+            url=resolved(self._sink.url), table=self._table, columns=columns, epoch=self._context.epoch, token=token
         )
         self._stage(batch, plan)
         crash_point("sink.staged")
@@ -364,50 +376,3 @@ class TableWriter(SinkWriter):
                 f"table {table}: batch {batch_id} holds the key {shown} more than once",
                 hint="which row is the last cannot be known: deduplicate or aggregate by the key",
             )
-
-
-def answer(question: OutputQuestion) -> OutputAnswer:
-    """The row of the output in its database, which is found again among the places by its identity."""
-    import sqlalchemy as sa
-
-    database, _, table = question.sink.output.rpartition("#")
-    url = _url_of(database, question)
-    if not url:
-        return OutputAnswer(unknown=f"no param of the release is the URL of {database}")
-    path = parse_url(url).database
-    if url.startswith("sqlite") and not (path and Path(path).is_file()):
-        return OutputAnswer(unknown=f"{database} is not there")
-    outputs = outputs_table(sa.MetaData())
-    engine = open_engine(url, pooled=False, reading=True)
-    try:
-        with engine.connect() as connection:
-            if not sa.inspect(connection).has_table(outputs.name):
-                return OutputAnswer()
-            told = sa.select(outputs.c.owner, outputs.c.version, outputs.c.batch_id)
-            row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
-    except sa.exc.SQLAlchemyError as error:
-        # Its text may name the user and the host, and the driver's own may hold more.
-        return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}", down=True)
-    finally:
-        engine.dispose()
-    if row is None or row.version is None:
-        return OutputAnswer()
-    if row.owner != question.owner:
-        return OutputAnswer(unknown=f"table {table} is written by {row.owner}")
-    if row.version != question.version:
-        return OutputAnswer(unknown=f"table {table} was written by checkpoint version {row.version} since")
-    return OutputAnswer(batch=row.batch_id)
-
-
-def _url_of(database: str, question: OutputQuestion) -> str:
-    """The URL of a database among others; a SQLite file needs no more than its identity.
-
-    Of a URL without a password all that a secret holds is in the identity, which is masked where it is stored.
-    """
-    for place in question.places:
-        try:
-            if question.mask(identity(parse_url(place))) == question.mask(database):
-                return place
-        except StreamkeeperError:
-            continue
-    return database if database.startswith("sqlite:") else ""

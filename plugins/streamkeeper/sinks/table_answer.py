@@ -1,0 +1,61 @@
+"""Asking a table, by its description alone, which batch it holds: found again among a release's params."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
+from streamkeeper.sinks.databases import identity, open_engine, parse_url, server_of
+from streamkeeper.sinks.staging import outputs_table
+
+
+def answer(question: OutputQuestion) -> OutputAnswer:
+    """The row of the output in its database, which is found again among the places by its identity."""
+    import sqlalchemy as sa
+
+    database, _, table = question.sink.output.rpartition("#")
+    url = _url_of(database, question)
+    if not url:
+        return OutputAnswer(unknown=f"no param of the release is the URL of {database}")
+    path = parse_url(url).database
+    if url.startswith("sqlite") and not (path and Path(path).is_file()):
+        return OutputAnswer(unknown=f"{database} is not there")
+    outputs = outputs_table(sa.MetaData())
+    engine = open_engine(url, pooled=False, reading=True)
+    try:
+        with engine.connect() as connection:
+            if not sa.inspect(connection).has_table(outputs.name):
+                return OutputAnswer()
+            told = sa.select(outputs.c.owner, outputs.c.version, outputs.c.batch_id)
+            row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
+    except sa.exc.SQLAlchemyError as error:
+        # Its text may name the user and the host, and the driver's own may hold more.
+        return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}", down=True)
+    finally:
+        engine.dispose()
+    if row is None or row.version is None:
+        return OutputAnswer()
+    if row.owner != question.owner:
+        return OutputAnswer(unknown=f"table {table} is written by {row.owner}")
+    if row.version != question.version:
+        return OutputAnswer(unknown=f"table {table} was written by checkpoint version {row.version} since")
+    return OutputAnswer(batch=row.batch_id)
+
+
+def _url_of(database: str, question: OutputQuestion) -> str:
+    """The URL of a database among others, on the server that is on record; a SQLite file needs no more than its path.
+
+    Of a URL without a password all that a secret holds is in the identity, which is masked where it is stored.
+    """
+    mask, server = question.mask, question.sink.server
+    for place in question.places:
+        try:
+            url = parse_url(place)
+        except StreamkeeperError:
+            continue
+        # An earlier version may have masked less in what it has stored.
+        same_server = server is None or mask(server_of(url)) == mask(server)
+        if same_server and mask(identity(url)) == mask(database):
+            return place
+    return database if database.startswith("sqlite:") else ""

@@ -1,0 +1,203 @@
+"""To which server and schema a URL leads: on record with the output, the same for every process that connects."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from harness.postgres_server import new_database
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.driver.job_loading import check_manifests
+from streamkeeper.errors import PermanentError, Unsupported
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import LaunchMode, LaunchSpec
+from streamkeeper.model.finding import Severity
+from streamkeeper.model.manifest import Manifest, SinkDescription
+from streamkeeper.registry.objects import put_object
+from streamkeeper.sinks.contract import OutputQuestion, SinkContext
+from streamkeeper.sinks.databases import identity, open_engine, parse_url, resolved
+from streamkeeper.sinks.table import TableSink, answer
+from streamkeeper.stores.local import LocalStore
+from tests.compatibility.manifests import STATEFUL
+
+PLAIN = "postgresql+psycopg://app:hush@db/sales"
+SERVICE = "postgresql+psycopg://?service=warehouse"
+
+
+def sink(url: str) -> TableSink:
+    return TableSink(url, table="totals", key=["customer"])
+
+
+@pytest.fixture
+def database(postgres_server: str) -> str:
+    """The URL of an empty database."""
+    made = new_database(postgres_server, f"test_{uuid4().hex[:12]}")
+    return made.replace("postgresql://", "postgresql+psycopg://")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Without a service, and an environment that says nothing."""
+    for name in [each for each in os.environ if each.startswith("PG")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "server"),
+    [
+        (PLAIN, "postgresql://db/sales", ""),
+        ("postgresql+psycopg://other:word@db/sales?sslmode=require", "postgresql://db/sales", ""),
+        ("postgresql+psycopg://db:5433/sales", "postgresql://db:5433/sales", ""),
+        ("postgresql+psycopg:///sales?host=db2", "postgresql:///sales", "host=db2"),
+        ("postgresql+psycopg://db/sales?host=db2&port=5433", "postgresql://db/sales", "host=db2&port=5433"),
+        ("postgresql+psycopg://db/sales?hostaddr=10.0.0.1", "postgresql://db/sales", "hostaddr=10.0.0.1"),
+        ("postgresql+psycopg://db/sales?dbname=other", "postgresql://db/sales", "dbname=other"),
+        ("postgresql+psycopg:///sales?host=a:1&host=b:2", "postgresql:///sales", "host=a,b&port=1,2"),
+        ("postgresql+psycopg://app@db", "postgresql://db", "user=app"),
+        (f"{PLAIN}?options=-csearch_path%3Dnew", "postgresql://db/sales", "search_path=new"),
+        (
+            f"{PLAIN}?options=-c%20search_path%3Da%2Cb%20--role%3Downer",
+            "postgresql://db/sales",
+            "role=owner&search_path=a,b",
+        ),
+        (f"{PLAIN}?options=-cstatement_timeout%3D5", "postgresql://db/sales", ""),
+        (f"{SERVICE}&password=hush", "postgresql://", "service=warehouse&user="),
+        ("sqlite:////data/sales.db?timeout=3", "sqlite:////data/sales.db", ""),
+    ],
+)
+def test_the_key_on_record_stays_and_the_server_is_recorded_beside_it(url: str, key: str, server: str) -> None:
+    """The key is what earlier versions recorded, letter by letter; neither of them has a password."""
+    described = sink(url).describe()
+    assert (described.output, described.server) == (f"{key}#totals", server)
+    assert identity(parse_url(url)) == key
+
+
+def test_a_service_is_read_where_it_is_defined(home: Path) -> None:
+    """A service that is pointed at another server is another place; an executor needs no such file."""
+    file = home / ".pg_service.conf"
+    file.write_text("# ours\n[warehouse]\nhost=one\nport=5433\ndbname=sales\nuser=app\npassword=hush\n")
+    before = sink(SERVICE).describe()
+    assert before.server == "dbname=sales&host=one&port=5433"
+    assert "hush" not in str(before)
+    carried = parse_url(resolved(SERVICE))
+    assert {"service"}.isdisjoint(carried.query)
+    assert (carried.query["host"], carried.query["password"]) == ("one", "hush")
+    file.write_text("[warehouse]\nhost=two\ndbname=sales\n")
+    assert not before.same_place(sink(SERVICE).describe())
+
+
+@pytest.mark.postgres
+def test_every_process_connects_to_the_server_on_record(
+    database: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever PGHOSTADDR, PGPORT and PGDATABASE say there; negative control: libpq alone follows them."""
+    url = parse_url(database)
+    (home / ".pg_service.conf").write_text(
+        f"[warehouse]\nhost={url.host}\nport={url.port}\ndbname={url.database}\nuser={url.username}\n"
+    )
+    for name, value in (("PGHOSTADDR", "127.0.0.9"), ("PGPORT", "9"), ("PGDATABASE", "nothing")):
+        monkeypatch.setenv(name, value)
+    for each in (database, SERVICE, resolved(SERVICE)):
+        with open_engine(each, pooled=False).connect() as connection:
+            assert connection.execute(sa.text("SELECT current_database()")).scalar_one() == url.database
+    with pytest.raises(sa.exc.OperationalError):
+        sa.create_engine(database).connect()
+
+
+@pytest.mark.postgres
+def test_the_options_of_a_url_are_kept(database: str) -> None:
+    """Its schema has the tables, and our limit for locks holds beside it; without the option they are in public."""
+    engine = open_engine(database, pooled=False)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE SCHEMA kept"))
+    for url, schema in ((f"{database}?options=-csearch_path%3Dkept", "kept"), (database, "public")):
+        writer = sink(url).open(SinkContext(job="sales", query="totals", version="v0001", epoch=1))
+        writer.raise_fence()
+        writer.close()
+        with open_engine(url, pooled=False).connect() as connection:
+            assert connection.execute(sa.text("SHOW lock_timeout")).scalar_one() == "30s"
+            assert connection.execute(sa.text("SELECT current_schema()")).scalar_one() == schema
+            assert sa.inspect(connection).has_table("streamkeeper_outputs", schema=schema)
+
+
+@pytest.mark.postgres
+def test_an_output_is_asked_on_its_own_server(database: str) -> None:
+    """Two params have one key, and the second one is the output's: the first, which does not answer, is not asked."""
+    url = parse_url(database)
+    wrong, right = (
+        f"postgresql+psycopg:///{url.database}?host={url.host}&port={port}&user={url.username}"
+        for port in (9, url.port)
+    )
+    writer = sink(right).open(SinkContext(job="sales", query="totals", version="v0001", epoch=1))
+    writer.raise_fence()
+    writer.close()
+    described = sink(right).describe()
+    question = OutputQuestion(
+        sink=described, owner="sales/totals", version="v0001", places=(wrong, right), mask=lambda text: text
+    )
+    assert answer(question).unknown == ""
+    assert answer(replace(question, sink=replace(described, server=None))).down
+
+
+def manifest(server: str | None) -> Manifest:
+    described = SinkDescription(
+        kind="table", output="postgresql://db/sales#totals", options={"key": "k"}, server=server
+    )
+    return replace(STATEFUL, sink=described)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "found"),
+    [
+        ("", "", None),
+        ("host=a", "host=a", None),
+        ("host=a", "host=b", ("sink-output-changed", Severity.BREAKING)),
+        ("", "host=b", ("sink-output-changed", Severity.BREAKING)),
+        ("host=a", "", ("sink-output-changed", Severity.BREAKING)),
+        (None, "", None),
+        ("", None, None),
+        (None, "host=a", ("sink-server-not-on-record", Severity.OPAQUE)),
+        (None, "search_path=x", ("sink-output-changed", Severity.BREAKING)),
+    ],
+)
+def test_another_server_is_another_output(was: str | None, now: str | None, found: tuple[str, Severity] | None) -> None:
+    """Also with the same key. Of a release of an older version a person is asked once, unless the key says it all."""
+    told = [(finding.rule, finding.severity) for finding in find_changes(manifest(was), manifest(now))]
+    assert told == ([found] if found else [])
+
+
+def test_a_release_of_an_older_version_starts_again(tmp_path: Path) -> None:
+    """Nobody recorded its server. A schema, which that version ignored, would be another place: it is refused."""
+    store = LocalStore(tmp_path)
+    stored = put_object(store, "sales", "manifests", to_json(manifest(None)), ".json")
+    spec = LaunchSpec(
+        instance="i1", job="sales", release="r0001", mode=LaunchMode.STANDBY, bundle="", entry="job.py", params={},
+        conf={}, checkpoints="", expected_manifests={"totals": stored},
+    )  # fmt: skip
+    for server in ("", "host=a"):
+        check_manifests(spec, {"totals": manifest(server)}, store, {})
+    with pytest.raises(PermanentError, match=r"names a schema \(search_path=x\), which the version"):
+        check_manifests(spec, {"totals": manifest("search_path=x")}, store, {})
+    known = put_object(store, "sales", "manifests", to_json(manifest("host=a")), ".json")
+    with pytest.raises(PermanentError, match="is not what was checked"):
+        check_manifests(replace(spec, expected_manifests={"totals": known}), {"totals": manifest("host=b")}, store, {})
+
+
+def test_one_file_is_one_output_by_whatever_path(tmp_path: Path) -> None:
+    """Two queries of a job; a URI whose parameters make it another file is refused."""
+    (tmp_path / "real.db").touch()
+    (tmp_path / "link.db").symlink_to("real.db")
+    real, link, other = (sink(f"sqlite:///{tmp_path}/{name}.db") for name in ("real", "link", "other"))
+    assert real.overlaps(link)
+    assert not real.overlaps(other)
+    assert not real.overlaps(TableSink(link.url, table="others", key=["customer"]))
+    with pytest.raises(Unsupported, match="names another file than its path"):
+        sink(f"sqlite:///{tmp_path}/real.db?uri=true&mode=memory")
+    assert sink(f"sqlite:///{tmp_path}/real.db?uri=true&timeout=3").describe().server == ""
