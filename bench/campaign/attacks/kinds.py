@@ -10,6 +10,7 @@ import msgspec
 
 from bench.campaign.attacks.attack import Attack
 from bench.campaign.attacks.on_checkpoints import elsewhere, lost_checkpoint, restore_ahead, two_restores
+from bench.campaign.attacks.on_outputs import other_server, taken_names
 from bench.campaign.attacks.on_places import copied_home, missing_input, moved_input, urls
 from bench.campaign.attacks.on_requests import confs, differing_rebuild, used_again, wrong_clock
 
@@ -34,6 +35,8 @@ KINDS = {
     "confs": Kind(confs, "release-confs"),
     "missing-input": Kind(missing_input, "named-sources"),
     "moved-input": Kind(moved_input, "seen-files"),
+    "taken-names": Kind(taken_names, "names"),
+    "other-server": Kind(other_server, "servers"),
 }
 """In the order of the guarantees that they attack."""
 
