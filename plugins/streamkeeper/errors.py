@@ -15,6 +15,7 @@ StreamkeeperError
 │   ├── RegistryDamaged       a stored record is missing or cannot be read
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
 │   │   └── CheckpointLost    it is missing, emptied, another query's, or has gone back behind what was recorded
+│   ├── InputGone             files that the open batch reads are gone: Spark would run it without them
 │   ├── SnapshotDamaged       an object of a snapshot is missing or not what was stored
 │   └── FormatTooNew          written by a newer Streamkeeper
 └── TemporaryError            the same call may succeed later
@@ -108,6 +109,10 @@ class CheckpointDamaged(PermanentError):
 
 class CheckpointLost(CheckpointDamaged):
     """It is missing, emptied, another query's, or has gone back behind what was recorded of it."""
+
+
+class InputGone(PermanentError):
+    """Files that the open batch of a query reads are gone."""
 
 
 class SnapshotDamaged(PermanentError):

@@ -1,0 +1,68 @@
+"""Input of an open batch that goes away while its driver lives: a run that is started again does not go without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.waiting import wait_for
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.model.control import DriverState, ExitCode
+from tests.driver.test_lost_checkpoint import JOB, QUERY, Calls
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+AWAY = JOB.replace(
+    """        ids = [""",
+    """        if __import__("os").path.exists(path + ".away"):
+            raise ValueError("the output is away")
+        ids = [""",
+)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Calls]:
+    house = Calls(tmp_path)
+    (tmp_path / "jobs" / "calls.py").write_text(AWAY)
+    yield house
+    house.close()
+
+
+def lose_input_of_a_failing_batch(house: Calls) -> Path:
+    """A batch fails, its file goes away, and then the batch could be written; where the file is now."""
+    away = house.output.with_name(house.output.name + ".away")
+    away.touch()
+    house.add([("c", 3)])
+    newest = house.directory / "offsets" / "1"
+    wait_for("the plan of the failing batch", newest.exists)
+    (gone,) = sorted(house.input.glob("*.csv"))[-1:]
+    hidden = gone.rename(house.root / gone.name)
+    away.unlink()
+    return hidden
+
+
+def test_a_query_that_is_started_again_in_its_process_does_not_go_without_its_input(house: Calls) -> None:
+    """Its driver ends with the file's name; with the file back the next one reads all of it, once."""
+    first = house.serve("first", 1)
+    hidden = lose_input_of_a_failing_batch(house)
+    assert house.wait_exit(first, 90) == ExitCode.REFUSED
+    status = house.wait_state("first", DriverState.FAILED)
+    assert f"1 of 1 files of open batch 1 are gone, such as {house.input}/{hidden.name}" in status.error
+    assert last_committed(LocalTree(house.directory)) == 0
+    hidden.rename(house.input / hidden.name)
+    second = house.launch("second")
+    house.wait_state("second", DriverState.STANDBY)
+    house.go("second", second, QUERY)
+    wait_for("the batch with its input", lambda: house.called == ["f1e0", "f1e1", "f2e0"])
+
+
+def test_without_that_look_the_batch_is_committed_without_its_rows(house: Calls) -> None:
+    """The negative control: the same driver goes on, and the rows of the file never come."""
+    house.program = [str(Path(__file__).with_name("blind_driver.py"))]
+    house.serve("first", 1)
+    lose_input_of_a_failing_batch(house)
+    wait_for("the commit without rows", lambda: last_committed(LocalTree(house.directory)) == 1, 60)
+    assert house.called == ["f1e0", "f1e1"]
