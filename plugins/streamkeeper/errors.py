@@ -13,6 +13,7 @@ StreamkeeperError
 │   ├── Fenced                a newer epoch exists: this writer has been superseded
 │   ├── SinkAhead             the sink holds batches that the checkpoint does not know
 │   ├── RegistryDamaged       a stored record is missing or cannot be read
+│   │   └── JournalOutdated   it is older than what outputs and checkpoints hold: an older copy was put back
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
 │   │   └── CheckpointLost    it is missing, emptied, another query's, or has gone back behind what was recorded
 │   ├── InputGone             files that the open batch reads are gone: Spark would run it without them
@@ -101,6 +102,10 @@ class SinkAhead(PermanentError):
 
 class RegistryDamaged(PermanentError):
     """A stored record is missing or cannot be read."""
+
+
+class JournalOutdated(RegistryDamaged):
+    """A journal is older than what outputs and checkpoints hold: an older copy of the store was put back."""
 
 
 class CheckpointDamaged(PermanentError):

@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from streamkeeper.cli.main import app
 from streamkeeper.health.rules import RULES
-from streamkeeper.lifecycle.recovery import HEADING_OF, HEADINGS
+from streamkeeper.lifecycle.headings import HEADING_OF, HEADINGS
 from streamkeeper.model.recovery import Cause
 from streamkeeper.model.step import Step
 
@@ -87,6 +87,7 @@ SAME = {
     Cause.DRIVER_FAILED: ("driver-refused", "crash-loop", "restarts"),
     Cause.DRIVER_KILLED: ("driver-dead",),
     Cause.DRIVER_STARTING: (),
+    Cause.JOURNAL_OUTDATED: ("journal-outdated",),
     Cause.NOTHING_WRONG: (),
 }
 """Rules that name the same thing as a diagnosis; none where no rule does."""

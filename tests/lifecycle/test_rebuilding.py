@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.lifecycle.rebuilding import NO_BATCH, Asked, RebuildPlan, decide_installation, decide_rebuild
+from streamkeeper.model.epoch_claim import EpochClaim
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import CheckpointVersionCreated, Entry, EpochClaimed, Record
 from streamkeeper.model.known_checkpoint import known_checkpoint
@@ -234,3 +235,33 @@ def test_the_store_gets_the_id_back_that_outputs_are_written_under(
     found, refusal = decide_installation(frozenset(wanted), present, others)
     assert found == id
     assert told in refusal if told else not refusal
+
+
+def claimed(version: str, epoch: int, installation: str = "mine") -> dict[str, tuple[EpochClaim, ...]]:
+    claim = EpochClaim(epoch=epoch, version=version, instance="op", generation=1, installation=installation)
+    return {"totals": (claim,)}
+
+
+def test_a_claim_beside_the_checkpoints_says_which_version_served_into_a_function() -> None:
+    """Its epoch is the newest there is, so that no number is invented; another installation's says nothing.
+
+    Negative control: without it nobody can tell the two checkpoints apart.
+    """
+    both, unfenced = (directory("v0001"), directory("v0002")), frozenset({"totals"})
+    record = recorded(decided(lost(*both, fences=(), claims=claimed("v0001", 7)), unfenced=unfenced))
+    assert (record.queries["totals"].version, record.epoch) == ("v0001", 7)
+    for claims in ({}, claimed("v0001", 7, "another")):
+        assert decided(lost(*both, fences=(), claims=claims), unfenced=unfenced).record is None
+    told = decided(lost(*both, fences=(), claims=claimed("v0002", 7)), unfenced=unfenced, versions={"totals": "v0001"})
+    assert told.record is None
+    assert "its driver claimed v0002" in told.refusals[0]
+
+
+def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:
+    """It was put back, or its new version never wrote: a person decides. An equal epoch is no contradiction."""
+    both = (directory("v0001"), directory("v0002"))
+    refused = decided(lost(*both, fences=(table("v0001", epoch=5),), claims=claimed("v0002", 6)))
+    assert refused.record is None
+    assert "claimed last for v0001 under epoch 5, and its checkpoint v0002 under epoch 6" in refused.refusals[0]
+    same = recorded(decided(lost(*both, fences=(table("v0001", epoch=6),), claims=claimed("v0002", 6))))
+    assert same.queries["totals"].version == "v0001"

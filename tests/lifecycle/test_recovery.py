@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.lifecycle import recovery
+from streamkeeper.lifecycle.headings import HEADINGS
 from streamkeeper.lifecycle.recovery import diagnose
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
@@ -54,6 +55,12 @@ CASES = [
     ("the sink is down", look(query(sink_down=True, sink_unknown="pg does not answer")), Cause.SINK_DOWN, RESTART),
     ("files of the open batch are gone", look(query(planned=8, input_gone="1 of 2")), Cause.INPUT_GONE, None),
     ("the store is out of reach", RecoveryLook(job="sales", store="refused"), Cause.STORE_OUT_OF_REACH, None),
+    (
+        "an older copy of the store was put back",
+        look(query(lost="/cp is missing"), outdated="the journal of job sales is older than what was written"),
+        Cause.JOURNAL_OUTDATED,
+        None,
+    ),
     ("the disk is full", look(full="the disk of the store has 0 MiB left"), Cause.DISK_FULL, None),
     (
         "a crash loop over one batch",
@@ -131,7 +138,7 @@ def test_every_way_of_breaking_has_its_cause_and_its_first_action(
 ) -> None:
     """One cause in a sentence, the action that is advised first, or none; every other says why not."""
     found = diagnose(at)
-    assert (found.cause, found.heading in recovery.HEADINGS or cause is Cause.NOTHING_WRONG) == (cause, True)
+    assert (found.cause, found.heading in HEADINGS or cause is Cause.NOTHING_WRONG) == (cause, True)
     assert found.sentence
     assert found.advice
     first = found.options[0]

@@ -14,6 +14,7 @@ import msgspec
 
 from streamkeeper.model.control import Application, Command, DriverExit, DriverStatus, LaunchSpec, Pod, ProcessRecord
 from streamkeeper.model.drill import StateExport
+from streamkeeper.model.epoch_claim import EpochClaim
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.fleet import FleetIndex, PruneRecord
@@ -35,6 +36,7 @@ STORED: dict[str, Any] = {
     "command": Command,
     "drill": DrillResult,
     "entry": Entry,
+    "epoch claim": EpochClaim,
     "epoch file": EpochFile,
     "evidence": Evidence,
     "exit": DriverExit,

@@ -56,6 +56,11 @@ class StoreLine:
         return min(self._answered_at, self._telling_since)
 
     @property
+    def store(self) -> str:
+        """The store's URL."""
+        return self._store.url
+
+    @property
     def requests(self) -> int:
         """Store requests of this process so far."""
         return self._store.requests

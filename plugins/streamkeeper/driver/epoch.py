@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -13,7 +13,8 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.errors import Fenced, InvalidInput, SinkAhead
+from streamkeeper.errors import Fenced, InvalidInput, JournalOutdated, SinkAhead
+from streamkeeper.model.epoch_claim import SeenClaim, find_newer, known_epoch, told_outdated, way_out
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import EpochClaimed, Record, StartOffsetsKnown
 from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
@@ -54,10 +55,13 @@ def claim_epoch(
     checkpoint: Tree,
     *,
     installation: str = "",
+    seen: Collection[SeenClaim] = (),
 ) -> tuple[Claim, JobState]:
-    """The next epoch of the query, for this process alone; raises Fenced when another instance is appointed.
+    """The next epoch of the query, for this process alone; raises Fenced when another instance is appointed, and
+    JournalOutdated when the journal is older than the claims ``seen`` in its output and beside its checkpoint.
 
-    ``checkpoint``: the directory of its version; what it holds now is recorded with the claim.
+    ``checkpoint``: the directory of its version; what it holds now is recorded with the claim. Nothing is claimed in a
+    journal that is too old: a claim would be newer than the one in the output, and the fence would let it pass.
     """
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
@@ -65,6 +69,8 @@ def claim_epoch(
     def decide(state: JobState) -> Record | None:
         if state.appointed != instance:
             raise Fenced(f"instance {state.appointed or 'none'} is appointed to job {job}, not {instance}")
+        if newer := find_newer(known_epoch(state, query.name), seen):
+            raise JournalOutdated(told_outdated(job, query.name, newer), hint=way_out(line.store, job))
         newest = state.epochs.get(query.name)
         if newest is not None and (newest.instance, newest.generation) == (instance, generation):
             return None

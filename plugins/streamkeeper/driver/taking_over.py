@@ -20,6 +20,7 @@ from streamkeeper.driver.epoch import Claim, checkpoint_of, claim_epoch, known_a
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.newest_claims import keep_claim, see_claims
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.driver.session import Session
@@ -66,6 +67,7 @@ def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -
     """The query's next epoch, and a writer under it: from here on the output is what this version makes of it."""
     spec, query = at.spec, planned.query
     with at.spans.measure("claim"):
+        seen = see_claims(spec.job, query, checkpoint, installation=spec.installation)
         claim, state = claim_epoch(
             at.line,
             spec.job,
@@ -74,7 +76,9 @@ def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -
             query,
             checkpoint,
             installation=spec.installation,
+            seen=seen,
         )
+        keep_claim(claim, checkpoint)
         state = hand_over(at.line, query, claim, checkpoint, spec.checkpoints, state)
         return claim, open_writer(query, claim, checkpoint, state)
 

@@ -18,6 +18,11 @@ def _store(look: JobLook, _: float) -> Found:
         yield from find_told(Fault.STORE_LOST, "its driver gets no answer from the store")(look, 0)
 
 
+def _outdated(look: JobLook, _: float) -> Found:
+    if look.outdated:
+        yield "", look.outdated
+
+
 def _missing(look: JobLook, _: float) -> Found:
     for query, checkpoint in sorted(look.checkpoints.items()):
         if checkpoint.lost:
@@ -65,6 +70,16 @@ RULES: tuple[Rule, ...] = (
         "bring the store back; drivers go on by themselves once it answers",
         "The store is down",
         _store,
+    ),
+    Rule(
+        "journal-outdated",
+        Severity.PAGE,
+        None,
+        "",
+        "put the newer store back; if it is gone, move the registry folder of {job} away and run streamkeeper registry"
+        " rebuild",
+        "An older copy of the store was put back",
+        _outdated,
     ),
     Rule(
         "disk-full",

@@ -19,6 +19,10 @@ _TOLD = frozenset({"sink-down", "source-down", "checkpoint-damaged", "sink-ahead
 
 EXPLAINS: Mapping[str, frozenset[str]] = {
     "store-out-of-reach": _ENDS | _BEHIND | {"not-looked", "sink-down"},
+    "journal-outdated": _ENDS
+    | _BEHIND
+    | _TOLD
+    | {"driver-fenced", "driver-unknown", "checkpoint-missing", "backup-late", "operation-open"},
     "machine-rebooted": _ENDS | _BEHIND | {"frozen", "frozen-in-part"},
     "disk-full": _ENDS | _BEHIND | _TOLD | {"store-out-of-reach"},
     "out-of-memory": _ENDS | _BEHIND,
@@ -44,7 +48,7 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
 PERMANENT = frozenset(
     {
         *("driver-fenced", "driver-refused", "sink-ahead", "checkpoint-missing", "checkpoint-damaged"),
-        *("source-offset-lost", "input-gone", "owner-unproven"),
+        *("source-offset-lost", "input-gone", "owner-unproven", "journal-outdated"),
     }
 )
 """What a start cannot mend, and could make worse: somebody has to change something first."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from streamkeeper.model.epoch_claim import EpochClaim
 from streamkeeper.model.lost_store import Fence, LostJob, SeenCheckpoint
 from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.rebuilt import JobRebuilt, RebuiltQuery, RebuiltVersion
@@ -46,6 +47,10 @@ class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
 
 
+def _of_installation(claims: tuple[EpochClaim, ...], installation: str) -> tuple[EpochClaim, ...]:
+    return tuple(claim for claim in claims if claim.installation in ("", installation))
+
+
 class _Undecided(Exception):
     """Why it is not known which version served, with the way out."""
 
@@ -57,6 +62,8 @@ def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPla
     """
     if seen.journal:
         return RebuildPlan(job=seen.job, record=None, refusals=(seen.journal,))
+    mine = {query: _of_installation(claims, installation) for query, claims in seen.claims.items()}
+    seen = msgspec.structs.replace(seen, claims={query: claims for query, claims in mine.items() if claims})
     refusals = [*_drivers(seen, asked)]
     queries: dict[str, RebuiltQuery] = {}
     for query in seen.queries:
@@ -127,7 +134,7 @@ def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> Rebuil
     known = {*there, *(fence.versions if fence else ()), *([fence.version] if fence and fence.version else [])}
     if query in seen.snapshots:
         known |= set(seen.snapshots[query].versions)
-    known |= {current} - {""}
+    known |= {current} - {""} | {claim.version for claim in seen.claims.get(query, ())}
     versions = [_version(name, there.get(name), fence, installation) for name in sorted(known, key=version_number)]
     parents = _parents(fence, current, there)
     return RebuiltQuery(
@@ -159,9 +166,19 @@ def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
 
 def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there: Mapping[str, SeenCheckpoint]) -> str:
     said, written = asked.versions.get(query, ""), fence.version if fence else ""
+    claim = max(seen.claims.get(query, ()), key=lambda claim: claim.epoch, default=None)
+    if claim is not None and not written:
+        written = claim.version
+    elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:
+        raise _Undecided(
+            f"its output {fence.output} was claimed last for {written} under epoch {fence.claimed}, and its checkpoint"
+            f" {claim.version} under epoch {claim.epoch}: put the output back as it was; if {claim.version} has never"
+            f" written, move the folder .claims beside it away"
+        )
     if written and (said or written) != written:
         if written in there and not _is_ahead(fence, there[written]):
-            raise _Undecided(f"its output holds {written}, and that checkpoint is there: leave --version out")
+            held = "output holds" if fence else "driver claimed"
+            raise _Undecided(f"its {held} {written}, and that checkpoint is there: leave --version out")
         if said not in there or version_number(said) <= _newest(seen, query, fence, without=said):
             raise _Undecided(
                 f"{said} cannot take the place of {written}: restore a snapshot into"
@@ -247,11 +264,12 @@ def _restored_name(seen: LostJob, query: str, fence: Fence | None) -> str:
 
 
 def _epoch(seen: LostJob, asked: Asked) -> int:
-    """Above every epoch that was seen; a function has been told epochs that nobody can ask it for, and no count of
-    claims comes near the seconds since 1970."""
+    """Above every epoch that was seen; a function without a claim beside its checkpoint has been told epochs that
+    nobody can ask it for, and no count of claims comes near the seconds since 1970."""
     epochs = [fence.epoch for fences in seen.fences.values() for fence in fences]
     epochs += [driver.epoch for driver in seen.drivers]
-    return max([0, *epochs, *([asked.seconds] if asked.unfenced else [])])
+    epochs += [claim.epoch for claims in seen.claims.values() for claim in claims]
+    return max([0, *epochs, *([asked.seconds] if asked.unfenced - set(seen.claims) else [])])
 
 
 def _release(seen: LostJob) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from streamkeeper.lifecycle.headings import HEADING_OF
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import (
@@ -24,31 +25,6 @@ from streamkeeper.model.sink_capabilities import capabilities_of
 
 MENDED = frozenset({"last-commit-missing"})
 """Damage that a start itself mends: the batch runs again under its own number, and a sink that knows numbers has it."""
-HEADING_OF = {
-    Cause.STORE_OUT_OF_REACH: "The store is down",
-    Cause.NOT_DEPLOYED: "Nothing serves",
-    Cause.OPERATION_OPEN: "An operation is open",
-    Cause.DRIVER_UNREACHABLE: "Nothing serves",
-    Cause.DISK_FULL: "The disk is full",
-    Cause.CHECKPOINT_LOST: "A checkpoint is lost or damaged beyond repair",
-    Cause.CHECKPOINT_DAMAGED: "A checkpoint may be damaged",
-    Cause.SINK_AHEAD: "The sink is ahead of its checkpoint",
-    Cause.OWNER_UNPROVEN: "A driver's machine is gone",
-    Cause.INPUT_GONE: "Files of the open batch are gone",
-    Cause.SOURCE_OFFSET_LOST: "The source has dropped what comes next",
-    Cause.SINK_DOWN: "A sink or a source does not answer",
-    Cause.STOPPED: "Nothing serves",
-    Cause.MACHINE_REBOOTED: "The machine was rebooted",
-    Cause.DRIVER_FROZEN: "The heartbeat does not grow",
-    Cause.OUT_OF_MEMORY: "The driver runs out of memory",
-    Cause.BATCH_FAILS: "A record fails its batch every time",
-    Cause.DRIVER_FAILED: "The driver restarts again and again",
-    Cause.DRIVER_KILLED: "Nothing serves",
-    Cause.DRIVER_STARTING: "A standby takes long to be ready",
-    Cause.NOTHING_WRONG: "",
-}
-HEADINGS = frozenset(filter(None, HEADING_OF.values()))
-"""Headings of docs/runbook.md that a diagnosis leads to."""
 
 
 def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
@@ -82,6 +58,13 @@ def _no_store(at: RecoveryLook) -> _Found | None:
         return None
     told = f"the store does not answer, so nothing is known of job {at.job}: {at.store}"
     return Cause.STORE_OUT_OF_REACH, told, "bring the store back; drivers wait for it and go on by themselves"
+
+
+def _outdated(at: RecoveryLook) -> _Found | None:
+    if not at.outdated:
+        return None
+    newer = "put the newer store back, or move the job's registry folder away and run streamkeeper registry rebuild"
+    return Cause.JOURNAL_OUTDATED, at.outdated, newer
 
 
 def _not_deployed(at: RecoveryLook) -> _Found | None:
@@ -231,11 +214,14 @@ _READ_THE_RECORD = (
     "read the error: if the output or a source was away, restart; if a record does it, deploy a release that takes it"
 )
 _LADDER: tuple[Callable[[RecoveryLook], _Found | None], ...] = (
-    *(_no_store, _not_deployed, _open, _unreachable, _full, _lost, _damaged, _ahead, _input_gone),
+    *(_no_store, _outdated, _not_deployed, _open, _unreachable, _full, _lost, _damaged, _ahead, _input_gone),
     *(_dropped, _sink_down, _unproven, _stopped, _exhausted, _alive, _rebooted, _ended),
 )
 _NOTHING_CAN_BE_DONE = frozenset(
-    {Cause.STORE_OUT_OF_REACH, Cause.NOT_DEPLOYED, Cause.OPERATION_OPEN, Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL}
+    {
+        *(Cause.STORE_OUT_OF_REACH, Cause.JOURNAL_OUTDATED, Cause.NOT_DEPLOYED, Cause.OPERATION_OPEN),
+        *(Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL),
+    }
 )
 
 
@@ -370,6 +356,7 @@ def _against_any(at: RecoveryLook, cause: Cause) -> str:
 
 _CAUSES = {
     Cause.STORE_OUT_OF_REACH: "the store does not answer",
+    Cause.JOURNAL_OUTDATED: "the journal is older than what was written",
     Cause.NOT_DEPLOYED: "there is no serving release",
     Cause.OPERATION_OPEN: "another operation is open",
     Cause.DRIVER_UNREACHABLE: "the old driver cannot be proven dead from here",

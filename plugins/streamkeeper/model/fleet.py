@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.epoch_claim import KnownEpoch
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.incident import JobIncidents
 from streamkeeper.model.liveness import Life
@@ -46,6 +47,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     and not proven; None where an earlier version has left the facts.
     ``last_fault``, ``ended_fault``: the stored kinds of fault of ``last_failure`` and of that end;
     ``ended_stated``: whether that end is a person's word.
+    ``went_back``: how the journal ends before an entry that an earlier pass has seen, as a sentence, until somebody
+    adds to it. ``epochs``: query -> what it says of its epochs, None where an earlier version has left the facts.
     """
 
     number: int
@@ -68,6 +71,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     last_fault: str = ""
     ended_fault: str = ""
     ended_stated: bool = False
+    went_back: str = ""
+    epochs: dict[str, KnownEpoch] | None = None
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -115,6 +115,8 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     prune_age_s: float | None = None
     prune_failed: str = ""
     history: dict[str, tuple[HistoryPoint, ...]] = {}
+    outdated: str = ""
+    """How its journal is older than what was written, or than what the watch has seen of it."""
     thresholds: dict[str, float | None] = {}
     """Rule -> its threshold for this job, where the job's file says one; None: the job has switched it off."""
     unlooked: dict[str, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from streamkeeper.model.epoch_claim import EpochClaim
 from streamkeeper.model.serving import Span
 
 
@@ -62,13 +63,15 @@ class SeenDriver(msgspec.Struct, frozen=True, kw_only=True):
 class LostJob(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was seen of one job, by query.
 
-    ``journal``: why there is no journal to be made, empty where there is none yet; ``unseen``: why a driver could be
-    somewhere that cannot be looked at, empty where none can; ``host``: where was looked.
+    ``claims``: the newest of each installation, beside the checkpoints. ``journal``: why there is no journal to be
+    made, empty where there is none yet; ``unseen``: why a driver could be somewhere that cannot be looked at, empty
+    where none can; ``host``: where was looked.
     """
 
     job: str
     journal: str = ""
     checkpoints: dict[str, tuple[SeenCheckpoint, ...]] = {}
+    claims: dict[str, tuple[EpochClaim, ...]] = {}
     fences: dict[str, tuple[Fence, ...]] = {}
     snapshots: dict[str, SeenSnapshots] = {}
     drivers: tuple[SeenDriver, ...] = ()

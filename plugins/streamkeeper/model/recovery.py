@@ -31,6 +31,7 @@ class Cause(Enum):
     NOT_DEPLOYED = "not-deployed"
     OPERATION_OPEN = "operation-open"
     DRIVER_UNREACHABLE = "driver-unreachable"
+    JOURNAL_OUTDATED = "journal-outdated"
     DISK_FULL = "disk-full"
     CHECKPOINT_LOST = "checkpoint-lost"
     CHECKPOINT_DAMAGED = "checkpoint-damaged"
@@ -130,7 +131,8 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
 class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     """All that a diagnosis rests on; gathered by ``operations.diagnosing``, so that the decision looks at nothing.
 
-    ``store``: why it does not answer, then nothing else is known. ``stopped``: by whom and why, empty where it should
+    ``store``: why it does not answer, then nothing else is known. ``outdated``: how its journal is older than what was
+    written, then nothing else of it can be relied on. ``stopped``: by whom and why, empty where it should
     serve. ``why``: the runner's proof. ``error``: the driver's last one. ``open_operation``: name and step;
     ``waits``: whether it waits for a person. ``full``: a disk without room, as a clause. ``away``: what a driver that
     lives waits for, as it says itself; ``before``: how the run before ended, until this one serves. ``dropped``: what
@@ -140,6 +142,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     store: str = ""
+    outdated: str = ""
     release: str = ""
     instance: str = ""
     stopped: str = ""

@@ -42,6 +42,7 @@ from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import failed_last, release_of
 from streamkeeper.operations.old_input import told_old_input
+from streamkeeper.operations.outdated import find_outdated
 from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.overview import observe, read_job
 from streamkeeper.operations.registered import find_version_loss, known_version, stored_manifests
@@ -79,6 +80,8 @@ def look_at_job(
 
 def _look(site: Installation, state: JobState, chosen: Collection[str], snapshots: Mapping[str, str]) -> RecoveryLook:
     release, instance, opened = state.serving_release, state.appointed, state.open_operation
+    if outdated := find_outdated(site, state):
+        return RecoveryLook(job=state.job, outdated=outdated, release=release, instance=instance)
     manifests = stored_manifests(site, state, release) if release in state.described else {}
     refuse_unknown("query", [*chosen, *snapshots], manifests)
     seen = RecoveryLook(job=state.job, release=release, instance=instance, full=_full(site))

@@ -34,6 +34,7 @@ from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_kno
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import read_facts
+from streamkeeper.operations.outdated import find_outdated_epochs
 from streamkeeper.operations.overview import recorded_jobs
 from streamkeeper.operations.snapshot_ages import backup_look, look_at_snapshots, newest_snapshots
 from streamkeeper.operations.whereabouts import find_disk
@@ -58,7 +59,10 @@ OWN = "again-"
 
 @dataclass
 class Seen:
-    """One job, as far as it was looked at; filled part by part. ``elsewhere``: the host that alone can look at it."""
+    """One job, as far as it was looked at; filled part by part. ``elsewhere``: the host that alone can look at it.
+
+    ``outdated``: how its journal is older than what was written, or than what the last pass has seen of it.
+    """
 
     job: str
     memory: JobMemory
@@ -71,6 +75,7 @@ class Seen:
     checkpoints: dict[str, CheckpointLook] = field(default_factory=dict)
     history: dict[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
     unlooked: dict[str, str] = field(default_factory=dict)
+    outdated: str = ""
 
     @property
     def instance(self) -> str:
@@ -158,6 +163,7 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
         prune_age_s=now - prune.at if prune is not None else None,
         prune_failed=_unpruned(seen.job, prune),
         history=seen.history,
+        outdated=seen.outdated,
         thresholds=facts.thresholds,
         unlooked=dict(seen.unlooked),
     )
@@ -214,6 +220,11 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
     facts = seen.facts
     if facts is None or facts.forgotten or seen.elsewhere:
         return
+    seen.outdated = facts.went_back
+    if seen.liveness is None or seen.liveness.life is not Life.ALIVE:
+        # A driver that lives asks the store itself, for each batch.
+        with seen.looking("claims of its epochs"):
+            seen.outdated = _find_outdated(site, seen.job, facts) or facts.went_back
     if facts.operation is not None and not facts.operation.operation.startswith(OWN):
         with seen.looking("operation"):
             seen.abandoned = is_abandoned(site.store, seen.job, facts.operation.operation, run_is_over)
@@ -272,6 +283,11 @@ def _read_snapshots(store: Store, seen: Seen, now: float) -> None:
             before = seen.memory.snapshots.get(query)
             found = replace(newest_snapshots(Catalogue(store, f"{seen.job}/{query}"), before), looked_at=now)
             seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: found})
+
+
+def _find_outdated(site: Installation, job: str, facts: JobFacts) -> str:
+    roots = {query: version.root or site.settings.checkpoints for query, version in facts.versions.items()}
+    return find_outdated_epochs(site, job, facts.epochs or {}, roots)
 
 
 def _damage(directory: Tree) -> str:

@@ -85,6 +85,8 @@ def _hides(part: str, rule: str) -> bool:
     """Whether a rule may have found nothing because a part was not looked at."""
     if part.startswith("snapshots"):
         return rule in ("backup-late", "none-verified")
+    if part.startswith("claims"):
+        return rule == "journal-outdated"
     if part.startswith("checkpoint"):
         return rule in ("backup-late", "none-verified", "checkpoint-missing")
     return True

@@ -24,17 +24,24 @@ from streamkeeper.model.stated_deaths import is_stated, unproven_owner
 from streamkeeper.model.step import Step
 from streamkeeper.operations.forgetting import is_forgotten
 from streamkeeper.operations.installation import Installation
-from streamkeeper.registry.journal import grew_beyond
+from streamkeeper.operations.outdated import known_epochs
+from streamkeeper.registry.journal import newest_number
 
 _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 
 
 def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts:
-    """What the journal says now: one read where nothing was added to what is ``known``."""
-    whole = known is not None and known.owner is not None and known.unproven is not None
-    if known is not None and whole and not grew_beyond(site.store, job, known.number):
+    """What the journal says now: one listing where nothing was added to what is ``known``."""
+    if known is None:
+        return make_facts(site, site.journal(job, "watch").state())
+    whole = known.owner is not None and known.unproven is not None and known.epochs is not None
+    if whole and newest_number(site.store, job, known.number) == known.number:
         return known
-    return make_facts(site, site.journal(job, "watch").state())
+    facts = make_facts(site, site.journal(job, "watch").state())
+    if facts.number >= known.number:
+        return facts
+    told = f"the journal of job {job} ends at entry {facts.number}, and the watch has seen its entry {known.number}"
+    return replace(facts, went_back=f"{told}: an older copy of the store was put in its place")
 
 
 def make_facts(site: Installation, state: JobState) -> JobFacts:
@@ -66,6 +73,7 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
         ended=serving.proof if serving is not None else "",
         ended_stated=serving is not None and serving.ended and is_stated(serving),
         ended_fault=serving.fault if serving is not None else "",
+        epochs=known_epochs(state),
         unproven={query: owner for query in versions if (owner := unproven_owner(state, query))},
     )
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from streamkeeper.checkpoints.claims import FOLDER, read_all_newest
 from streamkeeper.checkpoints.layout import id_there, is_version_name, last_committed, last_planned
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
@@ -19,6 +20,7 @@ from streamkeeper.errors import InvalidInput, KeyMissing, OperationRefused, Regi
 from streamkeeper.lifecycle.rebuilding import Asked, RebuildPlan, decide_installation, decide_rebuild
 from streamkeeper.model.checkpoint_version import checkpoint_location
 from streamkeeper.model.coding import from_json
+from streamkeeper.model.epoch_claim import EpochClaim, way_out
 from streamkeeper.model.fleet import INDEX_KEY
 from streamkeeper.model.installation_record import Owner
 from streamkeeper.model.job_state import JobState
@@ -29,6 +31,7 @@ from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.settings import Settings
 from streamkeeper.model.snapshot import Snapshot, series_of_query
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.outdated import find_outdated
 from streamkeeper.registry.control import Control, instances
 from streamkeeper.registry.installations import OWNER_FILE, find_misplaced, read_installation, take_back
 from streamkeeper.registry.jobs import list_jobs
@@ -84,8 +87,9 @@ def plan_rebuild(
     lost = [lost_job for lost_job in seen if job or lost_job.journal or lost_job.queries]
     ids = {fence.installation for of in lost for every in of.fences.values() for fence in every}
     ids |= {driver.installation for of in lost for driver in of.drivers} | {_owner_of(site.unclaimed_snapshots)}
+    ids = ids - {""} or _ids_of_claims(lost, present.id if present is not None else "")
     others = tuple(other for other in list_jobs(site.store) if has_journal(site.store, other))
-    id, refusal = decide_installation(frozenset(ids - {""}), present.id if present is not None else "", others)
+    id, refusal = decide_installation(frozenset(ids), present.id if present is not None else "", others)
     if refusal:
         raise OperationRefused(refusal)
     id = id or (present.id if present is not None else "")
@@ -164,6 +168,7 @@ def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], sna
     except OSError as error:
         raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
     checkpoints = {query: versions for query, versions in checkpoints.items() if versions}
+    claimed = {query: _claims(root, job, query) for query in checkpoints}
     kept = {query: _snapshots(snapshots, job, query) for query in sorted({*mine, *checkpoints})}
     ids = [fence.installation for every in mine.values() for fence in every]
     directories = [
@@ -174,6 +179,7 @@ def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], sna
     return LostJob(
         job=job,
         checkpoints=checkpoints,
+        claims={query: found for query, found in claimed.items() if found},
         fences=mine,
         snapshots={query: seen for query, seen in kept.items() if seen is not None},
         drivers=(*_recorded(site, job), *_living(site, job, ids)),
@@ -193,6 +199,8 @@ def _journal_there(site: Installation, job: str) -> str:
         )
     if state.number == 0:
         return ""
+    if outdated := find_outdated(site, state):
+        return f"{outdated}; {way_out(site.store.url, job)}"
     if state.rebuilt is not None:
         return f"job {job} was {state.rebuilt.sentence}: deploy it"
     return f"job {job} has a journal of {state.number} entries, which is never overwritten: streamkeeper status {job}"
@@ -217,6 +225,16 @@ def _checkpoints(root: Tree, job: str, query: str) -> Iterator[SeenCheckpoint]:
             committed=last_committed(checkpoint),
             planned=last_planned(checkpoint),
         )
+
+
+def _claims(root: Tree, job: str, query: str) -> tuple[EpochClaim, ...]:
+    return tuple(read_all_newest(tree_at(f"{checkpoint_location(root.spark_path, job, query)}/{FOLDER}")))
+
+
+def _ids_of_claims(lost: Iterable[LostJob], present: str) -> set[str]:
+    """Whose the checkpoints are, where nothing else says it; two installations may share a root."""
+    found = {claim.installation for of in lost for claims in of.claims.values() for claim in claims} - {""}
+    return {present} if present in found else found
 
 
 def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
@@ -286,8 +304,10 @@ def _asked_of(
 
 def _must_be_known(named: Collection[str], lost: Iterable[LostJob]) -> None:
     known = {f"{lost_job.job}/{query}" for lost_job in lost for query in lost_job.queries}
+    # Why a job is not rebuilt that has a journal says more than that its queries were not looked at.
+    recorded = {lost_job.job for lost_job in lost if lost_job.journal}
     for name in sorted(named):
-        if name not in known:
+        if name not in known and name.partition("/")[0] not in recorded:
             raise InvalidInput(
                 f"{name} is no query that was found", hint=f"write JOB/QUERY: {', '.join(sorted(known))}"
             )

@@ -37,6 +37,7 @@ from streamkeeper.operations.ended_drivers import (
     tell_ended,
 )
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.outdated import must_not_be_outdated
 from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import (
     find_foreign,
@@ -137,6 +138,7 @@ def plan_prune(
     for name in [job] if job else recorded_jobs(site):
         with _telling(untold, name):
             state = read_job(site, name)
+            must_not_be_outdated(site, state)
             states.append(state)
             drivers += plan_ended(site, state, moment, sharing)
             for query in sorted(state.versions):

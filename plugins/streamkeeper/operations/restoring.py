@@ -21,6 +21,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.sink_capabilities import Reconciliation, capabilities_of
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.outdated import must_not_be_outdated
 from streamkeeper.operations.outputs import ask, takes_again
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
@@ -67,8 +68,9 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
-    """Look before anything is written; raises NotFound, OperationOpen or OperationRefused."""
+    """Look before anything is written; raises NotFound, OperationOpen, OperationRefused or JournalOutdated."""
     state = read_job(site, job)
+    must_not_be_outdated(site, state)
     _must_be_at_rest(site, state)
     current = state.current_version(query)
     if current is None:

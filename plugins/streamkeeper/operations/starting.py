@@ -22,6 +22,7 @@ from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import observe, read_job
 from streamkeeper.operations.whereabouts import must_be_here
 from streamkeeper.registry.control import Control
@@ -48,7 +49,8 @@ def open_start(
     ``on_open``: CONTINUE carries on another start that is open, and nothing else.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
-    never served, is stopped (``unless_stopped``), or whose driver cannot be looked at from anywhere; WrongMachine.
+    never served, is stopped (``unless_stopped``), or whose driver cannot be looked at from anywhere; JournalOutdated;
+    WrongMachine.
     """
     read_job(site, job)
     check_instance(operation)
@@ -62,6 +64,7 @@ def open_start(
     _must_be_possible(state, unless_stopped=unless_stopped)
     must_be_here(site, state)
     must_not_be_shared(site, state)
+    must_not_be_outdated_as_far_as_seen(site, state)
     if state.stopped is None and _serves(site, state):
         return None
     crash_point("start.record.before")

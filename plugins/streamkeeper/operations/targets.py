@@ -7,13 +7,14 @@ import msgspec
 from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.opening import open_tree, tree_at
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import CheckpointDamaged, NotFound, WrongMachine
+from streamkeeper.errors import CheckpointDamaged, JournalOutdated, NotFound, WrongMachine
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.model.snapshot import series_of_checkpoint, series_of_query
 from streamkeeper.operations.forgetting import is_forgotten
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import known_version, must_be_mine
 from streamkeeper.operations.whereabouts import find_disk, other_disk
@@ -24,7 +25,8 @@ from streamkeeper.snapshots.capture import Origin
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint and the series that its snapshots belong to; ``job`` and ``query`` are empty for an adopted one.
 
-    ``known``: what is recorded of a deployed one; ``elsewhere``: that another machine has it.
+    ``known``: what is recorded of a deployed one; ``elsewhere``: that another machine has it; ``outdated``: that the
+    journal which names it is older than what was written.
     """
 
     series: str
@@ -34,11 +36,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     query: str = ""
     known: KnownCheckpoint | None = None
     elsewhere: WrongMachine | None = None
+    outdated: JournalOutdated | None = None
 
     def open(self) -> Tree:
         """Its directory; raises CheckpointDamaged when a deployed query's is gone, CheckpointLost when it is not what
-        was recorded of it, WrongMachine when it is on another one's disk, NotFound for another.
+        was recorded of it, WrongMachine when it is on another one's disk, JournalOutdated, NotFound for another.
         """
+        if self.outdated is not None:
+            raise self.outdated
         if self.elsewhere is not None:
             raise self.elsewhere
         if self.known is not None:
@@ -115,4 +120,14 @@ def _made_of(site: Installation, state: JobState, version: CheckpointVersion, re
         job=state.job,
         query=query,
         elsewhere=other_disk(state.job, version, tree, host) if host else None,
+        outdated=_outdated(site, state),
     )
+
+
+def _outdated(site: Installation, state: JobState) -> JournalOutdated | None:
+    """A checkpoint that does not answer says so itself when it is opened."""
+    try:
+        must_not_be_outdated_as_far_as_seen(site, state)
+    except JournalOutdated as error:
+        return error
+    return None

@@ -19,6 +19,7 @@ from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_numb
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.outdated import must_not_be_outdated
 from streamkeeper.operations.registered import must_be_mine
 from streamkeeper.registry.journal import Journal
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -37,6 +38,7 @@ class VersionActs:
     def appoint(self, instance: str, versions: Mapping[str, str]) -> None:
         """The cutover: the only heir, in these versions; those that are not there yet are recorded first."""
         state = self._journal.state()
+        must_not_be_outdated(self._site, state)
         release = state.releases[state.instances[instance].release]
         chosen = {**{query: self._current(state, query) for query in state.described[release.name]}, **versions}
         chosen = {query: version for query, version in chosen.items() if query in state.described[release.name]}
@@ -59,6 +61,7 @@ class VersionActs:
     def shadow(self, instance: str) -> None:
         """Let the instance fill the versions of the queries that are rebuilt."""
         state = self._journal.state()
+        must_not_be_outdated(self._site, state)
         release = state.releases[state.instances[instance].release]
         for query, way in state.operations[self._operation].ways.items():
             if way.way is Way.REBUILD:
@@ -81,6 +84,7 @@ class VersionActs:
             parent_batch=snapshot.batch,
             operation=self._operation,
         )
+        must_not_be_outdated(self._site, self._journal.state())
         crash_point("restore.record.before")
         state = self._once(query, version, created)
         crash_point("restore.record.after")

@@ -60,6 +60,15 @@ def grew_beyond(store: Store, job: str, number: int) -> bool:
     return True
 
 
+def newest_number(store: Store, job: str, known: int) -> int:
+    """The newest entry of a journal that had ``known`` entries, in one listing; less than that where it has gone back.
+
+    Raises StoreUnavailable.
+    """
+    keys = store.list(journal_prefix(job), after=entry_key(job, max(known - 1, 0)))
+    return max((key_number(key, partial(entry_key, job)) or 0 for key in keys), default=0)
+
+
 def _frame(data: bytes) -> _Frame | None:
     """The entry without its record; None where it is no entry of any version."""
     try:

@@ -70,6 +70,13 @@ class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
     mask: Callable[[str], str]
 
 
+class OutputClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest epoch that an output has accepted from its query; ``version``: what it holds, empty where unknown."""
+
+    epoch: int
+    version: str = ""
+
+
 def check_installation(what: str, recorded: str | None, mine: str) -> None:
     """Raise OperationRefused when an output was written by another installation: a copied one has the same names."""
     if recorded and mine and recorded != mine:
@@ -127,6 +134,13 @@ class SinkWriter(ABC):
         In the role SERVING this is the cutover as well: from here on the output is what ``context.serving`` says. In
         the role SHADOW only older epochs of the same shadow are fenced, and the serving output is left as it is.
         """
+
+    def newest_claim(self) -> OutputClaim | None:
+        """Who this query's output was written for last, by this installation; None where the output does not tell.
+
+        Changes nothing. A journal that ends at an older epoch was put back.
+        """
+        return None
 
     @abstractmethod
     def last_batch(self) -> int | None:

@@ -163,3 +163,9 @@ def _begin_deferred(connection: Any) -> None:
 
 
 _HINT = "use sqlite:////absolute/path.db or postgresql+psycopg://user@host/database"
+
+
+def may_be_there(url: str) -> bool:
+    """False for a SQLite file that is not there: a look would create it."""
+    database = parse_url(url).database
+    return not url.startswith("sqlite") or bool(database and os.path.exists(database))

@@ -22,6 +22,7 @@ from streamkeeper.model.serving import Span
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import (
     OutputAnswer,
+    OutputClaim,
     OutputQuestion,
     Sink,
     SinkContext,
@@ -173,6 +174,15 @@ class FileWriter(SinkWriter):
             or is_shadow(self._root, version)
             or any(version == claim.version for claim in read_epochs(self._root))
         )
+
+    def newest_claim(self) -> OutputClaim | None:
+        """The newest file of the epoch log, if it is this query's."""
+        newest, context = newest_epoch(self._root), self._context
+        if newest is None or newest.owner != f"{context.job}/{context.query}":
+            return None
+        if newest.installation and context.installation and newest.installation != context.installation:
+            return None
+        return OutputClaim(epoch=newest.epoch, version=newest.version)
 
     def _claim(self, owner: str, before: EpochFile | None) -> EpochFile:
         context = self._context

@@ -8,7 +8,6 @@ changes no row there and is told so; a batch that comes again finds its number t
 from __future__ import annotations
 
 import functools
-import os
 import re
 import uuid
 from dataclasses import dataclass, field
@@ -21,8 +20,16 @@ from streamkeeper.errors import InvalidInput, PermanentError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
 from streamkeeper.sinks.comparison import OutputComparison, compare_tables, named_row
-from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, WriterRole, compute
-from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url, resolved, server_of
+from streamkeeper.sinks.contract import OutputClaim, Sink, SinkContext, SinkWriter, WriterRole, compute
+from streamkeeper.sinks.databases import (
+    identity,
+    lock_creation,
+    may_be_there,
+    open_engine,
+    parse_url,
+    resolved,
+    server_of,
+)
 from streamkeeper.sinks.staging import (
     StagingPlan,
     check_epoch,
@@ -42,6 +49,7 @@ from streamkeeper.sinks.versions_of_table import (
     find_staging_table,
     is_reserved,
     move_epoch,
+    read_claim,
     read_row,
     swap_in,
     version_table,
@@ -124,8 +132,7 @@ class TableSink(Sink):
 
         if not serves and is_reserved(self.table):
             return f"table name {self.table} is reserved for Streamkeeper's own tables"
-        database = parse_url(self.url).database
-        if self.url.startswith("sqlite") and not (database and os.path.exists(database)):
+        if not may_be_there(self.url):
             return None
         engine = open_engine(self.url, pooled=False, reading=True)
         try:
@@ -154,8 +161,7 @@ class TableSink(Sink):
         """Compare with the table that is there; also loads the database's client before it is needed in a hurry."""
         import sqlalchemy as sa
 
-        database = parse_url(self.url).database
-        if self.url.startswith("sqlite") and not (database and os.path.exists(database)):
+        if not may_be_there(self.url):
             return
         engine = open_engine(self.url, pooled=False)
         with engine.connect() as connection:
@@ -212,6 +218,15 @@ class TableWriter(SinkWriter):
             if staged is not None and sa.inspect(connection).has_table(staged):
                 old = sa.table(staged, sa.column("_sk_epoch"))
                 connection.execute(sa.delete(old).where(old.c._sk_epoch < context.epoch))
+
+    def newest_claim(self) -> OutputClaim | None:
+        """From the output's row, if it is this query's; nothing is created."""
+        if not may_be_there(self._sink.url):
+            return None
+        with self._engine.connect() as connection:
+            if not self._is_known(connection):
+                return None
+            return read_claim(connection, self._outputs, self._sink.table, self._owner, self._context.installation)
 
     def last_batch(self) -> int | None:
         """From the output's row, if it speaks of this checkpoint version."""

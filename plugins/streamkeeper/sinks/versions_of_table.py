@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import Fenced, InvalidInput
-from streamkeeper.sinks.contract import check_installation
+from streamkeeper.sinks.contract import OutputClaim, check_installation
 from streamkeeper.sinks.table_dependents import carry_grants, quoted, refuse_dependents
 
 if TYPE_CHECKING:
@@ -93,6 +93,20 @@ def read_row(connection: Connection, outputs: Table, output: str) -> Row[Any] | 
     import sqlalchemy as sa
 
     return connection.execute(sa.select(outputs).where(outputs.c.output == output).with_for_update()).one_or_none()
+
+
+def read_claim(connection: Connection, outputs: Table, table: str, owner: str, installation: str) -> OutputClaim | None:
+    """Who a table was written for last, if that is this query of this installation."""
+    import sqlalchemy as sa
+
+    mine = (outputs.c.output == table) & (outputs.c.owner == owner)
+    # Older writers made it without the column of the installation.
+    if installation and "installation" in {
+        column["name"] for column in sa.inspect(connection).get_columns(outputs.name)
+    }:
+        mine &= outputs.c.installation.is_(None) | outputs.c.installation.in_(["", installation])
+    row = connection.execute(sa.select(outputs.c.epoch, outputs.c.version).where(mine)).one_or_none()
+    return OutputClaim(epoch=row.epoch, version=row.version or "") if row is not None else None
 
 
 def add_missing_column(connection: Connection, outputs: Table) -> None:

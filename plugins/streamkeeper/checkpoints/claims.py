@@ -1,0 +1,63 @@
+"""The claims of a query's epochs, kept beside its checkpoint versions: ``.claims/<installation>/0000000007.json``.
+
+They are create-only and outlive the store. A journal that is older than its newest claim was put back.
+"""
+
+from __future__ import annotations
+
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import JournalOutdated
+from streamkeeper.model import epoch_claim as model
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.epoch_claim import EpochClaim
+
+FOLDER = ".claims"
+KEPT_CLAIMS = 10
+"""Only the newest is ever read; the others are for a person who wants to know what happened."""
+_NO_INSTALLATION = "none"
+
+
+def claims_beside(version: Tree) -> Tree:
+    """The folder with the claims of a query, from one of its checkpoint versions."""
+    return tree_at(f"{version.spark_path.rpartition('/')[0]}/{FOLDER}")
+
+
+def read_newest(claims: Tree, installation: str) -> EpochClaim | None:
+    """The newest claim of an installation; None where it left none. Raises RegistryDamaged, StoreUnavailable."""
+    keys = _keys(claims, installation)
+    if not keys:
+        return None
+    return from_json(claims.read(keys[-1]), EpochClaim, where=claims.where(keys[-1]), newest_format=model.FORMAT)
+
+
+def read_all_newest(claims: Tree) -> list[EpochClaim]:
+    """The newest claim of every installation that left one."""
+    found = (read_newest(claims, name) for name in claims.folders(""))
+    return [claim for claim in found if claim is not None]
+
+
+def leave_claim(claims: Tree, claim: EpochClaim) -> None:
+    """Keep a claim that the journal has recorded. Again is fine; raises JournalOutdated where its epoch is another's."""
+    key = _key(claim.installation, claim.epoch)
+    try:
+        claims.create(key, [to_json(claim)])
+    except FileExistsError:
+        found = from_json(claims.fresh().read(key), EpochClaim, where=claims.where(key), newest_format=model.FORMAT)
+        if (found.instance, found.generation) != (claim.instance, claim.generation):
+            raise JournalOutdated(
+                f"{claims.where(key)} was claimed by {found.instance}, and the journal gave that epoch to"
+                f" {claim.instance}"
+            ) from None
+    claims.delete(_keys(claims.fresh(), claim.installation)[:-KEPT_CLAIMS])
+
+
+def _keys(claims: Tree, installation: str) -> list[str]:
+    """Oldest first."""
+    folder = installation or _NO_INSTALLATION
+    names = (name for name in claims.files(folder) if name.removesuffix(".json").isdecimal())
+    return [f"{folder}/{name}" for name in sorted(names)]
+
+
+def _key(installation: str, epoch: int) -> str:
+    return f"{installation or _NO_INSTALLATION}/{epoch:010d}.json"

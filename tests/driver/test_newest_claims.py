@@ -1,0 +1,119 @@
+"""What a driver sees outside the store before it claims an epoch: an output's own word, without a claim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.checkpoints.claims import claims_beside, leave_claim
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.definition import Query
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.epoch import claim_epoch, open_writer
+from streamkeeper.driver.newest_claims import see_claims
+from streamkeeper.errors import Fenced, JournalOutdated
+from streamkeeper.model.epoch_claim import EpochClaim
+from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppointed, InstancePlanned, Role
+from streamkeeper.sinks.contract import Sink, SinkContext
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.table import TableSink
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.local import LocalStore
+
+JOB, NAME, MINE = "sales", "totals", "mine"
+
+
+def sink_of(kind: str, root: Path) -> Sink:
+    if kind == "file":
+        return FileSink(str(root / "out"))
+    return TableSink(f"sqlite:///{root}/warehouse.db", table="totals", key=("customer",))
+
+
+class Place:
+    """A query whose journal appoints an instance in v0001; its output is somebody's who has claimed more."""
+
+    def __init__(self, root: Path, kind: str) -> None:
+        df: Any = None
+        self.query = Query(NAME, df, sink=sink_of(kind, root))
+        self.line = StoreLine(CountingStore(LocalStore(root / "store")), JOB, "old", 1)
+        self.checkpoint = LocalTree(root / "cp" / JOB / NAME / "v0001")
+        created = CheckpointVersionCreated(query=NAME, version="v0001", release="r", origin="", state_format="")
+        planned = InstancePlanned(operation="op", instance="old", release="r", role=Role.CANDIDATE)
+        for record in (created, planned, InstanceAppointed(operation="op", instance="old")):
+            self.line.append(lambda _, record=record: record)  # type: ignore[misc]
+
+    def fence(self, epoch: int, version: str, installation: str = MINE) -> None:
+        """Another driver takes the output over, as one of the newer journal did."""
+        context = {"job": JOB, "query": NAME, "version": version, "epoch": epoch, "installation": installation}
+        writer = self.query.sink.open(SinkContext(**context))
+        writer.raise_fence()
+        writer.close()
+
+    def see(self) -> tuple[object, ...]:
+        return see_claims(JOB, self.query, self.checkpoint, installation=MINE)
+
+    def take_over(self, generation: int, *, looking: bool = True) -> int:
+        """The epoch under which the old driver may write."""
+        seen = see_claims(JOB, self.query, self.checkpoint, installation=MINE) if looking else ()
+        claim, state = claim_epoch(
+            self.line, JOB, "old", generation, self.query, self.checkpoint, installation=MINE, seen=seen
+        )
+        open_writer(self.query, claim, self.checkpoint, state).close()
+        return claim.epoch
+
+
+@pytest.mark.parametrize("kind", ["file", "table"])
+def test_an_output_under_a_newer_epoch_refuses_every_attempt(tmp_path: Path, kind: str) -> None:
+    """Also a second driver, as an automatic rollback starts one: nothing is claimed, so no attempt comes closer."""
+    place = Place(tmp_path, kind)
+    assert place.see() == ()
+    place.fence(2, "v0002")
+    for generation in (1, 2, 3):
+        with pytest.raises(JournalOutdated, match="under epoch 2, and the journal knows no epoch"):
+            place.take_over(generation)
+    assert place.line.look().epochs == {}
+
+
+@pytest.mark.parametrize("kind", ["file", "table"])
+def test_without_that_look_the_next_attempts_pass_the_fence(tmp_path: Path, kind: str) -> None:
+    """The negative control: each attempt claims one epoch more, and the output takes the old driver in."""
+    place = Place(tmp_path, kind)
+    place.fence(2, "v0002")
+    with pytest.raises(Fenced):
+        place.take_over(1, looking=False)
+    epochs = []
+    for generation in (2, 3):
+        try:
+            epochs.append(place.take_over(generation, looking=False))
+        except Fenced:
+            continue
+    assert epochs[-1] == 3
+
+
+def test_an_output_that_names_an_unknown_version_is_newer(tmp_path: Path) -> None:
+    """The old journal may have reached the same epoch by attempts of an earlier Streamkeeper."""
+    place = Place(tmp_path, "file")
+    place.fence(1, "v0002")
+    with pytest.raises(Fenced):
+        place.take_over(1, looking=False)
+    with pytest.raises(JournalOutdated, match="belongs to checkpoint v0002, which the journal does not know"):
+        place.take_over(2)
+
+
+@pytest.mark.parametrize("kind", ["file", "table"])
+def test_another_querys_or_installations_output_is_the_fences_to_refuse(tmp_path: Path, kind: str) -> None:
+    """They say nothing about this journal; nothing is created by looking."""
+    place = Place(tmp_path, kind)
+    place.fence(7, "v0001", installation="another")
+    assert place.see() == ()
+
+
+def test_a_checkpoint_that_another_installation_claimed_is_refused(tmp_path: Path) -> None:
+    """A new store beside old checkpoints, and a function as the sink, which keeps no epoch itself."""
+    place = Place(tmp_path, "file")
+    theirs = EpochClaim(epoch=1, version="v0001", instance="x", generation=1, installation="another")
+    leave_claim(claims_beside(place.checkpoint), theirs)
+    with pytest.raises(JournalOutdated, match="was claimed last by the installation another"):
+        place.see()

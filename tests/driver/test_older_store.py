@@ -1,0 +1,62 @@
+"""An older copy of the store, and a function that keeps no epoch: the claims beside the checkpoint hold."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.waiting import wait_for
+from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.registry.journal import Journal
+from tests.driver.test_lost_checkpoint import QUERY, Calls
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Calls]:
+    """A job that was handed over to v0002, drained, and whose store is the copy from before that."""
+    house = Calls(tmp_path)
+    try:
+        first = house.serve("first", 1)
+        house.send("first", first, CommandKind.DRAIN)
+        assert house.wait_exit(first) == ExitCode.DRAINED
+        shutil.copytree(house.store_directory, tmp_path / "older")
+        house.create(QUERY, "v0002", parent="v0001")
+        second = house.launch("second")
+        house.wait_state("second", DriverState.STANDBY)
+        house.switch("second", second, {QUERY: "v0002"})
+        house.add([("c", 3), ("d", 4)])
+        wait_for("the new version's rows", lambda: len(house.called) == 4)
+        house.send("second", second, CommandKind.DRAIN)
+        assert house.wait_exit(second) == ExitCode.DRAINED
+        shutil.rmtree(house.store_directory)
+        (tmp_path / "older").rename(house.store_directory)
+        house.journal = Journal(house.store, house.job, writer="test")
+        yield house
+    finally:
+        house.close()
+
+
+def test_no_driver_goes_on_from_what_an_older_store_names(house: Calls) -> None:
+    """It claims no epoch, so that the next attempt comes no closer; the function is called with nothing twice.
+
+    Negative control: a driver that looks at the journal alone calls it with the new version's rows again.
+    """
+    third = house.launch("third")
+    house.wait_state("third", DriverState.STANDBY)
+    house.go("third", third, QUERY)
+    assert house.wait_exit(third, 90) == ExitCode.REFUSED
+    told = house.wait_state("third", DriverState.FAILED).error
+    assert "was claimed for v0002 under epoch 2, and the journal ends at epoch 1" in told
+    assert "streamkeeper registry rebuild" in told
+    assert house.journal.state().epochs[QUERY].instance == "first"
+    assert sorted(house.called) == sorted(set(house.called))
+
+    house.program = [str(Path(__file__).with_name("claimless_driver.py"))]
+    house.start("third", 2)
+    wait_for("the rows that come twice", lambda: len(house.called) == 6)
+    assert len(set(house.called)) == 4
