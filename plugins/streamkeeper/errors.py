@@ -7,6 +7,7 @@ StreamkeeperError
 │   │   ├── Unsupported       right in itself, but no promise is implemented for it
 │   │   └── OutputUnfit       the output that is there does not take what the query writes
 │   ├── NotFound              an unknown job, release, operation or instance
+│   │   └── JournalLost       a job without a journal that other records name
 │   ├── OperationRefused      not allowed in the job's present state; nothing was touched
 │   │   └── OperationOpen     another operation is open: continue or abort it first
 │   ├── DeployFailed          a deploy ended without its release serving
@@ -70,6 +71,10 @@ class OutputUnfit(InvalidInput):
 
 class NotFound(PermanentError):
     """An unknown job, release, operation or instance."""
+
+
+class JournalLost(NotFound):
+    """A job has no journal any more, and other records name it."""
 
 
 class OperationRefused(PermanentError):

@@ -87,6 +87,7 @@ SAME = {
     Cause.DRIVER_FAILED: ("driver-refused", "crash-loop", "restarts"),
     Cause.DRIVER_KILLED: ("driver-dead",),
     Cause.DRIVER_STARTING: (),
+    Cause.JOURNAL_LOST: ("journal-lost",),
     Cause.JOURNAL_OUTDATED: ("journal-outdated",),
     Cause.NOTHING_WRONG: (),
 }

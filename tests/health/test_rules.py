@@ -220,6 +220,7 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (well(serving_release="r0001", desired_release=""), well(desired_release="")),
         (well(desired_release="r0003"), well(desired_release="r0003", **operation())),
     ],
+    "journal-lost": [(well(wanted=False, lost="control/sales names it", unlooked={"journal": "gone"}), well())],
     "journal-outdated": [(dead(outdated="the journal ends at epoch 1", **checkpoint("/cp is missing")), dead())],
 }
 PAIRS = [pytest.param(rule, *pair, id=f"{rule}-{number}") for rule in CASES for number, pair in enumerate(CASES[rule])]

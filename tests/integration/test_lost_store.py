@@ -21,6 +21,7 @@ from harness.outputs import read_event_ids
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import JournalLost
 from streamkeeper.model.journal import About, Outcome
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
@@ -224,6 +225,11 @@ def test_a_store_on_s3_that_is_deleted_under_a_driver_is_rebuilt_for_an_output_o
     held = copying.ledger
     assert (held.lost, held.duplicated) == (2, 0)
 
+    copying.open()
+    with pytest.raises(JournalLost, match=f"streamkeeper registry rebuild {COPY}"):
+        copying.open_deploy("too-early")
+    # Where not even its driver's last word is left, the output still says whose it is.
+    copying.lose_store()
     copying.open()
     too_early = copying.open_deploy("too-early").run()
     assert too_early.outcome is Outcome.REFUSED, too_early.sentence

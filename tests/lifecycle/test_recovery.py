@@ -55,6 +55,7 @@ CASES = [
     ("the sink is down", look(query(sink_down=True, sink_unknown="pg does not answer")), Cause.SINK_DOWN, RESTART),
     ("files of the open batch are gone", look(query(planned=8, input_gone="1 of 2")), Cause.INPUT_GONE, None),
     ("the store is out of reach", RecoveryLook(job="sales", store="refused"), Cause.STORE_OUT_OF_REACH, None),
+    ("its journal is gone", RecoveryLook(job="sales", lost="control/sales names it"), Cause.JOURNAL_LOST, None),
     (
         "an older copy of the store was put back",
         look(query(lost="/cp is missing"), outdated="the journal of job sales is older than what was written"),

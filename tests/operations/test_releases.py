@@ -29,6 +29,7 @@ class SmallSite:
 
     settings: Settings
     store: Store
+    id: str = ""
 
 
 @pytest.fixture

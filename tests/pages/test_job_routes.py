@@ -234,6 +234,17 @@ def test_a_journal_that_cannot_be_read_leaves_the_health(job: WholeJob, page: Fa
     assert get(page, f"/jobs/{JOB}/history.json").status_code == 503
 
 
+def test_a_job_whose_journal_is_lost_has_a_page(job: WholeJob, page: FastAPI) -> None:
+    """It says so in the place of each part, with the way out; a job that nothing names is still not found."""
+    for key in list(job.site.store.list(f"registry/{JOB}/")):
+        job.site.store.delete(key)
+    answer = get(page, f"/jobs/{JOB}")
+    assert answer.status_code == 200
+    assert f"the journal of job {JOB} is lost" in answer.text
+    assert f"streamkeeper registry rebuild {JOB}" in answer.text
+    assert get(page, "/jobs/nobody").status_code == 404
+
+
 def test_an_entry_that_is_damaged_behind_a_fold_costs_the_timeline(job: WholeJob, page: FastAPI) -> None:
     """The state is known from its copy: only what has to read the entry says that it cannot."""
     while job.state.number < 105:

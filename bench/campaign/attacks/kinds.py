@@ -10,6 +10,7 @@ import msgspec
 
 from bench.campaign.attacks.attack import Attack
 from bench.campaign.attacks.on_checkpoints import elsewhere, lost_checkpoint, restore_ahead, two_restores
+from bench.campaign.attacks.on_older_stores import older_store
 from bench.campaign.attacks.on_outputs import other_server, taken_names
 from bench.campaign.attacks.on_places import copied_home, missing_input, moved_input, urls
 from bench.campaign.attacks.on_requests import confs, differing_rebuild, used_again, wrong_clock
@@ -37,6 +38,7 @@ KINDS = {
     "moved-input": Kind(moved_input, "seen-files"),
     "taken-names": Kind(taken_names, "names"),
     "other-server": Kind(other_server, "servers"),
+    "older-store": Kind(older_store, "claims"),
 }
 """In the order of the guarantees that they attack."""
 

@@ -136,7 +136,18 @@ def without_order() -> None:
     retention.decide_retention = decide
 
 
+def without_claims() -> None:
+    """The journal alone says which epoch and which checkpoint version are the newest."""
+    from streamkeeper.model import epoch_claim
+
+    epoch_claim.find_newer = lambda known, claims: ""
+    from streamkeeper.checkpoints import claims
+
+    claims.leave_claim = lambda folder, claim: None
+
+
 OF_ATTACKS = {
+    "claims": without_claims,
     "continuity": without_continuity,
     "installation": without_installation,
     "local-paths": without_local_paths,

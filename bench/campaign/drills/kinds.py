@@ -280,6 +280,23 @@ def _out_of_memory(drill: Drill, chance: random.Random) -> None:
     drill.feed()
 
 
+def _journal_lost(drill: Drill, chance: random.Random) -> None:
+    """The job's folder in the registry, its journal alone, or both with the watch's index; under a driver, or not."""
+    how = drill.way("registry folder", "journal", "registry folder under its driver", "registry folder and index")
+    registry = drill.bed.home / "store" / "registry" / "ledgers"
+    lost = registry / "journal" if how == "journal" else registry
+    if "under its driver" not in how:
+        drill.kill()
+    hidden = drill.take_away(lost)
+    if "index" in how:
+        (drill.bed.home / "store" / "fleet" / "index.json").unlink()
+    drill.undo = lambda: drill.put_back(hidden, lost)
+    drill.did.append(f"lost: {how}")
+    listed = drill.run("jobs", "--now").stdout
+    if "ledgers" not in listed:
+        drill.damage.append(f"the job is in no list: {listed[-200:]}")
+
+
 KINDS = {
     "driver-killed": Kind(_driver_killed, ("driver-dead",), ("driver-killed",), "watch"),
     "supervisor-killed": Kind(_supervisor_killed, ("driver-dead",), ("driver-killed",), "watch"),
@@ -302,6 +319,7 @@ KINDS = {
         between_s=35.0,
     ),
     "all-frozen": Kind(_all_frozen, ("frozen", "heartbeat-lost"), ("driver-frozen",), "undo", waits_s=_STALE_S),
+    "journal-lost": Kind(_journal_lost, ("journal-lost",), ("journal-lost",), "undo"),
     "rebooted": Kind(_rebooted, ("machine-rebooted",), ("machine-rebooted",), "watch"),
     "crash-loop": Kind(_crash_loop, ("crash-loop", "restarts"), ("batch-fails", "driver-failed"), "undo", waits_s=45.0),
     "commit-deleted": Kind(_commit_deleted, ("driver-dead",), ("driver-killed",), "watch"),

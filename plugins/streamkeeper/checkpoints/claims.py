@@ -38,7 +38,7 @@ def read_all_newest(claims: Tree) -> list[EpochClaim]:
 
 
 def leave_claim(claims: Tree, claim: EpochClaim) -> None:
-    """Keep a claim that the journal has recorded. Again is fine; raises JournalOutdated where its epoch is another's."""
+    """Keep a claim that the journal has recorded. Again is fine; raises JournalOutdated for another's epoch."""
     key = _key(claim.installation, claim.epoch)
     try:
         claims.create(key, [to_json(claim)])

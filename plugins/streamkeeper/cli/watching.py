@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from streamkeeper.cli.given import Json, open_site, open_to_look
 from streamkeeper.cli.job_list import SEVERITY_STYLES
 from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.terminal import Console, echo, echo_json
-from streamkeeper.errors import PermanentError, StreamkeeperError
+from streamkeeper.errors import JournalLost, PermanentError, StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.health import Severity
@@ -77,7 +78,8 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
     """Show what is wrong now, of all jobs; of one, everything that was ever raised, done and cleared."""
     site = open_to_look()
     if job:
-        read_job(site, job)
+        with suppress(JournalLost):
+            read_job(site, job)
         entries = list(IncidentLog(site.store, job).entries())
         if json:
             echo_json(to_json(entries))
@@ -89,7 +91,7 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
             console.print(f"nothing was ever wrong with {job}, as far as a watch has seen")
         return
     found: list[JobIncidents] = []
-    for name in list_jobs(site.store):
+    for name in sorted({*list_jobs(site.store), *site.store.folders("incidents/")}):
         try:
             found.append(IncidentLog(site.store, name).state())
         except PermanentError as error:

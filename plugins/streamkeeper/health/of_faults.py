@@ -18,6 +18,11 @@ def _store(look: JobLook, _: float) -> Found:
         yield from find_told(Fault.STORE_LOST, "its driver gets no answer from the store")(look, 0)
 
 
+def _journal_lost(look: JobLook, _: float) -> Found:
+    if look.lost:
+        yield "", look.lost
+
+
 def _outdated(look: JobLook, _: float) -> Found:
     if look.outdated:
         yield "", look.outdated
@@ -70,6 +75,15 @@ RULES: tuple[Rule, ...] = (
         "bring the store back; drivers go on by themselves once it answers",
         "The store is down",
         _store,
+    ),
+    Rule(
+        "journal-lost",
+        Severity.PAGE,
+        None,
+        "",
+        "put registry/{job} back in the store; if it is gone, streamkeeper registry rebuild {job} --dry-run",
+        "The journal of a job is lost",
+        _journal_lost,
     ),
     Rule(
         "journal-outdated",

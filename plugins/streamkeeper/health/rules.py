@@ -19,6 +19,7 @@ _TOLD = frozenset({"sink-down", "source-down", "checkpoint-damaged", "sink-ahead
 
 EXPLAINS: Mapping[str, frozenset[str]] = {
     "store-out-of-reach": _ENDS | _BEHIND | {"not-looked", "sink-down"},
+    "journal-lost": frozenset({"not-looked"}),
     "journal-outdated": _ENDS
     | _BEHIND
     | _TOLD
@@ -48,7 +49,7 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
 PERMANENT = frozenset(
     {
         *("driver-fenced", "driver-refused", "sink-ahead", "checkpoint-missing", "checkpoint-damaged"),
-        *("source-offset-lost", "input-gone", "owner-unproven", "journal-outdated"),
+        *("source-offset-lost", "input-gone", "owner-unproven", "journal-outdated", "journal-lost"),
     }
 )
 """What a start cannot mend, and could make worse: somebody has to change something first."""

@@ -9,6 +9,7 @@ HEADING_OF = {
     Cause.NOT_DEPLOYED: "Nothing serves",
     Cause.OPERATION_OPEN: "An operation is open",
     Cause.DRIVER_UNREACHABLE: "Nothing serves",
+    Cause.JOURNAL_LOST: "The journal of a job is lost",
     Cause.JOURNAL_OUTDATED: "An older copy of the store was put back",
     Cause.DISK_FULL: "The disk is full",
     Cause.CHECKPOINT_LOST: "A checkpoint is lost or damaged beyond repair",

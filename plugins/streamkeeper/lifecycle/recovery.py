@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from streamkeeper.lifecycle.headings import HEADING_OF
+from streamkeeper.lifecycle.recovering_records import Rung, journal_lost, no_store, outdated
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import (
@@ -50,30 +51,13 @@ def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
     )
 
 
-_Found = tuple[Cause, str, str]
-
-
-def _no_store(at: RecoveryLook) -> _Found | None:
-    if not at.store:
-        return None
-    told = f"the store does not answer, so nothing is known of job {at.job}: {at.store}"
-    return Cause.STORE_OUT_OF_REACH, told, "bring the store back; drivers wait for it and go on by themselves"
-
-
-def _outdated(at: RecoveryLook) -> _Found | None:
-    if not at.outdated:
-        return None
-    newer = "put the newer store back, or move the job's registry folder away and run streamkeeper registry rebuild"
-    return Cause.JOURNAL_OUTDATED, at.outdated, newer
-
-
-def _not_deployed(at: RecoveryLook) -> _Found | None:
+def _not_deployed(at: RecoveryLook) -> Rung | None:
     if at.release:
         return None
     return Cause.NOT_DEPLOYED, f"no release of job {at.job} has ever served", "deploy it"
 
 
-def _open(at: RecoveryLook) -> _Found | None:
+def _open(at: RecoveryLook) -> Rung | None:
     if not at.open_operation:
         return None
     told = f"operation {at.open_operation} is open{' and waits for a person' if at.waits else ''}"
@@ -81,7 +65,7 @@ def _open(at: RecoveryLook) -> _Found | None:
     return Cause.OPERATION_OPEN, told, f"{carry}; or end it with --on-open abort"
 
 
-def _unreachable(at: RecoveryLook) -> _Found | None:
+def _unreachable(at: RecoveryLook) -> Rung | None:
     if at.life is not Life.UNKNOWN:
         return None
     told = f"driver {at.instance} cannot be looked at from here, so nothing proves it dead: {at.why}"
@@ -93,16 +77,16 @@ def _unreachable(at: RecoveryLook) -> _Found | None:
     )
 
 
-def _full(at: RecoveryLook) -> _Found | None:
+def _full(at: RecoveryLook) -> Rung | None:
     return (Cause.DISK_FULL, at.full, "make room, never inside a checkpoint; then restart") if at.full else None
 
 
-def _lost(at: RecoveryLook) -> _Found | None:
+def _lost(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: {query.lost}" for query in at.queries if query.lost]
     return (Cause.CHECKPOINT_LOST, "; ".join(told), "") if told else None
 
 
-def _damaged(at: RecoveryLook) -> _Found | None:
+def _damaged(at: RecoveryLook) -> Rung | None:
     told = [
         f"query {query.query}: its checkpoint {query.version} is damaged at {harm.where}"
         f" ({harm.shape}: {harm.evidence})"
@@ -112,7 +96,7 @@ def _damaged(at: RecoveryLook) -> _Found | None:
     return (Cause.CHECKPOINT_DAMAGED, "; ".join(told), "") if told else None
 
 
-def _ahead(at: RecoveryLook) -> _Found | None:
+def _ahead(at: RecoveryLook) -> Rung | None:
     told = [
         f"query {query.query}: {query.output} holds batch {query.holds} of {query.version}, its checkpoint knows"
         f" {'none' if query.planned is None else f'up to {query.planned}'}: somebody has put an older checkpoint there"
@@ -122,7 +106,7 @@ def _ahead(at: RecoveryLook) -> _Found | None:
     return (Cause.SINK_AHEAD, "; ".join(told), "") if told else None
 
 
-def _unproven(at: RecoveryLook) -> _Found | None:
+def _unproven(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: in {query.version} {_on_start(query)}" for query in at.queries if query.unproven]
     if not told or at.life is Life.ALIVE:
         return None
@@ -130,13 +114,13 @@ def _unproven(at: RecoveryLook) -> _Found | None:
     return Cause.OWNER_UNPROVEN, "; ".join(told), copy
 
 
-def _input_gone(at: RecoveryLook) -> _Found | None:
+def _input_gone(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: {query.input_gone}" for query in at.queries if query.input_gone]
     put_back = "put the files back and restart: Spark would run the batch without them and say nothing"
     return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
 
 
-def _dropped(at: RecoveryLook) -> _Found | None:
+def _dropped(at: RecoveryLook) -> Rung | None:
     pass_over = (
         "put the input back if somebody has it; else deploy a release that reads with failOnDataLoss=false:"
         " a person is asked first, and shown which offsets it passes over"
@@ -144,27 +128,27 @@ def _dropped(at: RecoveryLook) -> _Found | None:
     return (Cause.SOURCE_OFFSET_LOST, at.dropped, pass_over) if at.dropped else None
 
 
-def _sink_down(at: RecoveryLook) -> _Found | None:
+def _sink_down(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: {query.sink_unknown}" for query in at.queries if query.sink_down]
     told += [f"driver {at.instance} waits: {at.away}"] if at.away and not at.frozen and not told else []
     back = "bring the output back; a driver that lives goes on by itself, one that has ended is restarted"
     return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
 
 
-def _stopped(at: RecoveryLook) -> _Found | None:
+def _stopped(at: RecoveryLook) -> Rung | None:
     if not at.stopped or at.life is Life.ALIVE:
         return None
     return Cause.STOPPED, f"it was stopped by {at.stopped}", "nothing to mend: start it when it is wanted again"
 
 
-def _exhausted(at: RecoveryLook) -> _Found | None:
+def _exhausted(at: RecoveryLook) -> Rung | None:
     if not at.exhausted or at.frozen:
         return None
     more = "give the driver more memory, or less at once, and deploy it: a restart alone meets the same"
     return Cause.OUT_OF_MEMORY, f"driver {at.instance} ran out of memory: {at.exhausted}", more
 
 
-def _alive(at: RecoveryLook) -> _Found | None:
+def _alive(at: RecoveryLook) -> Rung | None:
     """Every way in which a driver that has processes may stand."""
     if at.life is not Life.ALIVE:
         return None
@@ -187,13 +171,13 @@ def _alive(at: RecoveryLook) -> _Found | None:
     return Cause.NOTHING_WRONG, f"nothing is wrong: {at.release} is served by {at.instance}", "nothing to do"
 
 
-def _rebooted(at: RecoveryLook) -> _Found | None:
+def _rebooted(at: RecoveryLook) -> Rung | None:
     if not at.rebooted:
         return None
     return Cause.MACHINE_REBOOTED, f"driver {at.instance} ended with the boot it ran in: {at.why}", ""
 
 
-def _ended(at: RecoveryLook) -> _Found:
+def _ended(at: RecoveryLook) -> Rung:
     """Its driver is gone: as it was asked to, with an error, or without a word."""
     if at.state is DriverState.FINISHED:
         return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} read all there was and ended", "nothing to do"
@@ -213,14 +197,26 @@ def _ended(at: RecoveryLook) -> _Found:
 _READ_THE_RECORD = (
     "read the error: if the output or a source was away, restart; if a record does it, deploy a release that takes it"
 )
-_LADDER: tuple[Callable[[RecoveryLook], _Found | None], ...] = (
-    *(_no_store, _outdated, _not_deployed, _open, _unreachable, _full, _lost, _damaged, _ahead, _input_gone),
+_LADDER: tuple[Callable[[RecoveryLook], Rung | None], ...] = (
+    *(
+        no_store,
+        journal_lost,
+        outdated,
+        _not_deployed,
+        _open,
+        _unreachable,
+        _full,
+        _lost,
+        _damaged,
+        _ahead,
+        _input_gone,
+    ),
     *(_dropped, _sink_down, _unproven, _stopped, _exhausted, _alive, _rebooted, _ended),
 )
 _NOTHING_CAN_BE_DONE = frozenset(
     {
-        *(Cause.STORE_OUT_OF_REACH, Cause.JOURNAL_OUTDATED, Cause.NOT_DEPLOYED, Cause.OPERATION_OPEN),
-        *(Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL),
+        *(Cause.STORE_OUT_OF_REACH, Cause.JOURNAL_LOST, Cause.JOURNAL_OUTDATED, Cause.NOT_DEPLOYED),
+        *(Cause.OPERATION_OPEN, Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL),
     }
 )
 
@@ -356,6 +352,7 @@ def _against_any(at: RecoveryLook, cause: Cause) -> str:
 
 _CAUSES = {
     Cause.STORE_OUT_OF_REACH: "the store does not answer",
+    Cause.JOURNAL_LOST: "its journal is lost",
     Cause.JOURNAL_OUTDATED: "the journal is older than what was written",
     Cause.NOT_DEPLOYED: "there is no serving release",
     Cause.OPERATION_OPEN: "another operation is open",

@@ -119,6 +119,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     ``restarts``: moments at which its driver began again; ``acts``: act -> moments at which the watch did it; ``wait``:
     operation, what it waits for, and since when, of one that the watch carries on. ``committed_at``: query -> its last
     commit with data, which a driver that has begun again does not know; ``error``: the last one that was told.
+    ``lost``: whether its journal was gone in the last pass.
     """
 
     facts: JobFacts | None = None
@@ -133,6 +134,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     incidents: JobIncidents | None = None
     committed_at: dict[str, float] = {}
     error: ToldError | None = None
+    lost: bool = False
 
 
 class QueryRow(msgspec.Struct, frozen=True, kw_only=True):

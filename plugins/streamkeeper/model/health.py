@@ -115,6 +115,8 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     prune_age_s: float | None = None
     prune_failed: str = ""
     history: dict[str, tuple[HistoryPoint, ...]] = {}
+    lost: str = ""
+    """What names it although it has no journal, then nothing else is known of it."""
     outdated: str = ""
     """How its journal is older than what was written, or than what the watch has seen of it."""
     thresholds: dict[str, float | None] = {}

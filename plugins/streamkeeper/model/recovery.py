@@ -31,6 +31,7 @@ class Cause(Enum):
     NOT_DEPLOYED = "not-deployed"
     OPERATION_OPEN = "operation-open"
     DRIVER_UNREACHABLE = "driver-unreachable"
+    JOURNAL_LOST = "journal-lost"
     JOURNAL_OUTDATED = "journal-outdated"
     DISK_FULL = "disk-full"
     CHECKPOINT_LOST = "checkpoint-lost"
@@ -131,7 +132,8 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
 class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     """All that a diagnosis rests on; gathered by ``operations.diagnosing``, so that the decision looks at nothing.
 
-    ``store``: why it does not answer, then nothing else is known. ``outdated``: how its journal is older than what was
+    ``store``: why it does not answer, then nothing else is known. ``lost``: what names the job although it has no
+    journal, then neither. ``outdated``: how its journal is older than what was
     written, then nothing else of it can be relied on. ``stopped``: by whom and why, empty where it should
     serve. ``why``: the runner's proof. ``error``: the driver's last one. ``open_operation``: name and step;
     ``waits``: whether it waits for a person. ``full``: a disk without room, as a clause. ``away``: what a driver that
@@ -142,6 +144,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     store: str = ""
+    lost: str = ""
     outdated: str = ""
     release: str = ""
     instance: str = ""

@@ -41,6 +41,7 @@ from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.whereabouts import must_see, running_instances
 from streamkeeper.registry.control import Control
@@ -112,8 +113,8 @@ class Deploy:
         ``allowed``: raises where the operation must not be started in that very state of the job.
 
         With ``on_open=CONTINUE`` the deploy returned is the open one. Raises OperationOpen, InvalidInput,
-        JournalOutdated, and OperationRefused for the id of an operation that was started with another request, and for
-        a request that says beforehand what its author may not answer.
+        JournalOutdated, JournalLost, and OperationRefused for the id of an operation that was started with another
+        request, and for a request that says beforehand what its author may not answer.
         """
         check_name("job", request.job)
         check_instance(operation)
@@ -124,7 +125,10 @@ class Deploy:
             )
         if request.release is not None:
             release_number(request.release)
-        must_not_be_outdated_as_far_as_seen(site, cls(site, request.job, operation).state)
+        state = cls(site, request.job, operation).state
+        must_not_be_outdated_as_far_as_seen(site, state)
+        if state.number == 0:
+            must_not_be_lost(site, request.job)
         other = cls(site, request.job, operation)._start(request, on_open, allowed)
         if other is None:
             return cls(site, request.job, operation)

@@ -18,6 +18,7 @@ from streamkeeper.checkpoints.reach import Position, compare, position
 from streamkeeper.errors import (
     CheckpointChanged,
     CheckpointDamaged,
+    JournalLost,
     NotFound,
     StoreUnavailable,
 )
@@ -76,6 +77,8 @@ def look_at_job(
         return _look(site, read_job(site, job), chosen, snapshots or {})
     except StoreUnavailable as error:
         return RecoveryLook(job=job, store=error.message)
+    except JournalLost as error:
+        return RecoveryLook(job=job, lost=error.message)
 
 
 def _look(site: Installation, state: JobState, chosen: Collection[str], snapshots: Mapping[str, str]) -> RecoveryLook:

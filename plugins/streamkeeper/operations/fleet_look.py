@@ -34,6 +34,7 @@ from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_kno
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import read_facts
+from streamkeeper.operations.lost_jobs import find_lost, find_lost_jobs
 from streamkeeper.operations.outdated import find_outdated_epochs
 from streamkeeper.operations.overview import recorded_jobs
 from streamkeeper.operations.snapshot_ages import backup_look, look_at_snapshots, newest_snapshots
@@ -61,7 +62,8 @@ OWN = "again-"
 class Seen:
     """One job, as far as it was looked at; filled part by part. ``elsewhere``: the host that alone can look at it.
 
-    ``outdated``: how its journal is older than what was written, or than what the last pass has seen of it.
+    ``outdated``: how its journal is older than what was written, or than what the last pass has seen of it; ``lost``:
+    what names it although it has no journal: its facts are those of the last pass.
     """
 
     job: str
@@ -76,6 +78,7 @@ class Seen:
     history: dict[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
     unlooked: dict[str, str] = field(default_factory=dict)
     outdated: str = ""
+    lost: str = ""
 
     @property
     def instance(self) -> str:
@@ -95,7 +98,7 @@ class Seen:
     @property
     def standing(self) -> Standing:
         """In one word."""
-        if self.facts is None or ("store" in self.unlooked and self.liveness is None):
+        if self.facts is None or self.lost or ("store" in self.unlooked and self.liveness is None):
             return Standing.UNKNOWN
         return find_standing(self.status, self.exit, self.liveness, stopped=bool(self.facts.stopped))
 
@@ -115,7 +118,11 @@ def look_at_fleet(
     """
     remembered = {row.job: row.memory for row in before.rows} if before is not None else {}
     jobs = [job] if job else _known_jobs(site, remembered)
-    fleet = [Seen(job=name, memory=remembered.get(name, JobMemory())) for name in jobs]
+    lost = {} if job else find_lost_jobs(site, jobs, remembered)
+    fleet = [
+        Seen(job=name, memory=remembered.get(name, JobMemory()), lost=lost.get(name, ""))
+        for name in sorted({*jobs, *lost})
+    ]
     with ThreadPoolExecutor(WORKERS) as pool:
         _all(pool, fleet, lambda seen: _read_records(site, seen))
         _observe(site, fleet)
@@ -131,6 +138,9 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
     """What the rules are asked about, and what the next pass has to remember."""
     memory = _remember(seen, now)
     facts, liveness = seen.facts, seen.liveness
+    if seen.lost:
+        told = {"journal": seen.lost}
+        return JobLook(job=seen.job, now=now, wanted=False, lost=seen.lost, unlooked=told), memory
     if facts is None:
         return JobLook(job=seen.job, now=now, wanted=False, unlooked=dict(seen.unlooked)), memory
     if facts.forgotten:
@@ -192,7 +202,11 @@ def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None
 
 def _read_records(site: Installation, seen: Seen) -> None:
     with seen.looking("records"):
-        seen.facts = read_facts(site, seen.job, seen.memory.facts)
+        facts = None if seen.lost else read_facts(site, seen.job, seen.memory.facts)
+        if facts is None or facts.number == 0:
+            # Its folder may be there with the journal gone from it.
+            seen.lost = seen.lost or find_lost(site, seen.job)
+        seen.facts = seen.memory.facts if seen.lost else facts
     if seen.instance:
         with seen.looking("status"):
             seen.status = Control(site.store, seen.job, seen.instance).read_status()
@@ -218,7 +232,7 @@ def _read_end(site: Installation, seen: Seen) -> None:
 
 def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
     facts = seen.facts
-    if facts is None or facts.forgotten or seen.elsewhere:
+    if facts is None or facts.forgotten or seen.elsewhere or seen.lost:
         return
     seen.outdated = facts.went_back
     if seen.liveness is None or seen.liveness.life is not Life.ALIVE:
@@ -340,6 +354,7 @@ def _remember(seen: Seen, now: float) -> JobMemory:
     return replace(
         before,
         facts=facts,
+        lost=bool(seen.lost),
         beat=beat,
         beat_at=beat_at,
         frozen_at=frozen_at,

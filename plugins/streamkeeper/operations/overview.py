@@ -15,6 +15,7 @@ from streamkeeper.model.redaction import Structure, redact_value
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.standing import Standing, find_standing
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal, has_journal
@@ -95,6 +96,7 @@ def read_job_again(site: Installation, job: str) -> JobState:
 
 def _on_record(site: Installation, state: JobState) -> JobState:
     if state.number == 0:
+        must_not_be_lost(site, state.job)
         known = ", ".join(list_jobs(site.store)) or "none yet"
         raise NotFound(f"job {state.job} is not known to {site.settings.store}", hint=f"known jobs: {known}")
     return state

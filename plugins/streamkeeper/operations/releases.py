@@ -17,6 +17,7 @@ from streamkeeper.model.release import STATE_FORMAT, Environment, ParamValue, Re
 from streamkeeper.model.release_conf import MASTER, check_release_conf
 from streamkeeper.model.secret_references import find_references
 from streamkeeper.model.settings import Settings
+from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.registry.executor_environments import keep_archive
@@ -32,10 +33,10 @@ def push_release(
 ) -> Release:
     """Register what now stands under the jobs root with these params and conf; equal content is the same release again.
 
-    Safe against any number of pushes at once. Raises InvalidInput, NotFound or JobUnusable before anything is
-    registered, StoreUnavailable at any time: pushing again is then the way on.
+    Safe against any number of pushes at once. Raises InvalidInput, NotFound, JournalLost or JobUnusable before anything
+    is registered, StoreUnavailable at any time: pushing again is then the way on.
     """
-    check_name("job", job)
+    must_not_be_lost(site, check_name("job", job))
     find_references(params, conf)
     check_release_conf(conf, site.settings.confs)
     bundle = build_bundle(Path(site.settings.jobs), job)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged, StreamkeeperError
+from streamkeeper.errors import FormatTooNew, JournalLost, NotFound, RegistryDamaged, StreamkeeperError
 from streamkeeper.model.control import QueryStatus
 from streamkeeper.model.fleet import FleetIndex
 from streamkeeper.model.job_state import JobState
@@ -129,6 +129,8 @@ class JobPage:
     def _state(self) -> Part[JobState]:
         try:
             return Part(value=self._read(self._site, self.job))
+        except JournalLost as error:
+            return Part(missing=str(error))
         except NotFound:
             raise NotFound(f"job {self.job} is not known", hint="the fleet lists those that are") from None
         except (RegistryDamaged, FormatTooNew) as error:

@@ -8,6 +8,7 @@ changes no row there and is told so; a batch that comes again finds its number t
 from __future__ import annotations
 
 import functools
+import os
 import re
 import uuid
 from dataclasses import dataclass, field

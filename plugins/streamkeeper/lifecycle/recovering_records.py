@@ -1,0 +1,32 @@
+"""The first rungs of a diagnosis: a store or a journal that cannot be relied on, so that nothing else is known."""
+
+from __future__ import annotations
+
+from streamkeeper.model.recovery import Cause, RecoveryLook
+
+Rung = tuple[Cause, str, str]
+"""A cause, its sentence, and what is advised; an empty advice is the best of the actions."""
+
+
+def no_store(at: RecoveryLook) -> Rung | None:
+    """No record can be read."""
+    if not at.store:
+        return None
+    told = f"the store does not answer, so nothing is known of job {at.job}: {at.store}"
+    return Cause.STORE_OUT_OF_REACH, told, "bring the store back; drivers wait for it and go on by themselves"
+
+
+def journal_lost(at: RecoveryLook) -> Rung | None:
+    """Other records name the job, and it has no journal."""
+    if not at.lost:
+        return None
+    back = f"put registry/{at.job} back in the store, or run streamkeeper registry rebuild {at.job} --dry-run"
+    return Cause.JOURNAL_LOST, at.lost, back
+
+
+def outdated(at: RecoveryLook) -> Rung | None:
+    """The journal is that of an older copy of the store."""
+    if not at.outdated:
+        return None
+    newer = "put the newer store back, or move the job's registry folder away and run streamkeeper registry rebuild"
+    return Cause.JOURNAL_OUTDATED, at.outdated, newer

@@ -1,0 +1,69 @@
+"""Jobs whose journal is gone while other records name them: a job that is missing from the registry is not shown as
+if it had never been there.
+
+Records of drivers, incidents and carriers are made after the first entry of a journal only. The last index of the watch
+remembers how far the journal went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from streamkeeper.errors import JournalLost
+from streamkeeper.model.fleet import JobMemory
+from streamkeeper.operations.installation import Installation
+from streamkeeper.registry.fleet import read_index
+from streamkeeper.registry.journal import has_journal
+from streamkeeper.stores.contract import Store
+
+_FOLDERS = {"control": "records of its drivers", "incidents": "incidents", "carriers": "carriers of its operations"}
+
+
+def find_lost_jobs(
+    site: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
+) -> dict[str, str]:
+    """Job -> what names it, as a sentence, of those that are not ``recorded``; ``remembered``: by the last index."""
+    there = {folder: set(site.store.folders(f"{folder}/")) for folder in _FOLDERS}
+    named = set().union(*there.values()) | {job for job, memory in remembered.items() if _was_seen(memory)}
+    found = {
+        job: _tell(site.store, job, [folder for folder, jobs in there.items() if job in jobs], remembered.get(job))
+        for job in sorted(named - set(recorded))
+    }
+    return {job: told for job, told in found.items() if told}
+
+
+def find_lost(site: Installation, job: str) -> str:
+    """What names a job without a journal, as a sentence; empty for one that has a journal, and for an unknown one."""
+    if has_journal(site.store, job):
+        return ""
+    index = read_index(site.store, site.id)
+    row = index.row(job) if index is not None else None
+    return _tell(site.store, job, _FOLDERS, row.memory if row is not None else None)
+
+
+def must_not_be_lost(site: Installation, job: str) -> None:
+    """Raise JournalLost for a job that other records name: whoever deploys it would begin anew beside what it has."""
+    if told := find_lost(site, job):
+        raise JournalLost(told, hint=way_out(job))
+
+
+def way_out(job: str) -> str:
+    """What to do about a lost journal."""
+    return f"put registry/{job} back, or: streamkeeper registry rebuild {job} --dry-run"
+
+
+def _was_seen(memory: JobMemory) -> bool:
+    """Whether the last pass has read its journal; what it has told as lost stays so only while a record names it."""
+    return memory.facts is not None and memory.facts.number > 0 and not memory.lost
+
+
+def _tell(store: Store, job: str, folders: Collection[str], memory: JobMemory | None) -> str:
+    if memory is not None and memory.facts is not None and memory.facts.forgotten:
+        return ""
+    # A directory in which nothing is left names nobody.
+    kept = [f"{_FOLDERS[folder]} ({folder}/{job})" for folder in folders if any(store.list(f"{folder}/{job}/"))]
+    if memory is not None and memory.facts is not None and _was_seen(memory):
+        kept.append(f"the last pass of the watch, which has read its journal up to entry {memory.facts.number}")
+    return (
+        f"the journal of job {job} is lost: {store.url} has none, and it is named by {'; '.join(kept)}" if kept else ""
+    )
