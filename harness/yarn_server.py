@@ -26,6 +26,7 @@ class YarnServer(HadoopProcesses):
 
     A node, or an application's master, that is not heard of for ``expiry_s`` is given up. ``given``: variables that
     containers have from their node. ``beside``: the configuration of an HDFS, which clients and containers have too.
+    ``limits_memory``: whether the node ends a container that uses more memory than it was given.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class YarnServer(HadoopProcesses):
         *,
         beside: Path | None = None,
         expiry_s: float = 600.0,
+        limits_memory: bool = False,
     ) -> None:
         of_node = {"HADOOP_CONF_DIR": str(home / "conf"), "JAVA_HOME": os.environ.get("JAVA_HOME", ""), **(given or {})}
         super().__init__(home, of_node)
@@ -56,7 +58,8 @@ class YarnServer(HadoopProcesses):
             "yarn.nodemanager.resource.memory-mb": "8192",
             "yarn.nodemanager.resource.cpu-vcores": "16",
             "yarn.nodemanager.vmem-check-enabled": "false",
-            "yarn.nodemanager.pmem-check-enabled": "false",
+            "yarn.nodemanager.pmem-check-enabled": str(limits_memory).lower(),
+            "yarn.nodemanager.container-monitor.interval-ms": "1000",
             "yarn.nodemanager.disk-health-checker.enable": "false",
             "yarn.nodemanager.env-whitelist": ",".join(("PATH", *of_node)),
             "yarn.nm.liveness-monitor.expiry-interval-ms": str(int(expiry_s * 1000)),
@@ -126,10 +129,15 @@ class YarnServer(HadoopProcesses):
 
 @contextmanager
 def yarn_server(
-    home: Path, given: Mapping[str, str] | None = None, *, beside: Path | None = None, expiry_s: float = 600.0
+    home: Path,
+    given: Mapping[str, str] | None = None,
+    *,
+    beside: Path | None = None,
+    expiry_s: float = 600.0,
+    limits_memory: bool = False,
 ) -> Iterator[YarnServer]:
     """A server in ``home``, for as long as the body runs; all of it is removed at the end."""
     if not has_jars():
         raise NotFound("YARN's jars are not there", hint="make connectors")
-    with started(YarnServer(home, given, beside=beside, expiry_s=expiry_s)) as server:
+    with started(YarnServer(home, given, beside=beside, expiry_s=expiry_s, limits_memory=limits_memory)) as server:
         yield server

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamkeeper.driver.causes import judge, judge_links
+from streamkeeper.driver.causes import is_lost_worker, judge, judge_links
 from streamkeeper.driver.faults import describe_fault, describe_links
-from streamkeeper.driver.raised import links_of_throwable
+from streamkeeper.driver.raised import links_of, links_of_throwable
 from streamkeeper.inspection.diverted import fault_of
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.restarts import Cause
@@ -112,6 +112,7 @@ def test_a_python_workers_failure_is_named_and_judged_by_its_class(
     error = failure_of(stream, folder.parent)
     assert told in describe_fault(error)
     assert judge(error).fault is fault
+    assert is_lost_worker(links_of(error)) is (function is die), "only then the kernel's count is asked"
 
 
 def test_a_checkpoint_that_cannot_be_read_is_known_by_the_frame_that_raised_it(

@@ -104,6 +104,8 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
     "out-of-memory": [
         (dead("java.lang.OutOfMemoryError: Java heap space"), dead("boom")),
         (dead("unable to create native thread", cause="no-capacity"), dead("boom", cause="no-capacity")),
+        # Its runner has told what the driver could not.
+        (dead(exit=None, ended_by=Fault.OUT_OF_MEMORY), dead(exit=None, ended_by=Fault.EVICTED)),
     ],
     "checkpoint-missing": [
         (well(**checkpoint("/cp is missing")), well(**checkpoint(""))),
@@ -454,6 +456,10 @@ def starts(look: JobLook) -> bool:
         (dead(exit=None, status=status("boom", cause="permanent")), False),
         (dead(exit=None, last_failure=SHORT), False),
         (dead(exit=None, last_failure="refused: somebody declined"), True),
+        (dead(exit=None, ended_by=Fault.OUT_OF_MEMORY), False),
+        (dead("terminated by signal 15", ended_by=Fault.OUT_OF_MEMORY), False),
+        (dead(exit=None, ended_by=Fault.DISK_FULL), False),
+        (dead(exit=None, ended_by=Fault.EVICTED), True),
     ],
 )
 def test_the_watch_starts_only_what_a_start_can_mend(look: JobLook, started: bool) -> None:

@@ -105,7 +105,7 @@ def test_a_machine_without_java_is_told_before_anything_is_on_record(
 ) -> None:
     """For a deploy of the code and of a release, and for a rollback; nothing of the other operation is ended."""
 
-    def nowhere(_: object, references: object = ()) -> None:
+    def nowhere(_: object, references: object = (), conf: object = None) -> None:
         raise PermanentError("Java is missing")
 
     serving(job, {"input": "/in"}, {})
@@ -249,3 +249,25 @@ def test_a_rollback_to_nowhere_leaves_nothing(job: Registered, release: str | No
     with pytest.raises(PermanentError, match=told):
         open_deploy(job.site, "back", DeployRequest(job=JOB, release=release, rollback=True))
     assert job.site.journal(JOB, "test").state().number == before
+
+
+def test_a_release_that_no_place_has_room_for_is_refused_before_anything_is_on_record(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place is asked with the very conf of what is to run; negative control: a smaller one is let through."""
+    asked: list[object] = []
+
+    def small(_: object, references: object = (), conf: dict[str, str] | None = None) -> None:
+        asked.append(conf)
+        if (conf or {}).get("spark.driver.memory") == "64g":
+            raise InvalidInput("the pod template limits the driver container to 8Gi")
+
+    monkeypatch.setattr(RestingRunner, "check_place", small)
+    serving(job, {"input": "/in"}, {"spark.driver.memory": "64g"})
+    given = {"params": {"input": "/in"}, "conf": {"spark.driver.memory": "64g"}}
+    for fields in (given, {"release": "r0002"}):
+        with pytest.raises(InvalidInput, match="limits the driver container"):
+            open_deploy(job.site, "op2", DeployRequest(job=JOB, **fields))  # type: ignore[arg-type]
+    assert asked == [{"spark.driver.memory": "64g"}] * 2
+    assert "op2" not in job.site.journal(JOB, "test").state().operations
+    open_deploy(job.site, "op3", DeployRequest(job=JOB, params={"input": "/in"}, conf={"spark.driver.memory": "1g"}))

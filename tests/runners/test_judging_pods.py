@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from streamkeeper.model.control import Pod, ProcessRecord
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.liveness import Life
 from streamkeeper.runners.judging_pods import judge
 from streamkeeper.runners.kubernetes_api import PodReport
@@ -91,3 +92,40 @@ def test_what_a_kubelet_says_in_lines_is_said_in_one() -> None:
     assert seen.why == "pod streaming/sales-1 does not run yet: ErrImagePull: no such image"
     rejected = report({}, phase="Failed", reason="OutOfcpu", message="Node didn't\nhave enough")
     assert "is Failed: OutOfcpu: Node didn't have enough" in judge(POD, rejected, [], NOW).why
+
+
+def ended(reason: str = "Error", code: int = 137) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason, "containerID": "containerd://1"}}
+
+
+DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": "short"}]
+SHORT = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 12Mi. "
+GREEDY = "Container driver was using 5Gi, request is 2Gi, has larger consumption of memory. "
+OWN = 'Usage of EmptyDir volume "streamkeeper-home" exceeds the limit "1Gi". '
+
+
+@pytest.mark.parametrize(
+    ("found", "fault", "why"),
+    [
+        (report(ended("OOMKilled"), phase="Failed"), Fault.OUT_OF_MEMORY, "with code 137 (OOMKilled: its container"),
+        (report(ended("OOMKilled", 143), phase="Failed"), None, "with code 143 (OOMKilled"),
+        (report(ended(), phase="Failed"), None, "with code 137: supervisor"),
+        (
+            report(ended(), phase="Failed", reason="Evicted", message=SHORT, conditions=DISRUPTED),
+            Fault.EVICTED,
+            "with code 137 (Evicted: The node was low on resource: memory",
+        ),
+        (
+            report(ended(), phase="Failed", reason="Evicted", message=SHORT + GREEDY, conditions=DISRUPTED),
+            Fault.OUT_OF_MEMORY,
+            "has larger consumption of memory",
+        ),
+        (report(ended(), phase="Failed", reason="Evicted", message=OWN), Fault.DISK_FULL, "exceeds the limit"),
+        (report(ended(), phase="Failed", conditions=DISRUPTED), Fault.EVICTED, "TerminationByKubelet: short"),
+    ],
+)
+def test_why_a_container_has_ended_is_told_and_typed(found: PodReport, fault: Fault | None, why: str) -> None:
+    """Its own limit, which the next driver would meet again, or its node's shortage; a kill alone tells nothing."""
+    seen = judge(POD, found, [CLAIM], NOW)
+    assert (seen.life, seen.fault) == (Life.DEAD, fault)
+    assert why in seen.why

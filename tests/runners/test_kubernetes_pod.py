@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, lone_node
 from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, OperationRefused, PermanentError, TemporaryError
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.faults import Fault
 from streamkeeper.runners import judging_pods
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
@@ -148,6 +150,38 @@ def test_a_driver_that_does_not_end_in_time_is_killed(place: PodPlace) -> None:
     last = place.control().read_exit()
     assert last is not None
     assert last.error == "terminated by signal 15"
+
+
+SMALL = {"spark.driver.memory": "64m", "spark.driver.memoryOverhead": "192m"}
+HOG = f"spawn {sys.executable} -c b = b'x' * 700_000_000; import time; time.sleep(300)"
+
+
+def test_a_container_that_is_killed_for_its_memory_says_so(place: PodPlace) -> None:
+    """Its limit is the release's; the node's word is the fault. Negative control: a kill alone is no sign of memory."""
+    place.runner.launch(place.spec(conf=SMALL), {})
+    place.runner.launch(place.spec("two", conf=SMALL), {})
+    for instance in ("one", "two"):
+        place.pids(instance)
+    hogged, other = place.supervisor(), place.supervisor("two")
+    place.order(HOG)
+    wait_for("the kernel's kill", lambda: place.spawned() and not_running_inside(place), 60)
+    for pid in (hogged, other):
+        if is_running(pid):
+            end(pid)
+    for instance in ("one", "two"):
+        place.wait_dead(instance)
+    seen, control = (place.runner.observe(JOB, instance) for instance in ("one", "two"))
+    assert (seen.fault, control.fault) == (Fault.OUT_OF_MEMORY, None)
+    assert "OOMKilled: its container reached its memory limit" in seen.why
+    assert control.why.count("with code 137") == 1
+
+
+def not_running_inside(place: PodPlace) -> bool:
+    """Whether the process that the driver was ordered to start is gone, or its supervisor with it."""
+    try:
+        return not is_running(place.outside("one", place.spawned()))
+    except (AssertionError, FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: PodPlace) -> None:

@@ -66,6 +66,46 @@ def driver(**requests: str) -> list[dict[str, Any]]:
     return [{"name": "driver", "image": "i", "resources": {"requests": requests}}]
 
 
+def resources(given: dict[str, Any], **conf: str) -> dict[str, Any]:
+    pod = template(containers=[{"name": "driver", "image": "i", "resources": given}])
+    made_of = driver_pod(check_template("t", pod), "o-1", WHOSE, ["python"], {}, conf, secret=False)
+    return dict(made_of["spec"]["containers"][0]["resources"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"requests": {"memory": "8Gi", "cpu": "3"}, "limits": {"memory": "8Gi"}},
+        {"limits": {"memory": "8Gi", "cpu": "4"}},
+        {"requests": {"memory": "8Gi", "cpu": "1"}},
+    ],
+)
+def test_what_a_template_says_of_memory_and_cores_stays(given: dict[str, Any]) -> None:
+    """8 Gi became 5 Gi; a limit alone gets no request beside it that is larger."""
+    assert resources(given, **{"spark.driver.memory": "4g", "spark.driver.cores": "8"}) == given
+
+
+def test_what_a_template_leaves_open_is_the_releases() -> None:
+    """Cores and memory, each by itself."""
+    conf = {"spark.driver.memory": "4g", "spark.driver.cores": "8"}
+    assert resources({}, **conf) == {
+        "requests": {"memory": "5888Mi", "cpu": "8"},
+        "limits": {"memory": "5888Mi"},
+    }
+    assert resources({"limits": {"memory": "8Gi"}}, **conf) == {
+        "requests": {"cpu": "8"},
+        "limits": {"memory": "8Gi"},
+    }
+
+
+@pytest.mark.parametrize("limit", ["2Gi", "2048Mi", "2G", 2147483648, "2e9"])
+def test_a_template_that_limits_a_driver_to_less_than_its_jvm_is_refused(limit: object) -> None:
+    """By name, with the way out; not once it was killed."""
+    with pytest.raises(InvalidInput, match="this release needs 4505 MiB"):
+        resources({"limits": {"memory": limit}}, **{"spark.driver.memory": "4g"})
+    assert resources({"limits": {"memory": limit}}, **{"spark.driver.memory": "1g"})["limits"] == {"memory": limit}
+
+
 def test_a_variable_of_the_runners_wins_and_is_taken_as_it_is() -> None:
     """Kubernetes would put another variable's value in the place of $(NAME)."""
     container = {"name": "driver", "image": "i", "env": [{"name": "A", "value": "theirs"}, {"name": "B", "value": "b"}]}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.runners.room import container_cores, container_mib
+from streamkeeper.driver.session import session_conf
+from streamkeeper.model.release_conf import check_release_conf
+from streamkeeper.runners.room import container_cores, container_mib, least_mib
+
+ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
+MEMORY, OVERHEAD = "spark.driver.memory", "spark.driver.memoryOverhead"
+OFF_HEAP = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "512m"}
 
 
 @pytest.mark.parametrize(
@@ -12,10 +18,51 @@ from streamkeeper.runners.room import container_cores, container_mib
 )
 def test_a_container_has_room_for_what_is_beside_sparks_jvm(memory: str, mib: int) -> None:
     """Python, its workers and what the JVM needs outside its heap: a gibibyte, or a quarter of it."""
-    assert container_mib({"spark.driver.memory": memory}) == mib
+    assert container_mib({MEMORY: memory}) == mib
 
 
-@pytest.mark.parametrize(("cores", "asked"), [("", 2), ("4", 4), ("0", 2), ("many", 2)])
-def test_a_container_has_the_cores_that_a_release_asks_for(cores: str, asked: int) -> None:
-    """Two where it asks for none, or for what is no number."""
-    assert container_cores({"spark.driver.cores": cores}) == asked
+@pytest.mark.parametrize(
+    ("conf", "more"),
+    [
+        ({OVERHEAD: "3g"}, 3 * 1024 - 1024),
+        ({OVERHEAD: "300"}, 300 - 1024),
+        ({OVERHEAD: "300", **OFF_HEAP}, 300 - 1024 + 512),
+        (OFF_HEAP, 512),
+        ({**OFF_HEAP, "spark.memory.offHeap.enabled": "false"}, 0),
+        ({"spark.driver.memoryOverheadFactor": "0.75"}, 512),
+        ({"spark.driver.cores": "8"}, 6 * 128),
+        ({"spark.master": "local[6]"}, 4 * 128),
+        ({"spark.driver.cores": "8", "spark.executor.pyspark.memory": "2g"}, 2048),
+        ({"spark.sql.shuffle.partitions": "34"}, 32 * 24),
+        ({"spark.sql.shuffle.partitions": "4", f"{ROCKSDB}writeBufferSizeMB": "64"}, 2 * (8 + 128)),
+        ({"spark.sql.shuffle.partitions": "200", f"{ROCKSDB}boundedMemoryUsage": "true"}, 500),
+        ({f"{ROCKSDB}boundedMemoryUsage": "true", f"{ROCKSDB}maxMemoryUsageMB": "900"}, 900),
+    ],
+)
+def test_what_a_release_says_of_memory_beside_the_heap_is_honored(conf: dict[str, str], more: int) -> None:
+    """Overhead as it is given; off-heap memory, Python workers and RocksDB on top where it gives none."""
+    heap = {MEMORY: "2g"}
+    assert container_mib({**heap, **conf}) == container_mib(heap) + more
+    check_release_conf(conf)
+
+
+def test_tasks_elsewhere_take_no_room_in_the_driver() -> None:
+    """Workers and state are the executors' then."""
+    conf = {"spark.sql.shuffle.partitions": "200", "spark.driver.cores": "8"}
+    assert container_mib(conf, own_tasks=False) == container_mib({})
+
+
+def test_with_less_than_sparks_own_overhead_its_jvm_does_not_fit() -> None:
+    """As Spark counts it: a tenth of the heap, 384 MiB at least, or what the release says."""
+    assert [least_mib({MEMORY: memory}) for memory in ("1g", "8g")] == [1408, 9011]
+    assert least_mib({MEMORY: "1g", OVERHEAD: "100m", **OFF_HEAP}) == 1636
+
+
+@pytest.mark.parametrize(("cores", "asked"), [("", 2), ("4", 4), ("0", 2), ("many", 2), ("8", 8)])
+def test_a_container_has_the_cores_that_a_release_asks_for(cores: str, asked: int, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Two where it asks for none, or for what is no number; as many tasks run at once, unless it names its master."""
+    conf = {"spark.driver.cores": cores}
+    assert container_cores(conf) == asked
+    assert session_conf(conf, tmp_path, "job")["spark.master"] == f"local[{asked}]"
+    assert session_conf({**conf, "spark.master": "local[3]"}, tmp_path, "job")["spark.master"] == "local[3]"
+    assert session_conf(conf, tmp_path, "job", master="spark://m:7077")["spark.master"] == "spark://m:7077"

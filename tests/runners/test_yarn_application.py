@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import InvalidInput, PermanentError, TemporaryError
 from streamkeeper.hadoop_conf import hadoop_user
 from streamkeeper.model.control import LOCAL, YARN
+from streamkeeper.model.faults import Fault
 from streamkeeper.runners import yarn_application
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Life
@@ -40,7 +42,7 @@ def yarn() -> Iterator[YarnServer]:
     if not hadoop_process.has_jars():
         pytest.skip("no Hadoop jars (make connectors)")
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-yarn-"))
-    with yarn_server(home / "yarn", SECRET, expiry_s=GIVEN_UP_S) as running:
+    with yarn_server(home / "yarn", SECRET, expiry_s=GIVEN_UP_S, limits_memory=True) as running:
         yield running
     shutil.rmtree(home, ignore_errors=True)
 
@@ -245,6 +247,29 @@ def test_what_waits_for_room_is_alive_and_can_be_taken_back(place: YarnPlace) ->
     place.runner.kill(JOB, "two")
     assert place.life("two") is Life.DEAD
     assert "before it started" in why(place, "two")
+
+
+HOG = f"spawn {sys.executable} -c b = b'x' * 700_000_000; import time; time.sleep(300)"
+SMALL = {"spark.driver.memory": "64m", "spark.driver.memoryOverhead": "320m"}
+
+
+def test_a_container_that_is_ended_for_its_memory_says_so(place: YarnPlace) -> None:
+    """By its NodeManager: dead with the reason, whether or not its supervisor could still write that it got a signal.
+
+    Negative control: the same signal without that reason says nothing of memory.
+    """
+    place.runner.launch(place.spec(conf=SMALL), {})
+    pids = (place.supervisor(), *place.pids())
+    place.runner.launch(place.spec("two", conf=SMALL), {})
+    place.pids("two")
+    place.order(HOG)
+    place.wait_dead()
+    seen = place.runner.observe(JOB, "one")
+    assert (seen.fault, any(map(is_running, pids))) == (Fault.OUT_OF_MEMORY, False)
+    assert "beyond its memory limit: " in seen.why
+    place.runner.kill(JOB, "two")
+    place.wait_dead("two")
+    assert place.runner.observe(JOB, "two").fault is None
 
 
 def why(place: YarnPlace, instance: str) -> str:

@@ -98,6 +98,7 @@ _SQLITE_AWAY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQ
 _DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
 """In the text of an OperationalError of a Python worker, where only text is left of it."""
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
+_LOST_WORKER, _PYTHON_RUNNER = "Python worker exited unexpectedly", "org.apache.spark.api.python."
 _TAKEN = re.compile(r"(\S+): another writer was first")
 """What ``CreateOnlyCheckpointFileManager`` says."""
 _OUR_MANAGER = "streamkeeper.jvm"
@@ -153,6 +154,12 @@ def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
             if found is not None:
                 return found
     return next(filter(None, map(_by_condition, links)), None) or next(filter(None, map(_by_frame, links)), Judged())
+
+
+def is_lost_worker(links: Sequence[Link]) -> bool:
+    """Whether a Python worker has ended without a word: a crash, or a kill."""
+    raised = (link.raised_in for link in links if link.java and link.message.startswith(_LOST_WORKER))
+    return any(frame.startswith(_PYTHON_RUNNER) for frame in raised)
 
 
 def another_writers_file(links: Sequence[Link]) -> str:

@@ -21,7 +21,7 @@ from streamkeeper.checkpoints.open_input import find_open_input
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import parse_trigger
-from streamkeeper.driver.causes import Judged, judge, judge_links
+from streamkeeper.driver.causes import Judged, is_lost_worker, judge, judge_links
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.ending import say
 from streamkeeper.driver.epoch import Claim
@@ -29,9 +29,10 @@ from streamkeeper.driver.faults import describe_fault, describe_links
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
-from streamkeeper.driver.raised import Link, links_of_text, links_of_throwable
+from streamkeeper.driver.raised import Link, links_of, links_of_text, links_of_throwable
 from streamkeeper.errors import InputGone
 from streamkeeper.jvm.create_only import must_be_create_only
+from streamkeeper.memory_kills import has_killed_since, memory_kills
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.restarts import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
@@ -85,6 +86,7 @@ class ServedQuery:
         self._failed_at: list[float] = []
         self._waited_from = 0.0
         self._waits = 0
+        self._kills_before = memory_kills()
 
     @property
     def run_id(self) -> str:
@@ -112,7 +114,7 @@ class ServedQuery:
         restore_confs(spark, self._planned.confs)
         trigger = parse_trigger(query.trigger)
         timing: dict[str, Any] = {"availableNow": True} if trigger.available_now else {"processingTime": trigger.text}
-        self.restart_at = None
+        self.restart_at, self._kills_before = None, memory_kills()
         self._run = (
             query.df.writeStream.queryName(query.name)
             .outputMode(query.output_mode)
@@ -185,10 +187,14 @@ class ServedQuery:
     def _take_error(self, event: RunEnded) -> None:
         """What the run ended with: what the gate has seen raised, else Spark's own error."""
         if self.failure is not None:
+            links = links_of(self.failure)
             self.error, judged = describe_fault(self.failure, self._root), judge(self.failure, self._root)
         else:
             links = self._links_of_run() or links_of_text(event.text, event.condition)
             self.error, judged = describe_links(links), judge_links(links, self._root)
+        if is_lost_worker(links) and has_killed_since(self._kills_before):
+            self.error = f"{self.error} Linux has killed a process of this container or control group for its memory"
+            judged = Judged(judged.cause, Fault.OUT_OF_MEMORY)
         if judged.fault is Fault.UNCLASSIFIED and "file:" not in self.error:
             read = input_of_open_batch(self.checkpoint.fresh())
             self.error = f"{self.error}; {read}" if read else self.error

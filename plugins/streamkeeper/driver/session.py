@@ -22,8 +22,9 @@ from streamkeeper.java import check_java, find_java
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
+from streamkeeper.memory_kills import killed_for_memory, memory_kills
 from streamkeeper.model.faults import Fault
-from streamkeeper.model.release_conf import FIXED, OWN_THREADS, UI
+from streamkeeper.model.release_conf import FIXED, UI, own_threads
 from streamkeeper.private_files import FOLDER, make_folders, write_file
 from streamkeeper.registry.environments import installed_jars
 
@@ -66,7 +67,7 @@ def session_conf(
     """
     check_conf(given)
     conf = {
-        "spark.master": master or OWN_THREADS,
+        "spark.master": master or own_threads(given),
         "spark.app.name": name,
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -116,6 +117,7 @@ class Session:
         self.spark = spark
         gateway: Any = spark.sparkContext._gateway
         self._process: subprocess.Popen[bytes] = gateway.proc
+        self._kills_before = memory_kills()
 
     def ring_when_dead(self, wakeups: Wakeups) -> None:
         """Ring when the JVM ends by itself."""
@@ -145,12 +147,17 @@ class Session:
         """How a JVM that is gone, or has hung up, has ended: its code is all that it leaves."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)
-        return describe_end(self._process.poll())
+        code = self._process.poll()
+        if killed_for_memory(self._kills_before, code):
+            return "the JVM was killed by Linux: no memory was left in its container or control group"
+        return describe_end(code)
 
     @property
     def fault(self) -> Fault:
-        """What a JVM that is gone has ended by, as far as its code says."""
-        return Fault.OUT_OF_MEMORY if self._process.poll() in _OUT_OF_MEMORY else Fault.UNCLASSIFIED
+        """What a JVM that is gone has ended by: as its code says, or the kernel's count of kills."""
+        code = self._process.poll()
+        full = code in _OUT_OF_MEMORY or killed_for_memory(self._kills_before, code)
+        return Fault.OUT_OF_MEMORY if full else Fault.UNCLASSIFIED
 
     def kill(self) -> None:
         """SIGKILL the JVM and its Python workers; nothing more is to be written."""

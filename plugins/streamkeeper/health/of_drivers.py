@@ -61,6 +61,8 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
     if likely and not any(fault in likely for fault, _ in found.values()):
         found[""] = (likely[0], told_error(look) or "it told no error")
+    if look.ended_by is not None and is_gone(look) and "" not in found:
+        found[""] = (look.ended_by, look.why)
     same = look.desired_release == look.serving_release
     if is_gone(look) and same and fault_of(look.last_fault, look.last_failure) is Fault.SOURCE_LOST:
         # Its driver knew nothing of it; what was to start it again has looked.

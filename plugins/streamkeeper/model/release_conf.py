@@ -42,8 +42,9 @@ _REASONS = {key.lower(): reason for key, reason in _REFUSED.items()}
 _STATE_FORMAT_VERSION = re.compile(r"spark\.sql\.streaming\.\w+\.stateformatversion")
 MASTER = "spark.master"
 UI = "spark.ui.enabled"
+_CORES = "spark.driver.cores"
 OWN_THREADS = "local[2]"
-"""The master of a driver that runs its tasks itself."""
+"""What that is where a release does not say."""
 _IN_THE_DRIVER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?")
 
 _USUAL = (
@@ -53,11 +54,16 @@ _USUAL = (
     "spark.driver.cores",
     "spark.driver.maxResultSize",
     "spark.driver.memory",
+    "spark.driver.memoryOverhead",
+    "spark.driver.memoryOverheadFactor",
     "spark.executor.cores",
     "spark.executor.memory",
+    "spark.executor.pyspark.memory",
     "spark.locality.wait",
     "spark.master",
     "spark.memory.fraction",
+    "spark.memory.offHeap.enabled",
+    "spark.memory.offHeap.size",
     "spark.memory.storageFraction",
     "spark.network.timeout",
     "spark.scheduler.mode",
@@ -77,8 +83,12 @@ _KINDS = {
     "spark.driver.cores": _COUNT,
     "spark.driver.maxResultSize": _SIZE,
     "spark.driver.memory": _SIZE,
+    "spark.driver.memoryOverhead": _SIZE,
     "spark.executor.cores": _COUNT,
     "spark.executor.memory": _SIZE,
+    "spark.executor.pyspark.memory": _SIZE,
+    "spark.memory.offHeap.enabled": _FLAG,
+    "spark.memory.offHeap.size": _SIZE,
     "spark.speculation": _FLAG,
     "spark.sql.shuffle.partitions": _COUNT,
     "spark.task.maxFailures": _COUNT,
@@ -105,6 +115,14 @@ FIXED = {
 """The state format of every new checkpoint version: the confs that ``model.release.STATE_FORMAT`` stands for."""
 _ABSENT = "spark.sql.streaming.checkpointFileManagerClass"
 _JAVA_OPTIONS = frozenset({"spark.driver.extrajavaoptions", "spark.driver.defaultjavaoptions"})
+
+
+def own_threads(conf: Mapping[str, str]) -> str:
+    """The master of a driver that runs its tasks itself: as many at once as it has cores, two unless a release asks for
+    another number.
+    """
+    asked = conf.get(_CORES, "").strip()
+    return f"local[{int(asked)}]" if asked.isdecimal() and int(asked) else OWN_THREADS
 
 
 def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> None:

@@ -92,11 +92,11 @@ def admit(site: Installation, state: JobState, request: DeployRequest) -> Deploy
         raise OperationRefused(f"job {request.job} was not forgotten", hint="deploy it without --revive")
     if request.rollback:
         _check_rollback(read_job(site, request.job), request)
-        site.runner.check_place()
+        site.runner.check_place(conf=_conf_of(state, request.release))
         return request
     if request.release is not None:
         _check_release(site, state, request, request.release)
-        site.runner.check_place()
+        site.runner.check_place(conf=_conf_of(state, request.release))
         return request
     request = _with_inherited(state, request)
     references = find_references(request.params, request.conf)
@@ -105,8 +105,13 @@ def admit(site: Installation, state: JobState, request: DeployRequest) -> Deploy
     declaration = _ask(site, request.job, bundle.data, bundle.entry)
     request = _without_undeclared(request, declaration)
     _check_values(site, request.job, declaration, request.params, request.conf)
-    site.runner.check_place(references)
+    site.runner.check_place(references, request.conf)
     return request
+
+
+def _conf_of(state: JobState, release: str | None) -> dict[str, str] | None:
+    known = state.releases.get(release or "")
+    return known.content.conf if known is not None else None
 
 
 def _check_rollback(state: JobState, request: DeployRequest) -> None:

@@ -54,7 +54,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
-from streamkeeper.model.release_conf import MASTER, OWN_THREADS, check_release_conf
+from streamkeeper.model.release_conf import MASTER, check_release_conf, own_threads
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.model.step import Step
@@ -223,7 +223,10 @@ class DeployActs:
         content = release.content
         kept_here = self._lies_here(state)
         # Executors elsewhere would write the state of such a version to disks of their own, as a node would.
-        conf = {**({MASTER: OWN_THREADS} if kept_here and self._site.settings.master else {}), **content.conf}
+        conf = {
+            **({MASTER: own_threads(content.conf)} if kept_here and self._site.settings.master else {}),
+            **content.conf,
+        }
         spec = LaunchSpec(
             instance=instance,
             job=self._job,

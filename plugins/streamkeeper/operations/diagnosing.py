@@ -113,7 +113,7 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
         away=_waiting(status, RestartCause.DEPENDENCY) if liveness.life is Life.ALIVE else "",
         before=_waiting(status, RestartCause.FAILURE),
         dropped=_first(told, Fault.SOURCE_LOST) or _refused_for_its_source(state, liveness.life),
-        exhausted=_first(told, Fault.OUT_OF_MEMORY),
+        exhausted=_first(told, Fault.OUT_OF_MEMORY) or (liveness.why if liveness.fault is Fault.OUT_OF_MEMORY else ""),
         error=error,
         by_signal=exit_ is not None and exit_.by_signal,
         broke=_broke(status, manifests),

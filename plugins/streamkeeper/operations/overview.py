@@ -6,6 +6,7 @@ import msgspec
 
 from streamkeeper.errors import NotFound
 from streamkeeper.model.control import DriverExit, DriverStatus
+from streamkeeper.model.faults import read_fault
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import DesiredChanged, JobForgotten
 from streamkeeper.model.liveness import Life, Liveness
@@ -106,7 +107,7 @@ def observe(site: Installation, state: JobState, instance: str) -> Liveness:
     """What is on record of an instance's end, a person's word included; else what its runner sees."""
     known = state.instances.get(instance)
     if known is not None and known.ended:
-        return Liveness(life=Life.DEAD, why=known.proof)
+        return Liveness(life=Life.DEAD, why=known.proof, fault=read_fault(known.fault))
     return site.runner.observe(state.job, instance)
 
 

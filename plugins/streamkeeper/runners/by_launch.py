@@ -21,9 +21,9 @@ class LaunchedRunner(Runner):
         self._usual = usual
         self._names: dict[tuple[str, str], str] = {}
 
-    def check_place(self, references: Collection[str] = ()) -> None:
+    def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
         """See Runner; where instances are started from now on."""
-        self._runners[self._usual].check_place(references)
+        self._runners[self._usual].check_place(references, conf)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """See Runner; by the one of the launch that is on record, else by the one that ``spec`` names."""

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.control import LaunchSpec, ProcessRecord
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.installation_record import InstallationRecord
+from streamkeeper.model.release_conf import MASTER
 from streamkeeper.model.settings import Settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
@@ -86,7 +88,9 @@ class ContainerRunner(Runner, Generic[P]):
             return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
         if end := control.read_exit():
             last = f"{self._speaker(place, recorded)} has ended {end.state.value}"
-            return Liveness(life=Life.DEAD, why=f"{last}, and said so once every process of its tree was gone")
+            last = f"{last}, and said so once every process of its tree was gone"
+            reason, fault = self._why_ended(job, place) if end.by_signal else ("", None)
+            return Liveness(life=Life.DEAD, why=f"{last} ({reason})" if reason else last, fault=fault)
         try:
             return self._judge(job, place, recorded)
         except StreamkeeperError as error:
@@ -128,6 +132,10 @@ class ContainerRunner(Runner, Generic[P]):
         """What the cluster's words prove; ``recorded``: who has claimed the instance."""
 
     @abstractmethod
+    def _why_ended(self, job: str, place: P) -> tuple[str, Fault | None]:
+        """What the cluster says of why it has sent a signal, as a clause, and the kind of fault; nothing without."""
+
+    @abstractmethod
     def _end(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> None:
         """Have its node kill it, so that the node can tell that it did."""
 
@@ -148,6 +156,10 @@ class ContainerRunner(Runner, Generic[P]):
         marked = mark(job, instance, installation=self._id, store=self._settings.store)
         settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
         return passed_to_containers(self._environ) | marked.variables() | settings_variables(settings)
+
+    def _runs_its_tasks(self, conf: Mapping[str, str]) -> bool:
+        """Whether a driver with this conf runs its tasks itself."""
+        return MASTER in conf or not self._settings.master
 
     @property
     def _id(self) -> str:

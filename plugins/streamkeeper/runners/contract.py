@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.liveness import Life, Liveness
@@ -14,9 +14,9 @@ __all__ = ["Life", "Liveness", "Runner"]
 class Runner(ABC):
     """Starts process trees that outlive their starter, and proves them dead."""
 
-    def check_place(self, references: Collection[str] = ()) -> None:
-        """Raise PermanentError where no driver could run, however it is launched, or none could get the values of these
-        secret references; changes nothing.
+    def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
+        """Raise PermanentError where no driver could run, however it is launched, none could get the values of these
+        secret references, or none with this conf of a release fits; changes nothing.
         """
         return
 

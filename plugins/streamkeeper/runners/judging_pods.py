@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from streamkeeper.model.control import Pod, ProcessRecord
+from streamkeeper.model.faults import Fault
 from streamkeeper.runners.claims import is_barred
 from streamkeeper.runners.contract import Life, Liveness
 from streamkeeper.runners.kubernetes_api import ContainerStatus, PodReport, Terminated
@@ -12,6 +14,10 @@ from streamkeeper.runners.pod_template import CONTAINER
 
 _LOST_SIGHT = ("ContainerStatusUnknown", "Unknown")
 """What is said of a container that the kubelet, or containerd as it starts, does not find: it may run on."""
+_OUT_OF_MEMORY, _EVICTED, _DISRUPTED = "OOMKilled", "Evicted", "DisruptionTarget"
+"""Reasons of a container and of a pod, and the condition of a pod that something else than its own limits has ended."""
+_KILLED = 137
+_GREEDY = {"memory": Fault.OUT_OF_MEMORY, "ephemeral-storage": Fault.DISK_FULL}
 _OVER = ("Succeeded", "Failed")
 _OVERDUE_S = 60.0
 """After the end of its grace period; two clocks may be apart."""
@@ -63,12 +69,49 @@ def _doubt(found: PodReport, driver: ContainerStatus | None, now: float) -> str:
 def _ended(pod: Pod, found: PodReport, end: Terminated, recorded: Sequence[ProcessRecord]) -> Liveness:
     why = f"the kubelet of {found.spec.node_name} says that the driver's container of {named(pod)} has ended"
     why = f"{why} with code {end.exit_code}"
+    reason, fault = why_ended(found, end)
+    why = f"{why} ({reason})" if reason else why
     if recorded:
         why = f"{why}: supervisor {recorded[-1].pid} and all it started ended with it"
     else:
         last = [line.strip() for line in end.message.splitlines() if line.strip()]
         why = f"{why}; it claimed nothing: {last[-1] if last else end.reason or 'no reason is told'}"
-    return Liveness(life=Life.DEAD, why=why)
+    return Liveness(life=Life.DEAD, why=why, fault=fault)
+
+
+def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fault | None]:
+    """What Kubernetes says of why a pod was ended, as a clause, and the kind of fault; empty, and None, without."""
+    if end is None:
+        end = next((each.state.terminated for each in found.status.container_statuses if each.name == CONTAINER), None)
+    if end is not None and end.reason == _OUT_OF_MEMORY:
+        # The runtime remembers a kill: a container that ends later, and by another code, was not ended by it.
+        killed = end.exit_code == _KILLED
+        reason = f"{_OUT_OF_MEMORY}: its container reached its memory limit"
+        return reason, Fault.OUT_OF_MEMORY if killed else None
+    if found.status.reason == _EVICTED:
+        return _in_a_line(f"{_EVICTED}: {found.status.message}"), _evicted_by(found)
+    disrupted = next(
+        (each for each in found.status.conditions if each.type == _DISRUPTED and each.status == "True"), None
+    )
+    if disrupted is not None:
+        return _in_a_line(f"{disrupted.reason}: {disrupted.message}"), Fault.EVICTED
+    return "", None
+
+
+def _evicted_by(found: PodReport) -> Fault:
+    """Its own limit or request, which it would meet again; or its node's shortage, which another node need not have.
+
+    A kubelet sets a condition for a shortage of its node only, and names the containers that use more than they asked
+    for.
+    """
+    shortage = any(each.type == _DISRUPTED and each.status == "True" for each in found.status.conditions)
+    if not shortage:
+        return Fault.DISK_FULL
+    greedy = re.findall(
+        r"Container (\S+) was using [^,]+, request is [^,]+, has larger consumption of (\S+?)\. ",
+        f"{found.status.message} ",
+    )
+    return next((_GREEDY[what] for name, what in greedy if name == CONTAINER and what in _GREEDY), Fault.EVICTED)
 
 
 def _is_apart(found: PodReport) -> bool:

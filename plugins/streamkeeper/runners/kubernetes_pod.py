@@ -17,13 +17,14 @@ from contextlib import suppress
 from functools import cached_property
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import NotFound, OperationRefused, PermanentError, TemporaryError
+from streamkeeper.errors import NotFound, OperationRefused, PermanentError, StreamkeeperError, TemporaryError
 from streamkeeper.model.control import SECRETS, LaunchSpec, Pod, ProcessRecord
+from streamkeeper.model.faults import Fault
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import is_barred
 from streamkeeper.runners.container_runner import ContainerRunner
 from streamkeeper.runners.contract import Life, Liveness
-from streamkeeper.runners.judging_pods import is_pod_of, judge, named
+from streamkeeper.runners.judging_pods import is_pod_of, judge, named, why_ended
 from streamkeeper.runners.kubernetes_api import (
     AlreadyThere,
     KubernetesApi,
@@ -57,12 +58,12 @@ class KubernetesRunner(ContainerRunner[Pod]):
     def _api(self) -> KubernetesApi:
         return KubernetesApi(self._environ)
 
-    def check_place(self, references: Collection[str] = ()) -> None:
+    def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
         """See Runner; the template is one that the API server takes, and all that is done with pods is allowed."""
         del references  # whoever starts it has resolved them
         template = self._template()
         nobody = {JOB: "none", INSTANCE: "none", INSTALLATION: self._id}
-        pod = self._manifest(template, _TRIED, nobody, {}, secret=True)
+        pod = self._manifest(template, _TRIED, nobody, conf or {}, secret=True)
         with suppress(AlreadyThere):
             self._api.create_secret(template.namespace, secret_of(_TRIED, {}, SECRETS), trying=True)
         with suppress(AlreadyThere):
@@ -134,6 +135,13 @@ class KubernetesRunner(ContainerRunner[Pod]):
             raise OperationRefused(f"{named(pod)} is not that of {pod.instance}")
         return found
 
+    def _why_ended(self, job: str, place: Pod) -> tuple[str, Fault | None]:
+        try:
+            found = self._find(place, job)
+        except StreamkeeperError:
+            return "", None
+        return why_ended(found) if found is not None else ("", None)
+
     def _elsewhere(self, pod: Pod) -> str:
         """The API server that was asked, where another one was to create the pod."""
         return "" if self._api.server == pod.cluster else self._api.server
@@ -199,7 +207,8 @@ class KubernetesRunner(ContainerRunner[Pod]):
         """``whose``: the annotations by which it is known again."""
         supervisor = supervisor_command(whose[JOB], whose[INSTANCE], choose_driver(self._driver, python))
         variables = self._container_variables(whose[JOB], whose[INSTANCE])
-        return driver_pod(template, name, whose, supervisor, variables, conf, secret=secret)
+        tasks = self._runs_its_tasks(conf)
+        return driver_pod(template, name, whose, supervisor, variables, conf, secret=secret, own_tasks=tasks)
 
     def _template(self) -> PodTemplate:
         return read_template(self._settings.pod_template)

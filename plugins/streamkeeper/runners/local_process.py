@@ -89,9 +89,9 @@ class LocalProcessRunner(Runner):
         self._installation = installation
         self._resolve_master = resolve_master
 
-    def check_place(self, references: Collection[str] = ()) -> None:
+    def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
         """See Runner; drivers start Spark with the Java that this machine has, and ask the master for executors."""
-        del references  # whoever starts them has resolved them
+        del references, conf  # whoever starts them has resolved them
         check_java(self._environ)
         if master := named_master(self._settings, self._resolve_master):
             check_master(master)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
 from streamkeeper.model.control import SECRETS
-from streamkeeper.runners.room import container_cores, container_mib
+from streamkeeper.runners.room import container_cores, container_mib, least_mib
 
 CONTAINER = "driver"
 """Name of the template's container that the driver runs in."""
@@ -25,6 +26,9 @@ _GRACE_S = 120
 _HOME_VOLUME, _HOME = "streamkeeper-home", "/var/lib/streamkeeper"
 _LONGEST_LABEL = 63
 _RUNNERS_OWN = ("command", "args")
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?)([kMGTP]|[KMGTP]i)?")
+_UNITS = {"": 1.0, **{unit: 1000.0**n for n, unit in enumerate("kMGTP", 1)}}
+_UNITS |= {f"{unit}i": 1024.0**n for n, unit in enumerate("KMGTP", 1)}
 
 
 class PodTemplate(msgspec.Struct, frozen=True):
@@ -97,11 +101,13 @@ def driver_pod(
     conf: Mapping[str, str],
     *,
     secret: bool,
+    own_tasks: bool = True,
 ) -> dict[str, Any]:
-    """The manifest of one driver's pod.
+    """The manifest of one driver's pod. Raises InvalidInput where the template limits it to less than Spark needs.
 
-    ``whose``: JOB, INSTANCE and INSTALLATION; ``conf``: its release's, which tells how much memory it has; ``secret``:
-    whether a Secret of the pod's name holds what the driver is not to have in its manifest.
+    ``whose``: JOB, INSTANCE and INSTALLATION; ``conf``: its release's, which says how much memory it has unless the
+    template does; ``secret``: whether a Secret of the pod's name holds what the driver is not to have in its manifest;
+    ``own_tasks``: whether tasks run in it.
     """
     pod = copy.deepcopy(template.pod)
     metadata, spec = pod["metadata"], pod["spec"]
@@ -124,7 +130,7 @@ def driver_pod(
         *(container.get("volumeMounts") or ()),
         {"name": _HOME_VOLUME, "mountPath": _HOME},
     ]
-    container["resources"] = _resources(container.get("resources") or {}, conf)
+    container["resources"] = _resources(container.get("resources") or {}, conf, own_tasks=own_tasks)
     # Of a driver that cannot even start, the last lines are all there is.
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     return pod
@@ -147,11 +153,32 @@ def _env(given: Sequence[Any], variables: Mapping[str, str], grace_s: int, secre
     return [*kept, *(each for each in ours if each["name"] not in told)]
 
 
-def _resources(given: Mapping[str, Any], conf: Mapping[str, str]) -> dict[str, Any]:
-    memory = {"memory": f"{container_mib(conf)}Mi"}
-    cores = {"cpu": str(container_cores(conf))}
-    requests, limits = given.get("requests") or {}, given.get("limits") or {}
-    return {**given, "requests": {**cores, **requests, **memory}, "limits": {**limits, **memory}}
+def _resources(given: Mapping[str, Any], conf: Mapping[str, str], *, own_tasks: bool) -> dict[str, Any]:
+    """What the template says of memory, or of cores, stays as it is; the release decides what it leaves open."""
+    requests, limits = dict(given.get("requests") or {}), dict(given.get("limits") or {})
+    if "memory" in requests or "memory" in limits:
+        _must_fit(limits.get("memory"), conf)
+    else:
+        requests["memory"] = limits["memory"] = f"{container_mib(conf, own_tasks=own_tasks)}Mi"
+    if "cpu" not in requests and "cpu" not in limits:
+        requests["cpu"] = str(container_cores(conf))
+    return {**given, **({"requests": requests} if requests else {}), **({"limits": limits} if limits else {})}
+
+
+def _must_fit(limit: object, conf: Mapping[str, str]) -> None:
+    mib, least = _quantity_mib(limit), least_mib(conf)
+    if mib is not None and mib < least:
+        raise InvalidInput(
+            f"the pod template limits the {CONTAINER} container to {limit} of memory, and this release needs {least}"
+            " MiB for Spark's JVM alone",
+            hint="raise the template's resources.limits.memory or leave it out, or lower spark.driver.memory",
+        )
+
+
+def _quantity_mib(quantity: object) -> float | None:
+    """A quantity of Kubernetes in MiB; None for none, and for what only the API server may judge."""
+    found = _QUANTITY.fullmatch(str(quantity)) if quantity is not None else None
+    return float(found[1]) * _UNITS[found[2] or ""] / 1024**2 if found else None
 
 
 def _label(text: str) -> str:

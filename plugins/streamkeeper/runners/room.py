@@ -5,21 +5,107 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_MIB = {"": 1 / 1024**2, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
-_SPARK_MIB, _BESIDE_MIB = 1024, 1024
-"""Of Spark's JVM where a release says nothing; and of all that is beside it: Python, its workers, the JVM's own."""
+_MIB = {"": 1 / 1024**2, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2, "p": 1024**3}
+_HEAP_MIB, _BESIDE_MIB = 1024, 1024
+"""Of Spark's heap where a release says nothing; and of what is beside it: the JVM's own memory, the supervisor, the
+driver's Python, and what two tasks and two partitions of state need."""
+_FACTOR = 0.25
+_LEAST_OVERHEAD_MIB, _LEAST_FACTOR = 384, 0.1
+"""Spark's own defaults of a driver's overhead: with less, its JVM alone does not fit."""
 _CORES = 2
+_WORKER_MIB = 128
+"""Of each further Python worker: one runs beside each task. An estimate, as the next one."""
+_STORE_MIB = 24
+"""Of each further partition of state: a block cache of 8 MiB, and write buffers. They may grow to 128 MiB each unless
+``boundedMemoryUsage`` limits all of them together."""
+_PARTITIONS = 2
+_ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
+_BOUND_MIB = 500
+_OWN_THREADS = re.compile(r"local\[(\d+)")
 
 
-def container_mib(conf: Mapping[str, str]) -> int:
-    """How much memory a driver's container asks for, MiB: that of Spark's JVM, and as much beside it as it needs."""
-    text = conf.get("spark.driver.memory", "").lower().removesuffix("b").strip()
-    found = re.fullmatch(r"(\d+)([kmgt]?)", text)
-    spark = int(int(found[1]) * _MIB[found[2]]) if found else _SPARK_MIB
-    return spark + max(_BESIDE_MIB, spark // 4)
+def container_mib(conf: Mapping[str, str], *, own_tasks: bool = True) -> int:
+    """How much memory a driver's container asks for, MiB: Spark's heap, and all that is beside it.
+
+    ``spark.driver.memoryOverhead`` stands for the part beside the heap where the release sets it, except memory that
+    has a conf of its own: off-heap memory, and that of Python workers. ``own_tasks``: whether tasks run in the driver.
+    """
+    heap = _heap_mib(conf)
+    given = _given_overhead_mib(conf)
+    if given is not None:
+        return heap + given + _extra_mib(conf)
+    beside = max(_BESIDE_MIB, int(heap * _factor(conf, _FACTOR)))
+    return heap + beside + _extra_mib(conf) + (_of_tasks_mib(conf) if own_tasks else 0)
+
+
+def least_mib(conf: Mapping[str, str]) -> int:
+    """With less than this, MiB, Spark's own JVM does not fit into a container."""
+    heap, given = _heap_mib(conf), _given_overhead_mib(conf)
+    overhead = max(_LEAST_OVERHEAD_MIB, int(heap * _factor(conf, _LEAST_FACTOR))) if given is None else given
+    return heap + overhead + _extra_mib(conf)
 
 
 def container_cores(conf: Mapping[str, str]) -> int:
-    """How many of a node's cores."""
-    told = conf.get("spark.driver.cores", "")
-    return int(told) if told.isdecimal() and int(told) else _CORES
+    """How many of a node's cores, which is how many tasks run at once in a driver that runs them itself."""
+    asked = conf.get("spark.driver.cores", "").strip()
+    return int(asked) if asked.isdecimal() and int(asked) else _CORES
+
+
+def _heap_mib(conf: Mapping[str, str]) -> int:
+    found = size_mib(conf.get("spark.driver.memory", ""))
+    return _HEAP_MIB if found is None else int(found)
+
+
+def _given_overhead_mib(conf: Mapping[str, str]) -> int | None:
+    """What a release sets; a number without a unit is in MiB, as Spark reads it."""
+    text = conf.get("spark.driver.memoryOverhead", "").strip()
+    found = float(text) if text.isdecimal() else size_mib(text)
+    return None if found is None else int(found)
+
+
+def _factor(conf: Mapping[str, str], otherwise: float) -> float:
+    try:
+        return float(conf.get("spark.driver.memoryOverheadFactor", ""))
+    except ValueError:
+        return otherwise
+
+
+def _extra_mib(conf: Mapping[str, str]) -> int:
+    """Memory that has a conf of its own: off-heap, and the limit of all Python workers."""
+    off_heap = (
+        size_mib(conf.get("spark.memory.offHeap.size", "")) if _is_on(conf, "spark.memory.offHeap.enabled") else 0
+    )
+    text = conf.get("spark.executor.pyspark.memory", "").strip()
+    python = float(text) if text.isdecimal() else size_mib(text)
+    return int((off_heap or 0) + (python or 0))
+
+
+def _of_tasks_mib(conf: Mapping[str, str]) -> int:
+    """Of Python workers and of RocksDB, beyond what every container has room for."""
+    threads = _OWN_THREADS.match(conf.get("spark.master", ""))
+    tasks = int(threads[1]) if threads else container_cores(conf)
+    limited = bool(conf.get("spark.executor.pyspark.memory", "").strip())
+    workers = 0 if limited else max(0, tasks - _CORES) * _WORKER_MIB
+    if _is_on(conf, f"{_ROCKSDB}boundedMemoryUsage"):
+        return workers + _number(conf, f"{_ROCKSDB}maxMemoryUsageMB", _BOUND_MIB)
+    stores = max(0, _number(conf, "spark.sql.shuffle.partitions", _PARTITIONS) - _PARTITIONS)
+    buffers = _number(conf, f"{_ROCKSDB}writeBufferSizeMB", 0) * max(
+        1, _number(conf, f"{_ROCKSDB}maxWriteBufferNumber", 2)
+    )
+    each = max(_STORE_MIB, _number(conf, f"{_ROCKSDB}blockCacheSizeMB", 8) + buffers)
+    return workers + stores * each
+
+
+def size_mib(text: str) -> float | None:
+    """A size of Spark's such as ``512m`` or ``2g``, in MiB; a plain number is in bytes. None for what is none."""
+    found = re.fullmatch(r"(\d+)\s*([kmgtp]?)", text.strip().lower().removesuffix("b").strip())
+    return int(found[1]) * _MIB[found[2]] if found else None
+
+
+def _is_on(conf: Mapping[str, str], key: str) -> bool:
+    return conf.get(key, "").strip().lower() == "true"
+
+
+def _number(conf: Mapping[str, str], key: str, otherwise: int) -> int:
+    text = conf.get(key, "").strip()
+    return int(text) if text.isdecimal() else otherwise

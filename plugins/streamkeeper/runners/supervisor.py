@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ import msgspec
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.going_on import Verdict, may_go_on
+from streamkeeper.memory_kills import killed_for_memory, memory_kills
 from streamkeeper.model.control import (
     SECRETS,
     TERMINATED,
@@ -108,8 +110,10 @@ class Supervisor:
         while True:
             generation += 1
             self._claim(generation)
-            began = time.monotonic()
+            began, kills = time.monotonic(), memory_kills()
             code, error = self._run_generation(generation)
+            if not error and killed_for_memory(kills, code):
+                error = "the driver was killed by Linux: no memory was left in its container or control group"
             if number := self._signals.received():
                 in_order = ", between two batches" if code == ExitCode.DRAINED else ""
                 return self._exit(DriverState.FAILED, code, _Word(f"{TERMINATED} {number}{in_order}"), signal=number)
@@ -261,7 +265,7 @@ class Supervisor:
     def _last_word(self, status: DriverStatus | None, generation: int, code: int, error: str) -> _Word:
         """What a generation has ended with: an error of its start, its driver's own error, or its log's last line."""
         if error:
-            return _Word(error, fault_of_code(code))
+            return _Word(error, Fault.OUT_OF_MEMORY if code == -signal.SIGKILL else fault_of_code(code))
         if status is not None and status.generation == generation and status.error:
             fault = read_fault(status.fault) or fault_of_code(code)
             return _Word(status.error, fault, status.failed_query)

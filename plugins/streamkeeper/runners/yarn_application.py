@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-from streamkeeper.errors import InvalidInput, TemporaryError
+from streamkeeper.errors import InvalidInput, StreamkeeperError, TemporaryError
 from streamkeeper.hadoop_conf import hadoop_user, manager_url
 from streamkeeper.model.control import Application, LaunchSpec, ProcessRecord
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.secret_references import split_reference
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import is_barred
@@ -30,6 +31,9 @@ from streamkeeper.runners.yarn_container import MARK as IN_A_CONTAINER
 from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ResourceManager
 
 _EXIT_CODE = re.compile(r"^.*?AM Container for (appattempt_\w+) exited with +exitCode: (-?\d+)", re.DOTALL)
+_BEYOND_MEMORY = frozenset({-103, -104})
+"""Exit codes that a NodeManager gives to a container that it kills for its virtual or physical memory."""
+_LIMIT = re.compile(r"[\d.]+ \w+ of [\d.]+ \w+ physical memory used; [\d.]+ \w+ of [\d.]+ \w+ virtual memory used")
 _CLEANED_UP = "DONE"
 _ENDED_FOR_S = 5.0
 """A container counts as ended when its shell has; what is left gets SIGTERM, and SIGKILL a quarter of a second later:
@@ -50,7 +54,7 @@ class YarnRunner(ContainerRunner[Application]):
     def _managers(self) -> dict[str, ResourceManager]:
         return {}
 
-    def check_place(self, references: Collection[str] = ()) -> None:
+    def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
         """See Runner; the ResourceManager answers, and no secret is one that only Airflow can resolve."""
         _must_resolve_there(references)
         self._manager(manager_url(self._environ)).must_answer()
@@ -128,7 +132,8 @@ class YarnRunner(ContainerRunner[Application]):
     ) -> Liveness:
         told = _EXIT_CODE.match(report.diagnostics)
         of_it = [attempt for attempt in attempts if told and attempt.app_attempt_id == told[1]]
-        if told is None or int(told[2]) < 0 or len(attempts) != 1 or not of_it:
+        code = int(told[2]) if told is not None else None
+        if told is None or code is None or not _tells_an_end(code) or len(attempts) != 1 or not of_it:
             if len(attempts) == 1 and _has_outlived(manager, attempts[0]):
                 why = f"container {attempts[0].container_id} of {_supervisor(recorded)} is not among those of its"
                 return Liveness(life=Life.DEAD, why=f"{why} NodeManager, which has run since before it was started")
@@ -143,9 +148,20 @@ class YarnRunner(ContainerRunner[Application]):
             return Liveness(life=Life.ALIVE, why=f"container {of_it[0].container_id} is being ended")
         why = f"container {of_it[0].container_id} of {_supervisor(recorded)} has exited with code {told[2]}, and its"
         why = f"{why} NodeManager has ended all that was left in it"
+        reason, fault = _why_killed(report.diagnostics, code)
+        why = f"{why} ({reason})" if reason else why
         if not recorded:
             why = f"{why}; it claimed nothing: {_last_line(report.diagnostics)}"
-        return Liveness(life=Life.DEAD, why=why)
+        return Liveness(life=Life.DEAD, why=why, fault=fault)
+
+    def _why_ended(self, job: str, place: Application) -> tuple[str, Fault | None]:
+        del job
+        try:
+            report = self._manager(place.cluster).find(place.id)
+        except StreamkeeperError:
+            return "", None
+        told = _EXIT_CODE.match(report.diagnostics) if report is not None else None
+        return _why_killed(report.diagnostics, int(told[2])) if report is not None and told else ("", None)
 
     def _context(self, application: str, spec: LaunchSpec) -> dict[str, object]:
         """What is submitted: nothing that a release's author has written comes near the NodeManager's shell."""
@@ -160,7 +176,10 @@ class YarnRunner(ContainerRunner[Application]):
             # A second one would be started beside the first when a node is lost.
             "max-app-attempts": 1,
             "am-container-spec": {"commands": {"command": command}, "environment": {"entry": entries}},
-            "resource": {"memory": container_mib(spec.conf), "vCores": container_cores(spec.conf)},
+            "resource": {
+                "memory": container_mib(spec.conf, own_tasks=self._runs_its_tasks(spec.conf)),
+                "vCores": container_cores(spec.conf),
+            },
         }
         return context | ({"queue": self._settings.queue} if self._settings.queue else {})
 
@@ -176,6 +195,25 @@ class YarnRunner(ContainerRunner[Application]):
         if url not in self._managers:
             self._managers[url] = ResourceManager(url, hadoop_user(self._environ))
         return self._managers[url]
+
+
+def _tells_an_end(code: int) -> bool:
+    """Whether only a NodeManager that has waited for a container tells this code: its program's own, or the one that
+    stands for a memory limit, which a NodeManager sets as it kills and reports once the container has ended.
+    """
+    return code >= 0 or code in _BEYOND_MEMORY
+
+
+def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
+    """Why a NodeManager has killed a container, as a clause."""
+    if code not in _BEYOND_MEMORY:
+        return "", None
+    line = next(
+        (line.strip() for line in diagnostics.splitlines() if "running beyond" in line or "beyond the" in line), ""
+    )
+    found = _LIMIT.search(line)
+    told = f": {found[0]}" if found else ""
+    return f"its NodeManager ended it beyond its memory limit{told}", Fault.OUT_OF_MEMORY
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
