@@ -100,15 +100,15 @@ def old_input(job: Job, *, json: Json = False) -> None:
     site = open_to_look()
     found = list(list_old_input(site, read_job(site, job)))
     if json:
-        typer.echo(to_json(found))
+        echo_json(to_json(found))
         return
     read = {path: query for source in found for path, query in source.read_by_others.items()}
     for path in sorted({path for source in found for path in source.files or ()}):
         shown = path if path.isprintable() else ascii(path)
-        typer.echo(f"{shown}: query {read[path]} has read it" if path in read else shown, err=path in read)
+        echo(f"{shown}: query {read[path]} has read it" if path in read else shown, err=path in read)
     for source in found:
         if source.files is None:
-            typer.echo(f"query {source.query}: {source.place} is not checked: {_NOT_LISTED}", err=True)
+            echo(f"query {source.query}: {source.place} is not checked: {_NOT_LISTED}", err=True)
 
 
 def history(

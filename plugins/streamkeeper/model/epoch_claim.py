@@ -67,7 +67,8 @@ def find_newer(known: KnownEpoch, claims: Iterable[SeenClaim]) -> str:
             held = f"for {claim.version} " if claim.version else ""
             knows = f"ends at epoch {known.epoch}" if known.epoch else "knows no epoch"
             return f"{claim.where} was claimed {held}under epoch {claim.epoch}, and the journal {knows}"
-        if claim.version and claim.version not in known.versions:
+        # Journals of before versions were recorded name none.
+        if claim.version and known.versions and claim.version not in known.versions:
             return f"{claim.where} belongs to checkpoint {claim.version}, which the journal does not know"
         other = (known.instance, known.generation) != (claim.instance, claim.generation)
         if claim.instance and known.instance and other and known.epoch == claim.epoch:
