@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.health import BackupLook, CheckpointLook, JobLook, OpenOperation
+from streamkeeper.model.health import AskedPerson, BackupLook, CheckpointLook, JobLook, OpenOperation
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.signals import HistoryPoint, QuerySignals, SourceSignals
 
@@ -98,6 +98,12 @@ def operation(**changes: Any) -> dict[str, Any]:
     return {
         "operation": OpenOperation(**{"operation": "op2", "kind": "deploy", "step": "drain", "open_s": 60.0, **changes})
     }
+
+
+def person(**changes: Any) -> dict[str, Any]:
+    """A recovery that waits for a person before it is on record."""
+    usual = {"operation": "op3", "action": "restore", "sentence": "LOSES 3 files", "left_s": 600.0}
+    return {"asked": AskedPerson(**{**usual, **changes})}
 
 
 def backup(**changes: Any) -> dict[str, Any]:

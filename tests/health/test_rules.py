@@ -25,6 +25,7 @@ from tests.health.looks import (
     dead,
     history,
     operation,
+    person,
     serving,
     source,
     status,
@@ -216,6 +217,10 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
     ],
     "approval-waiting": [
         (well(**operation(waits_for_person=True, open_s=300)), well(**operation(waits_for_person=True, open_s=299)))
+    ],
+    "recovery-waiting": [
+        (well(**person(waited_s=60.0)), well(**person(waited_s=59.0))),
+        (dead(**person(waited_s=60.0)), dead()),
     ],
     "release-differs": [
         (well(desired_release="r0003", last_failure="no first commit"), well()),

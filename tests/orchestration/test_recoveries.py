@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,10 @@ from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.journal import StartOffsetsKnown
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.run_names import operation_id
+from streamkeeper.operations.overview import job_overview
+from streamkeeper.operations.overview_facts import overview_facts
 from streamkeeper.operations.recovering import Asked
+from streamkeeper.operations.watching import Watch, run_pass
 from tests.checkpoints.damaging import lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -204,6 +208,40 @@ def test_airflow_itself_lets_only_those_accept_whose_answer_counts(
     assert question["assigned_users"] == [{"id": "2", "name": "bob"}]
     assert r"- \<lambda>" in question["body"]
     assert "it counts as declined. May answer: bob." in question["body"]
+
+
+def test_a_recovery_that_waits_for_a_person_is_seen_outside_airflow(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the watch as a ticket and in ``status``, until it is answered or its deadline has passed. Negative control:
+    before the task asks there is neither."""
+    from airflow.providers.standard.operators import hitl
+    from airflow.sdk.exceptions import TaskAwaitingInput
+
+    from streamkeeper.orchestration.approvals import answer_form
+    from streamkeeper.orchestration.recoveries import AcceptOperator
+
+    def told(after_s: float) -> tuple[bool, bool]:
+        now = time.time() + after_s
+        row = run_pass(Watch(site=job.site, acts=False, now=lambda: now)).index.rows[0]
+        facts = overview_facts(job_overview(job.site, JOB), beat="")
+        return (
+            any(symptom.rule == "recovery-waiting" for symptom in row.symptoms),
+            any(fact.name == "waits for a person" for fact in facts),
+        )
+
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **given: None)
+    run = Run()
+    diagnose(run)
+    assert told(70) == (False, False)
+    given = {**context(run, approve_s=600), "task_instance": SimpleNamespace(id=7)}
+    with pytest.raises(TaskAwaitingInput):
+        AcceptOperator(task_id="accept", diagnosed="diagnose", params=answer_form()).work(given)
+    assert told(70) == (True, True)
+    assert told(601)[0] is False
+    with task_fails("not accepted: ada: kept for a year"):
+        said(run, "Decline")
+    assert told(70) == (False, False)
 
 
 def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:

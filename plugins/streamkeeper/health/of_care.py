@@ -52,6 +52,14 @@ def _approval(look: JobLook, longest_s: float) -> Found:
         yield "", f"{at.kind} {at.operation} waits at {label_of(at.step)} for a person, since {tell_span(at.open_s)}"
 
 
+def _recovery_waits(look: JobLook, longest_s: float) -> Found:
+    asked = look.asked
+    if asked is not None and asked.waited_s >= longest_s:
+        who = f" (may answer: {asked.may})" if asked.may else ""
+        told = f"{asked.action} waits for a person's answer since {tell_span(asked.waited_s)}{who}"
+        yield "", f"{told}; in {tell_span(asked.left_s)} it counts as declined: {asked.sentence}"
+
+
 def _differs(look: JobLook, _: float) -> Found:
     if look.operation is not None or not look.serving_release:
         return
@@ -108,6 +116,16 @@ RULES: tuple[Rule, ...] = (
         "answer it: streamkeeper approve or decline {job}; silence is a no",
         "A deploy waits for an approval",
         _approval,
+    ),
+    Rule(
+        "recovery-waiting",
+        Severity.TICKET,
+        60,
+        "seconds",
+        "accept or decline it in the run of streaming_recover, or streamkeeper recover {job} with --accept-loss or"
+        " --accept-replay; no answer is a no",
+        "Put a job right",
+        _recovery_waits,
     ),
     Rule(
         "release-differs",

@@ -72,6 +72,17 @@ class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
     replaces: bool = True
 
 
+class AskedPerson(msgspec.Struct, frozen=True, kw_only=True):
+    """A person is asked before an operation is on record: for how long, until when, and what."""
+
+    operation: str
+    action: str
+    sentence: str
+    waited_s: float
+    left_s: float
+    may: str = ""
+
+
 class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     """All that the rules know of one job; gathered in one pass, so that the rules look at nothing.
 
@@ -105,6 +116,7 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     restarts_s: tuple[float, ...] = ()
     """Seconds since each restart of the driver that the watch knows of."""
     operation: OpenOperation | None = None
+    asked: AskedPerson | None = None
     last_failure: str = ""
     """The sentence of the last operation where that has failed and nothing has succeeded since."""
     last_fault: str = ""

@@ -24,7 +24,7 @@ from streamkeeper.model.checkpoint_version import checkpoint_location
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.faults import read_fault
 from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, PruneRecord
-from streamkeeper.model.health import BackupLook, CheckpointLook, JobLook, OpenOperation
+from streamkeeper.model.health import AskedPerson, BackupLook, CheckpointLook, JobLook, OpenOperation
 from streamkeeper.model.known_checkpoint import commits_of, known_checkpoint
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.signals import HistoryPoint
@@ -43,6 +43,7 @@ from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_prune
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal
+from streamkeeper.registry.pending_questions import PendingQuestion, jobs_asked, questions_of
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.contract import Store
 
@@ -74,6 +75,7 @@ class Seen:
     liveness: Liveness | None = None
     elsewhere: str = ""
     abandoned: bool = False
+    asked: tuple[PendingQuestion, ...] = ()
     checkpoints: dict[str, CheckpointLook] = field(default_factory=dict)
     history: dict[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
     unlooked: dict[str, str] = field(default_factory=dict)
@@ -125,6 +127,8 @@ def look_at_fleet(
     ]
     with ThreadPoolExecutor(WORKERS) as pool:
         _all(pool, fleet, lambda seen: _read_records(site, seen))
+        asked = jobs_asked(site.store)
+        _all(pool, [seen for seen in fleet if seen.job in asked], lambda seen: _read_questions(site, seen, now))
         _observe(site, fleet)
         _all(pool, fleet, lambda seen: _read_end(site, seen))
         if whole:
@@ -165,6 +169,7 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
         silent_s=max(0.0, now - memory.beat_at),
         restarts_s=tuple(now - moment for moment in memory.restarts),
         operation=_operation(seen, now),
+        asked=_asked(seen, now),
         last_failure=facts.last_failure,
         last_fault=facts.last_fault,
         checkpoints=seen.checkpoints,
@@ -210,6 +215,11 @@ def _read_records(site: Installation, seen: Seen) -> None:
     if seen.instance:
         with seen.looking("status"):
             seen.status = Control(site.store, seen.job, seen.instance).read_status()
+
+
+def _read_questions(site: Installation, seen: Seen, now: float) -> None:
+    with seen.looking("questions"):
+        seen.asked = tuple(questions_of(site.store, seen.job, now=now))
 
 
 def _observe(site: Installation, fleet: list[Seen]) -> None:
@@ -376,6 +386,20 @@ def _operation(seen: Seen, now: float) -> OpenOperation | None:
         waits_for_person=at.waits_for_person,
         owned=not seen.abandoned,
         replaces=not at.waits_for_person and (at.mends or at.step not in BEFORE_DRAIN),
+    )
+
+
+def _asked(seen: Seen, now: float) -> AskedPerson | None:
+    if not seen.asked:
+        return None
+    first = seen.asked[0]
+    return AskedPerson(
+        operation=first.operation,
+        action=first.action,
+        sentence=first.sentence,
+        waited_s=max(0.0, now - first.asked_at),
+        left_s=max(0.0, first.until - now),
+        may=first.may,
     )
 
 

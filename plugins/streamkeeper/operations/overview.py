@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 
 from streamkeeper.errors import NotFound
@@ -20,13 +22,14 @@ from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal, has_journal
+from streamkeeper.registry.pending_questions import PendingQuestion, questions_of
 
 
 class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     """One job now. ``entry``: the journal's newest number; ``versions``: query -> its newest checkpoint version.
 
     ``stopped``: by whom and why, None where it is to serve. ``rebuilt``: what its journal was made again from, by whom
-    and when, empty for one that was never lost.
+    and when, empty for one that was never lost. ``asked``: what a person is asked before an operation is on record.
     """
 
     job: Structure
@@ -44,6 +47,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     stopped: DesiredChanged | None = None
     forgotten: JobForgotten | None = None
     rebuilt: str = ""
+    asked: tuple[PendingQuestion, ...] = ()
 
 
 def job_overview(site: Installation, job: str) -> JobOverview:
@@ -71,6 +75,7 @@ def overview_of(site: Installation, state: JobState) -> JobOverview:
         stopped=state.stopped,
         forgotten=state.forgotten,
         rebuilt=state.rebuilt.sentence if state.rebuilt is not None else "",
+        asked=tuple(questions_of(site.store, state.job, now=time.time())),
     )
     return redact_value(found, literals_of(state.releases.values()))
 

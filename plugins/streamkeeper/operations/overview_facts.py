@@ -48,6 +48,9 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
     yield from _troubles(seen)
     if seen.operation is not None:
         yield Fact(name="under way", text=told_progress(seen.operation), operation=seen.operation.operation)
+    for question in seen.asked:
+        by = f"asked for by {question.asked_by}; {question.may} may answer"
+        yield Fact(name="waits for a person", text=f"{question.action}, {by}: {question.sentence}", tone=Tone.WARN)
     last = seen.last_operation
     if last is not None and last.outcome is not None:
         told = f"{last.operation} {last.outcome.value}: {last.sentence}"

@@ -149,6 +149,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         )
         self.body = "\n".join([escaped(by), "", *(f"- {escaped(line)}" for line in told), "", report])
         self.response_timeout = timedelta(seconds=float(params["approve_s"]))
+        self._note(context, told, until.timestamp(), right.sentence)
         self._tell_approvers(context, [by, "", *(f"- {line}" for line in told)])
         return HITLOperator.execute(self, context)
 
@@ -157,7 +158,27 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer))
 
+    def _note(self, context: Context, told: Sequence[str], until: float, may: str) -> None:
+        """Leave the question in the store: the watch, ``status`` and the page show it."""
+        from streamkeeper.registry.pending_questions import PendingQuestion, note_question
+
+        params = self.asked(context)
+        question = PendingQuestion(
+            operation=self.own_operation(context),
+            action=params["action"],
+            sentence="; ".join(told),
+            asked_by=triggered_by(context),
+            asked_at=utcnow().timestamp(),
+            until=until,
+            may=may,
+            link=required_actions(self, context),
+        )
+        note_question(open_site().store, params["job"], question)
+
     def _take(self, context: Context, answer: Any) -> Any:
+        from streamkeeper.registry.pending_questions import drop_question
+
+        drop_question(open_site().store, self.asked(context)["job"], self.own_operation(context))
         (by, user_id), reason = answered_by(answer), answer["params_input"].get("reason", "")
         if answer["chosen_options"] != [APPROVE] or not by:
             who = f"{by}: {reason or 'no reason given'}" if by else "nobody answered in time"
