@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from streamkeeper.lifecycle.headings import HEADINGS
 from streamkeeper.lifecycle.recovery import diagnose
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.recovery import Cause, QueryLook, RecoveryAction, RecoveryLook, Replay
+from streamkeeper.model.recovery import Cause, QueryLook, RecoveryAction, RecoveryLook, Replan, Replay
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
 BY_KEY = "each row replaces the one with its key"
@@ -144,7 +145,7 @@ def test_every_way_of_breaking_has_its_cause_and_its_first_action(
     assert found.advice
     first = found.options[0]
     assert (first.action if first.possible else None) == action
-    assert {each.action for each in found.options} == {RESTART, RESTORE, REBUILD}
+    assert {each.action for each in found.options} == set(RecoveryAction) - {RecoveryAction.DIAGNOSE}
 
 
 def test_every_cause_is_named_by_some_case() -> None:
@@ -190,6 +191,64 @@ def test_a_lost_checkpoint_without_a_snapshot_is_to_be_put_back() -> None:
     assert recovery.diagnose(look(LOST)).advice.startswith("restore")
 
 
+CUT_SHORT = damage("offset-cut-short", "offsets/8", "offsets/8 holds 1 of 2 sources")
+REPLANNED = Replan(batch=8, reads="3 files that the source had listed for it")
+
+
+def cut(**more: Any) -> QueryLook:
+    """A query of which the plan of batch 8 was cut short before the batch wrote anything."""
+    return query(**{"planned": 8, "damages": (CUT_SHORT,), "replan": REPLANNED, "replay": REPLAY, **more})
+
+
+def test_an_open_batch_whose_plan_is_cut_short_is_planned_again() -> None:
+    """Advised before a restore, which goes back to the last snapshot; its cost is the open batch alone."""
+    found = diagnose(look(cut()))
+    first = found.options[0]
+    assert (first.action, first.asks, first.replans) == (RecoveryAction.REPLAN, False, {"totals": 8})
+    assert first.prices[0].sentence == (
+        "query totals into sqlite:///w.db#totals: reads batch 8, perhaps with other bounds: 3 files that the source had"
+        " listed for it, again; writes again: batch 8, which it does not hold; loses nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "why_not"),
+    [
+        (look(cut(sink="foreach")), "cannot tell whether it holds batch 8: your function may have seen it"),
+        (look(cut(holds=8)), "holds batch 8: planned again, it would have other rows and be skipped"),
+        (look(cut(holds=None)), "holds no batch of v0001, so it proves nothing of batch 8"),
+        (look(cut(sink_unknown="pg does not answer")), "nobody knows whether .* holds batch 8: pg does not answer"),
+        (look(cut(committed=8)), "batch 8 is committed, and what it read is not known"),
+        (look(cut(committed=6)), "batch 7 before it is not committed"),
+        (look(cut(committed=None, holds=None)), "no batch was committed before it"),
+        (look(cut(damages=(CUT_SHORT, FLIPPED))), "not the plan of an open batch alone"),
+        (look(cut(damages=(NO_OFFSET,))), "not the plan of an open batch alone"),
+        (look(cut(lost="it is missing")), "damaged in another way"),
+        (look(cut(unproven="op-candidate")), "damaged in another way"),
+        (look(cut(), life=Life.ALIVE), "op-candidate lives: stop the job first"),
+        (look(cut(), query(query="other", damages=(FLIPPED,))), "query other: it is not the plan"),
+        (look(), "no checkpoint of sales is damaged"),
+    ],
+)
+def test_a_batch_is_planned_again_only_where_every_output_proves_that_it_lacks_it(
+    at: RecoveryLook, why_not: str
+) -> None:
+    """Planned again it has the same number and other rows: an output that holds it would skip or double them.
+
+    Negative control: the same look of a table that holds the batch before it.
+    """
+    assert re.search(why_not, diagnose(at).option(RecoveryAction.REPLAN).why_not)
+    assert diagnose(look(cut())).option(RecoveryAction.REPLAN).possible
+
+
+def test_files_of_the_batch_that_are_gone_are_a_loss_that_a_person_accepts() -> None:
+    """Spark would plan the batch without them and report nothing."""
+    gone = cut(replan=Replan(batch=8, reads="3 files", gone="1 of 3 files are gone, such as /in/a.csv"))
+    option = diagnose(look(gone)).option(RecoveryAction.REPLAN)
+    assert (option.possible, option.asks) == (True, True)
+    assert "LOSES 1 of 3 files are gone" in option.prices[0].sentence
+
+
 def test_a_price_says_what_comes_again() -> None:
     """Batches, files and how the sink takes them; nobody is asked where nothing is lost or doubled."""
     option = diagnose(look(DAMAGED)).option(RESTORE)
@@ -218,7 +277,7 @@ def test_loss_and_doubling_ask_a_person_and_nothing_else_does(changed: dict[str,
 def test_what_loses_nothing_comes_first() -> None:
     """A rebuild that reads everything again is ranked before a restore that loses a file."""
     found = diagnose(look(replace(DAMAGED, replay=replace(REPLAY, gone="1 of the 3 files is gone"))))
-    assert [each.action for each in found.options] == [REBUILD, RESTORE, RESTART]
+    assert [each.action for each in found.options] == [REBUILD, RESTORE, RESTART, RecoveryAction.REPLAN]
 
 
 def test_a_sound_query_is_restored_only_if_it_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.checkpoints import input_files
-from streamkeeper.errors import InvalidInput, OperationRefused, StoreUnavailable
+from streamkeeper.errors import CheckpointDamaged, InvalidInput, OperationRefused, StoreUnavailable
 from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.control import DriverExit, DriverState
 from streamkeeper.model.finding import Verdict
@@ -31,6 +32,7 @@ from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_job, look_at_job
 from streamkeeper.operations.recovering import Asked, diagnose_for, open_recovery, recovery_request
+from streamkeeper.operations.replanning import must_not_hold
 from streamkeeper.operations.restoring import restore_version
 from streamkeeper.registry.control import Control
 from tests.checkpoints.damaging import LOSSES, lose
@@ -38,6 +40,7 @@ from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
+REPLAN = RecoveryAction.REPLAN
 
 
 def registered(root: Path, sink: str = "table") -> Registered:
@@ -128,6 +131,70 @@ def test_a_function_gets_batches_twice_only_if_somebody_says_so(tmp_path: Path) 
     with pytest.raises(OperationRefused, match="--accept-replay"):
         open_recovery(job.site, "op2", asked(accepted_by="ada", accept_loss=True))
     assert "cannot be written unseen" in found.option(REBUILD).why_not
+
+
+def cut_plan(job: Registered, listed: Path | None = None) -> None:
+    """Batch 8 is planned, its plan is cut short, and it wrote nothing; ``listed``: the file that it was to read."""
+    job.tree.plan(8)
+    plan = job.directory / "offsets/8"
+    plan.write_bytes(plan.read_bytes()[:20])
+    if listed is not None:
+        entry = {"path": listed.as_uri(), "timestamp": 1, "batchId": 8}
+        (job.directory / "sources/0/8").write_text("v1\n" + json.dumps(entry))
+
+
+def content_of(directory: Path) -> dict[str, bytes]:
+    """Every file below a directory."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_an_open_batch_is_planned_again_in_a_copy_of_its_last_commit(job: Registered, tmp_path: Path) -> None:
+    """On record with its cost before anything is written; the damaged directory stays as it is; again is the same.
+
+    Negative control: an ordinary snapshot of that directory cannot be taken.
+    """
+    there = tmp_path / "f8.json"
+    there.write_text("{}")
+    cut_plan(job, there)
+    before = content_of(job.directory)
+    with pytest.raises(CheckpointDamaged):
+        job.take()
+    found = diagnose_job(job.site, JOB)
+    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, REPLAN)
+    opened = open_recovery(job.site, "op2", asked(REPLAN))
+    assert open_recovery(job.site, "op3", asked(REPLAN)).operation == "op2"
+    recover = opened.state.operations["op2"].request.recover
+    assert recover is not None
+    assert (recover.asked_for, recover.action, recover.replans) == (REPLAN, RESTORE, {QUERY: 8})
+    assert recover.announced == (found.options[0].prices[0].sentence,)
+    (copy,) = recover.snapshots.values()
+    taken = job.catalogue.read(int(copy[1:]))
+    assert (taken.batch, taken.pending) == (7, False)
+    assert {file.path for file in taken.files}.isdisjoint({"offsets/8", "sources/0/8"})
+    assert content_of(job.directory) == before
+
+
+def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -> None:
+    """Spark would plan the batch without it and report nothing."""
+    cut_plan(job)
+    with pytest.raises(
+        OperationRefused, match="1 of 1 files that the source had listed for it are gone.*--accept-loss"
+    ):
+        open_recovery(job.site, "op2", asked(REPLAN))
+    open_recovery(job.site, "op2", asked(REPLAN, accepted_by="ada", accept_loss=True))
+
+
+@pytest.mark.parametrize(("sink", "holds", "told"), [("foreach", 7, "may have seen it"), ("table", 8, "holds batch 8")])
+def test_an_output_that_may_hold_the_batch_refuses_it(tmp_path: Path, sink: str, holds: int, told: str) -> None:
+    """Asked of the output itself, when it is opened and once more when no driver is left."""
+    job = registered(tmp_path, sink=sink)
+    cut_plan(job)
+    job.write_table(holds)
+    with pytest.raises(OperationRefused, match=told):
+        open_recovery(job.site, "op2", asked(REPLAN))
+    with pytest.raises(OperationRefused, match="does not prove that it lacks batch 8"):
+        must_not_hold(job.site, job.site.journal(JOB, "test").state(), {QUERY: 8})
+    assert "op2" not in job.site.journal(JOB, "test").state().operations
 
 
 def test_a_recovery_is_found_again_by_its_id_and_carried_on_by_another(job: Registered) -> None:

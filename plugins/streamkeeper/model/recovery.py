@@ -20,6 +20,8 @@ class RecoveryAction(Enum):
     """The serving release again, in the checkpoint versions that serve."""
     RESTORE = "restore"
     """Each damaged query from a snapshot, as its next checkpoint version; the serving release again."""
+    REPLAN = "replan"
+    """Each query whose open batch has an unreadable plan continues after its last commit; it plans that batch again."""
     REBUILD = "rebuild"
     """Each damaged query reads its sources again, unseen, until it holds what was read; then it serves."""
 
@@ -71,6 +73,17 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     unknown: str = ""
 
 
+class Replan(msgspec.Struct, frozen=True, kw_only=True):
+    """What planning an open batch again does. ``reads``: a clause; ``gone``: files that the source had listed for it
+    and that are gone; ``unknown``: what could not be looked at, as a clause; both empty where nothing.
+    """
+
+    batch: int
+    reads: str = ""
+    gone: str = ""
+    unknown: str = ""
+
+
 class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     """One query: its serving checkpoint version, its output and its snapshots.
 
@@ -81,7 +94,8 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     that a restore would take, None with ``no_restore``;
     ``passed_over``: newer or damaged snapshots that are not taken, and why. ``rebuild``: what one would read;
     ``no_rebuild``: why there is none. ``failing``: the error of a query that fails again and again. ``unproven``: who
-    may still write there, for its end was stated and not proven.
+    may still write there, for its end was stated and not proven. ``replan``: of a query whose open batch can be planned
+    again, None otherwise.
     """
 
     query: str
@@ -105,6 +119,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     no_rebuild: str = ""
     failing: str = ""
     unproven: str = ""
+    replan: Replan | None = None
 
     @property
     def harmed(self) -> tuple[Damage, ...]:
@@ -200,7 +215,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 class Option(msgspec.Struct, frozen=True, kw_only=True):
     """One action that there is, or why not. ``why_not``: empty where it is possible.
 
-    ``does``: one sentence; ``snapshots``: query -> the one it is restored from; ``stands_on``: the release, checkpoint
+    ``does``: one sentence; ``snapshots``: query -> the one it is restored from; ``replans``: query -> the batch that is
+    planned again; ``stands_on``: the release, checkpoint
     versions and snapshots that it is about.
     """
 
@@ -209,6 +225,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
     prices: tuple[Price, ...] = ()
     snapshots: dict[str, str] = {}
+    replans: dict[str, int] = {}
     stands_on: tuple[str, ...] = ()
 
     @property
@@ -244,8 +261,9 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """What a recovery carries out, as it was announced: kept with the operation's request.
 
     ``snapshots``: query -> the snapshot it is restored from; ``rebuilt``: queries that read their sources again.
-    ``announced``: one sentence for each output; ``accepted_by``: who said yes to loss or doubling, empty where nothing
-    asked for it.
+    ``replans``: query -> the batch that it plans again after its last commit; ``action`` is RESTORE then, which is how
+    it is carried out. ``announced``: one sentence for each output; ``accepted_by``: who said yes to loss or doubling,
+    empty where nothing asked for it.
     """
 
     action: RecoveryAction
@@ -254,3 +272,9 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     rebuilt: tuple[str, ...] = ()
     announced: tuple[str, ...] = ()
     accepted_by: str = ""
+    replans: dict[str, int] = {}
+
+    @property
+    def asked_for(self) -> RecoveryAction:
+        """The action that a person has asked for."""
+        return RecoveryAction.REPLAN if self.replans else self.action

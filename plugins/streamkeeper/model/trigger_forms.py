@@ -105,6 +105,7 @@ def recover_fields(jobs: Sequence[str] = ()) -> Form:
                 "diagnose": "Diagnose: say what is wrong and what can be done",
                 "restart": "Restart: the serving release, on its checkpoints",
                 "restore": "Restore: damaged queries from snapshots",
+                "replan": "Replan: plan an open batch again whose plan cannot be read",
                 "rebuild": "Rebuild: damaged queries read everything again",
             },
             "title": "Action",

@@ -206,7 +206,7 @@ def _named(site: Installation, job: str, query: str, name: str) -> Boundary:
 def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
     """What the sentence begins with: of a recovery the verdict is about the files that it leaves behind."""
     recovers = request.recover is not None and not refusal
-    return request.recover.action.name if recovers and request.recover is not None else forward.verdict.name
+    return request.recover.asked_for.name if recovers and request.recover is not None else forward.verdict.name
 
 
 def _sentence(

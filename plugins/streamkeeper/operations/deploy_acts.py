@@ -76,6 +76,7 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
 from streamkeeper.operations.registered import is_served, live_checkpoints, recorded_findings, stored_manifests
 from streamkeeper.operations.releases import push_release
+from streamkeeper.operations.replanning import must_not_hold
 from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.environments import installed_jars
@@ -325,6 +326,8 @@ class DeployActs:
         operation = self._current()
         made: dict[str, str] = {}
         if step is Step.RESTORE:
+            if operation.request.recover is not None:
+                must_not_hold(self._site, self._journal.state(), operation.request.recover.replans)
             for query, way in operation.ways.items():
                 if way.way is Way.RESTORE:
                     snapshot = self._versions.snapshot_named(query, way.snapshot)

@@ -47,6 +47,7 @@ from streamkeeper.operations.outdated import find_outdated
 from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.overview import observe, read_job
 from streamkeeper.operations.registered import find_version_loss, known_version, stored_manifests
+from streamkeeper.operations.replanning import look_at_replan
 from streamkeeper.operations.replaying import Left, choose_replay
 from streamkeeper.registry.control import Control
 
@@ -167,6 +168,7 @@ def _look_at_query(
     )
     if not seen.damaged and query not in wanted:
         return seen
+    seen = msgspec.structs.replace(seen, replan=look_at_replan(site, state, seen, directory))
     left = Left(query=seen, manifest=manifest, committed=known.committed, query_id=known.query_id)
     replay, no_restore, passed_over = choose_replay(site, state, left, named=named)
     reads, no_rebuild = _rebuild(site, state, seen, manifest)

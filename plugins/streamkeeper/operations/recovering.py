@@ -6,6 +6,8 @@ by what was announced. So each goes on after a crash, has a probation and a way 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from streamkeeper.errors import InvalidInput, OperationRefused
@@ -16,6 +18,7 @@ from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.replanning import copy_without_plans
 from streamkeeper.operations.whereabouts import must_see_drivers
 
 _DEFAULTS = DeployRequest(job="any")
@@ -69,7 +72,7 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
     opened = state.open_operation
     if operation in state.operations:
         return Deploy.load(site, asked.job, operation)
-    if opened is not None and opened.request.recover is not None and opened.request.recover.action is asked.action:
+    if opened is not None and opened.request.recover is not None and opened.request.recover.asked_for is asked.action:
         return Deploy.load(site, asked.job, opened.operation)
     # A checkpoint on another disk is none of its reasons: a snapshot may come back here.
     must_see_drivers(site, state)
@@ -92,7 +95,8 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
             f"what was accepted is not what would be done any more: {'; '.join(costly(option))}",
             hint="look again, and accept that",
         )
-    return Deploy.open(site, operation, recovery_request(state.serving_release, asked, found))
+    copies = copy_without_plans(site, asked.job, option.replans) if asked.action is RecoveryAction.REPLAN else {}
+    return Deploy.open(site, operation, recovery_request(state.serving_release, asked, found, copies=copies))
 
 
 def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
@@ -121,9 +125,15 @@ def costly(option: Option) -> list[str]:
     return [price.sentence for price in option.prices if price.asks]
 
 
-def recovery_request(release: str, asked: Asked, found: Diagnosis) -> DeployRequest:
-    """The deploy that carries out what was announced; a dry run prints its steps."""
+def recovery_request(
+    release: str, asked: Asked, found: Diagnosis, *, copies: Mapping[str, str] | None = None
+) -> DeployRequest:
+    """The deploy that carries out what was announced; a dry run prints its steps.
+
+    ``copies``: query -> the snapshot without the plan of the batch that is planned again.
+    """
     option = found.option(asked.action)
+    replans = asked.action is RecoveryAction.REPLAN
     rebuilt = tuple(price.query for price in option.prices) if asked.action is RecoveryAction.REBUILD else ()
     return DeployRequest(
         job=asked.job,
@@ -140,9 +150,10 @@ def recovery_request(release: str, asked: Asked, found: Diagnosis) -> DeployRequ
         probation_batches=asked.probation_batches,
         probation_s=asked.probation_s,
         recover=Recovery(
-            action=asked.action,
+            action=RecoveryAction.RESTORE if replans else asked.action,
             cause=found.cause.value,
-            snapshots=option.snapshots,
+            snapshots=dict(copies or {}) if replans else option.snapshots,
+            replans=option.replans if replans else {},
             rebuilt=rebuilt,
             announced=announcements(option),
             accepted_by=asked.accepted_by if option.asks else "",

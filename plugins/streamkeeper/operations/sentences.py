@@ -137,7 +137,7 @@ def render_request(request: DeployRequest) -> str:
     before = "the release before" if request.rollback else "the code under the jobs root"
     verb = "start again" if request.start else "roll back to" if request.rollback else "deploy"
     if request.recover is not None:
-        verb = f"{request.recover.action.value} ({request.recover.cause}) of"
+        verb = f"{request.recover.asked_for.value} ({request.recover.cause}) of"
     parts = [f"{verb} {request.release or before}{told_inherited(request)}", f"{request.handover.value} handover"]
     if request.recover is not None and request.recover.accepted_by:
         parts.append(f"loss or doubling accepted by {request.recover.accepted_by}")
@@ -155,5 +155,5 @@ def render_request(request: DeployRequest) -> str:
 def kind_of(request: DeployRequest) -> str:
     """What somebody asked for, in one word: ``deploy``, ``rollback``, ``start``, or the action of a recovery."""
     if request.recover is not None:
-        return request.recover.action.value
+        return request.recover.asked_for.value
     return "start" if request.start else "rollback" if request.rollback else "deploy"

@@ -82,16 +82,18 @@ def capture(
     origin: Origin | None = None,
     show: Show | None = None,
     plan: Plan | None = None,
+    pending: bool = True,
 ) -> Captured:
     """Take a snapshot of ``batch``, by default of the last committed one.
 
     ``plan``: what to take instead of the batch's closed set; then also when nothing was committed meanwhile.
+    ``pending``: with the plan of the batch after it, if there is one.
 
     Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
     attempts, SnapshotsChanged, StoreUnavailable. Whatever is raised, the list holds no half snapshot.
     """
     started = time.monotonic()
-    anchor = find_anchor(tree, batch)
+    anchor = _find_anchor(tree, batch, pending=pending)
     newest, base = _find_base(catalogue)
     if base is not None and plan is None and _is_same(base, anchor):
         return Captured(snapshot=base, taken=False)
@@ -102,7 +104,7 @@ def capture(
                 files = run.take(anchor)
                 break
             except (CheckpointChanged, CheckpointDamaged, FileNotFoundError) as error:
-                again = find_anchor(tree, batch)
+                again = _find_anchor(tree, batch, pending=pending)
                 if attempt == ATTEMPTS or (isinstance(error, CheckpointDamaged) and again == anchor):
                     raise _told(error, anchor) from error
                 anchor = again
@@ -322,6 +324,11 @@ def _worth_building_on(base: Snapshot, stamps: dict[str, Stamp]) -> set[int]:
     worth = {place for place, size in used.items() if size >= base.packs[place].size * SPARSE}
     small = {place for place in worth if base.packs[place].size < SMALL_BYTES}
     return worth if len(small) <= SMALL_PACKS else worth - small
+
+
+def _find_anchor(tree: Tree, batch: int | None, *, pending: bool) -> Anchor:
+    anchor = find_anchor(tree, batch)
+    return anchor if pending else msgspec.structs.replace(anchor, pending=False)
 
 
 def _is_same(base: Snapshot, anchor: Anchor) -> bool:

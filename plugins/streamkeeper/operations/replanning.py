@@ -1,0 +1,91 @@
+"""Planning an open batch again whose plan cannot be read: the query continues after its last commit.
+
+The damaged directory is not changed. Its last committed batch becomes a snapshot without the damaged plan, and that
+snapshot the next checkpoint version (docs/decisions/0032). Only where the output itself says that it does not hold the
+open batch: planned again, the batch has its old number and perhaps other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from streamkeeper.checkpoints.file_sources import file_sources, logged_files
+from streamkeeper.checkpoints.input_files import look_for_files
+from streamkeeper.checkpoints.layout import read_offsets
+from streamkeeper.checkpoints.log_codec import SEEN_BEFORE
+from streamkeeper.checkpoints.positions import local_path
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, OperationRefused
+from streamkeeper.lifecycle.recovery import may_replan
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.recovery import QueryLook, Replan
+from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.operations.input_access import unseen_input
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.outputs import ask
+from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.targets import query_target
+from streamkeeper.snapshots.capture import capture
+from streamkeeper.snapshots.catalogue import Catalogue
+
+
+def look_at_replan(site: Installation, state: JobState, query: QueryLook, directory: Tree) -> Replan | None:
+    """What planning the open batch again would read; None where that is not possible. Changes nothing."""
+    if may_replan(query) or query.committed is None:
+        return None
+    try:
+        listed = _listed_since(directory.fresh(), query.committed)
+        found = look_for_files(listed, unseen=unseen_input(site, state, query.query))
+    except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
+        return Replan(batch=query.committed + 1, unknown=f"what it had listed cannot be read ({error.message})")
+    files = "files that the source had listed for it"
+    return Replan(
+        batch=query.committed + 1,
+        reads=f"{len(listed)} {files}" if listed else "what the sources hold now",
+        gone=found.gone_clause(files),
+        unknown=found.unchecked_clause(files),
+    )
+
+
+def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int]) -> dict[str, str]:
+    """Query -> a snapshot of its last commit without the damaged plan; ``batches``: query -> the batch to plan again.
+
+    Again finds the same. Raises what ``capture`` raises.
+    """
+    found = {}
+    for query, batch in sorted(batches.items()):
+        target = query_target(site, job, query)
+        catalogue = Catalogue(site.snapshots, target.series)
+        taken = capture(target.open(), catalogue, batch=batch - 1, origin=target.origin, pending=False)
+        found[query] = taken.snapshot.name
+    return found
+
+
+def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int]) -> None:
+    """Raise OperationRefused where an output does not say that it lacks the batch; asked once no driver is left."""
+    manifests = stored_manifests(site, state, state.serving_release) if batches else {}
+    for query, batch in sorted(batches.items()):
+        current, sink = state.current_version(query), manifests[query].sink
+        holds = ask(site, state, state.serving_release, query, sink, current.version if current is not None else "")
+        lacks = capabilities_of(sink.kind).knows_batches and not holds.unknown
+        if not lacks or holds.batch is None or holds.batch >= batch:
+            told = holds.unknown or f"it holds {'none' if holds.batch is None else f'batch {holds.batch}'}"
+            raise OperationRefused(
+                f"query {query}: {sink.output} does not prove that it lacks batch {batch}: {told}",
+                hint=f"streamkeeper recover {state.job} names what is left",
+            )
+
+
+def _listed_since(tree: Tree, batch: int) -> list[str]:
+    """Files that the sources' own logs hold beyond a batch's plan: those of the plan that cannot be read."""
+    found: list[str] = []
+    for source in file_sources(tree, read_offsets(tree, batch), None):
+        newest = source.entries.newest
+        if newest > source.end:
+            files = logged_files(tree, source, newest, first=source.end + 1)
+            found += _paths(file.path for file in files if file.batch_id != SEEN_BEFORE)
+    return found
+
+
+def _paths(urls: Iterable[str]) -> list[str]:
+    return [local_path(url) for url in urls]
