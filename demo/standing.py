@@ -9,20 +9,17 @@ import msgspec
 from demo.deploys import Asked, Deployer
 from demo.show import Screen
 from harness.airflow_process import HOST
-from harness.airflow_process import NAME as AIRFLOW
 from harness.forms import DAG, JOBS, deploy_conf
 from harness.places import Places
-from harness.processes import StartedProcesses, is_running
-from harness.system import System
+from harness.system import PRODUCER, System
 from streamkeeper.page_address import page_address
 
 
 def bring_up(places: Places, screen: Screen, *, port: int) -> None:
     """Start Airflow and the producer and deploy both jobs; what was there before goes on where it stopped."""
     system = System(places, screen.tell)
-    running = [each for each in StartedProcesses(places.processes).read() if each.name == AIRFLOW and is_running(each)]
-    if running:
-        screen.tell(f"it is up already (Airflow's pid is {running[0].pid}); `make down` stops it")
+    if system.was_started():
+        revive(system, screen, port=port)
         return
     system.stop()
     places.prepare()
@@ -45,6 +42,23 @@ def bring_up(places: Places, screen: Screen, *, port: int) -> None:
     variables = " ".join(shlex.quote(f"{name}={value}") for name, value in settings.items())
     screen.tell(f"for the command line: export {variables}")
     screen.tell("`make down` stops it all")
+
+
+def revive(system: System, screen: Screen, *, port: int) -> None:
+    """Start again what has died of a system that was brought up; drivers that live are not touched.
+
+    A driver that has died is started by the watch, as soon as Airflow runs its DAG.
+    """
+    dead = system.dead_parts()
+    if not dead:
+        screen.tell("it is up already; `make down` stops it")
+        return
+    screen.tell(f"no process is left of: {', '.join(dead)}; starting again what has died")
+    system.start_producer()
+    if set(dead) - {PRODUCER}:
+        airflow = system.restart_airflow(port=port)
+        system.wait_for_airflow(airflow)
+        screen.tell(f"[bold]Airflow: {airflow.url}/dags/{DAG}[/]; its watch starts drivers that have died")
 
 
 def write_forms(places: Places) -> None:

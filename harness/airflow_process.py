@@ -11,12 +11,12 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from harness.processes import StartedProcess, StartedProcesses, free_ports, is_running
+from harness.processes import StartedProcess, StartedProcesses, children_of, free_ports, is_running
 from harness.rest import AirflowApi
 from streamkeeper.errors import InvalidInput, StillWaiting, TemporaryError
 from streamkeeper.private_files import make_folders
@@ -27,6 +27,8 @@ DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 LOCK_WAIT_S = 60
 """For the lock of SQLite's file; a scheduler that has waited for so long ends."""
 _PREFIX = "AIRFLOW__"
+PARTS = ("scheduler", "dag-processor", "api-server", "triggerer")
+"""Processes of standalone's: it starts none of them again."""
 _COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
@@ -91,6 +93,18 @@ def wait_until_healthy(airflow: Airflow, *, timeout_s: float = 180.0) -> None:
         f"Airflow at {airflow.url} is not healthy after {timeout_s:.0f} s: {', '.join(missing)}",
         hint=f"see {airflow.process.log}",
     )
+
+
+def dead_parts(process: StartedProcess) -> list[str]:
+    """Parts of a standalone that runs of which no process is left."""
+    living = [part for part in PARTS for each in children_of(process) if _is_part(each, part)]
+    return [part for part in PARTS if part not in living]
+
+
+def _is_part(command: Sequence[str], part: str) -> bool:
+    """By its arguments, or by the title that it gives itself: ``airflow api_server -- ...``."""
+    words = [word.replace("_", "-") for argument in command for word in argument.split()]
+    return part in words[:4]
 
 
 def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[int, int]) -> dict[str, str]:

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -126,6 +127,17 @@ def session_of(process: StartedProcess) -> Iterator[psutil.Process]:
                 yield each
         except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
             continue
+
+
+def children_of(process: StartedProcess) -> list[list[str]]:
+    """The command lines of the living processes that it has started itself."""
+    found: list[list[str]] = []
+    with suppress(psutil.NoSuchProcess):
+        for each in psutil.Process(process.pid).children() if is_running(process) else ():
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if each.status() != psutil.STATUS_ZOMBIE:
+                    found.append(each.cmdline())
+    return found
 
 
 def free_ports(count: int) -> list[int]:

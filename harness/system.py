@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from harness.airflow_process import NAME as AIRFLOW
-from harness.airflow_process import Airflow, start_airflow, wait_until_healthy
+from harness.airflow_process import Airflow, dead_parts, start_airflow, wait_until_healthy
 from harness.forms import DAG
 from harness.places import ROOT, Places
 from harness.processes import StartedProcess, StartedProcesses, is_running
@@ -44,6 +44,7 @@ class System:
         """Start writing sales, unless that goes on already."""
         if any(each.name == PRODUCER and is_running(each) for each in self._processes.read()):
             return
+        self._processes.stop(PRODUCER, grace_s=0)
         self.start_process(PRODUCER, [sys.executable, "-m", "harness.producer", str(self.places.input)])
 
     def stop_producer(self) -> None:
@@ -86,6 +87,21 @@ class System:
         if not wait_until(lambda: airflow.api.has_dag(dag), timeout_s=60, poll_s=0.5):
             errors = "; ".join(str(each["stack_trace"]).strip()[-300:] for each in airflow.api.import_errors())
             raise StillWaiting(f"Airflow does not know the DAG {dag} after 60 s: {errors or 'no import error'}")
+
+    def dead_parts(self) -> list[str]:
+        """What was started and runs no more: the producer, Airflow, or parts of Airflow; drivers are the watch's."""
+        known = {each.name: each for each in self._processes.read()}
+        dead = [name for name in (PRODUCER, AIRFLOW) if name in known and not is_running(known[name])]
+        return dead if AIRFLOW not in known or AIRFLOW in dead else [*dead, *dead_parts(known[AIRFLOW])]
+
+    def was_started(self) -> bool:
+        """Whether Airflow was started here and nobody has stopped it since."""
+        return any(each.name == AIRFLOW for each in self._processes.read())
+
+    def restart_airflow(self, *, port: int) -> Airflow:
+        """Stop what is left of Airflow, and start all of it; drivers and the producer go on meanwhile."""
+        self._processes.stop(AIRFLOW, grace_s=15)
+        return self.start_airflow(port=port)
 
     def drain(self, jobs: tuple[str, ...], *, timeout_s: float = 60) -> None:
         """Let the serving drivers end at a batch boundary; raises StillWaiting naming those that did not."""

@@ -6,11 +6,13 @@ import json
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
-from streamkeeper.model.fleet import FleetIndex
+from streamkeeper.model.fleet import INDEX_KEY, FleetIndex
 from streamkeeper.model.journal import DesiredChanged
 from streamkeeper.registry.fleet import write_index
 from tests.operations.registered_job import JOB, Registered
@@ -39,6 +41,23 @@ def test_a_dry_run_says_what_a_pass_would_do(job: Registered) -> None:
     assert "would be raised page driver-dead of sales" in told
     assert "would start sales" in told
     assert run("incidents").output.startswith("nothing is wrong")
+
+
+def test_a_dead_scheduler_is_noticed_from_outside(job: Registered) -> None:
+    """No pass, or an old one, ends with 1 and says so; nothing is written. Negative control: a pass just now."""
+
+    def check() -> tuple[int, str]:
+        found = CliRunner().invoke(app, ["watch", "--overdue-s", "180"])
+        return found.exit_code, found.output
+
+    assert check() == (1, f"no watch has made a pass over the jobs of {job.site.store.url}\n")
+    run("watch", "--once")
+    index = msgspec.json.decode(job.site.store.read(INDEX_KEY), type=FleetIndex)
+    assert check()[0] == 0
+    write_index(job.site.store, replace(index, started=time.time() - 600, by="scheduler-1:7"))
+    code, told = check()
+    assert code == 1
+    assert told.startswith("the last pass of the watch, by scheduler-1:7, is 10 min old, and 3 min are allowed: ")
 
 
 def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:

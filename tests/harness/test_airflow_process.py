@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import stat
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from harness.airflow_process import airflow_environment, choose_ports, without_airflow
+from harness.airflow_process import PARTS, airflow_environment, choose_ports, dead_parts, without_airflow
+from harness.processes import StartedProcesses, is_running
+from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput
 
 
@@ -38,6 +43,32 @@ def test_the_signing_key_is_in_a_private_file_only(tmp_path: Path) -> None:
     assert not any(key in value for value in first.values())
     airflow_environment(root=tmp_path, home=tmp_path, url="http://127.0.0.1:20000", log_ports=(1, 2))
     assert (tmp_path / "jwt-secret").read_text() == key
+
+
+_STANDALONE = """
+import subprocess, sys, time
+if len(sys.argv) == 2:
+    time.sleep(300)
+parts = [subprocess.Popen([sys.executable, __file__, part]) for part in sys.argv[1:]]
+time.sleep(300)
+"""
+
+
+def test_a_part_that_died_is_named(tmp_path: Path) -> None:
+    """Standalone goes on without it, and only its pid counted as Airflow. Negative control: all of them live."""
+    processes = StartedProcesses(tmp_path / "processes.json")
+    (tmp_path / "airflow.py").write_text(_STANDALONE)
+    command = [sys.executable, str(tmp_path / "airflow.py"), *PARTS]
+    started = processes.start("airflow", command, environ=os.environ, log=tmp_path / "log", cwd=tmp_path)
+    try:
+        wait_for("all parts", lambda: not dead_parts(started))
+        (scheduler,) = [each for each in psutil.Process(started.pid).children() if "scheduler" in each.cmdline()]
+        scheduler.kill()
+        wait_for("its end", lambda: dead_parts(started) == ["scheduler"])
+        assert is_running(started)
+    finally:
+        processes.stop_all(grace_s=1)
+    assert dead_parts(started) == list(PARTS)
 
 
 def test_settings_of_another_airflow_stay_out() -> None:

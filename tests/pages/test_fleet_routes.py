@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import replace as changed
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +16,7 @@ from streamkeeper.model.fleet import INDEX_KEY
 from streamkeeper.model.standing import Standing
 from streamkeeper.registry.fleet import open_index
 from streamkeeper.stores.counting import CountingStore
+from tests.operations.registered_job import JOB, Registered
 from tests.pages.asking import get, leave_index, make_site, make_viewed
 from tests.pages.rows import FLEET, remembered, row, wrong
 
@@ -136,6 +138,20 @@ def test_without_an_index_the_way_out_is_told(tmp_path: Path) -> None:
     assert 'data-refresh="5"' in get(page, "/").text
     leave_index(site, row())
     assert list(cells(get(page, "/").text)) == ["orders"], "negative control"
+
+
+def test_a_page_that_is_out_of_date_says_so(tmp_path: Path) -> None:
+    """A scheduler that has died makes no pass: the age is shown, and after three minutes both pages are marked.
+
+    Negative control: a pass of a minute ago."""
+    job = Registered(tmp_path)
+    page = make_viewed(job.site)
+    for age_s, marked in ((60, False), (400, True)):
+        leave_index(job.site, row(job=JOB, seen_at=0.0), started=time.time() - age_s)
+        for path in ("/", f"/jobs/{JOB}"):
+            text = get(page, path).text
+            assert ("Out of date:" in text) is marked, (path, age_s)
+            assert ("1 min ago" in text or "60 s ago" in text) is not marked, (path, age_s)
 
 
 def test_what_others_wrote_stays_text(tmp_path: Path) -> None:

@@ -157,7 +157,8 @@ def test_an_address_has_what_was_chosen_and_nothing_else() -> None:
 
 
 def test_a_watch_that_missed_passes_is_told() -> None:
-    """The age of the look is that of the index, and from five minutes on something is wrong with the watch."""
+    """The age of the look is that of the index, and from three minutes on something is wrong with the watch."""
     assert (view(row()).age_s, view(row()).stale) == (40, False)
-    assert view(row(), after_s=301).stale
+    assert not view(row(), after_s=180).stale
+    assert view(row(), after_s=181).stale
     assert view(row(), after_s=-5).age_s == 0

@@ -29,6 +29,7 @@ from streamkeeper.model.incident import (
 )
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.registry.jobs import list_jobs
 
@@ -43,11 +44,20 @@ def watch(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be raised and done, and write nothing")
     ] = False,
+    overdue_s: Annotated[
+        float | None,
+        typer.Option(
+            "--overdue-s", min=1, help="Make no pass: exit with 1 if the last one, of any watch, is older than this"
+        ),
+    ] = None,
 ) -> None:
     """Look at every job each minute, name causes, and do what is safe without a person; until Ctrl-C.
 
     Notices go out through Airflow's notifiers only: the DAG streaming_watch sends what is raised here.
     """
+    if overdue_s is not None:
+        _must_be_recent(overdue_s)
+        return
     site = open_site(begins=True)
     while True:
         began = time.monotonic()
@@ -63,6 +73,21 @@ def watch(
             time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
         except KeyboardInterrupt:
             return
+
+
+def _must_be_recent(overdue_s: float) -> None:
+    """Say how old the last pass is; exits with 1 where it is too old, or where there was none."""
+    site = open_to_look()
+    index = read_index(site.store, site.id)
+    if index is None:
+        typer.echo(f"no watch has made a pass over the jobs of {site.store.url}", err=True)
+        raise typer.Exit(1)
+    age_s = max(0.0, time.time() - index.started)
+    told = f"the last pass of the watch, by {index.by}, is {tell_span(age_s)} old"
+    if age_s > overdue_s:
+        typer.echo(f"{told}, and {tell_span(overdue_s)} are allowed: see that Airflow's scheduler runs", err=True)
+        raise typer.Exit(1)
+    typer.echo(told)
 
 
 def _pass(made: Watch) -> None:

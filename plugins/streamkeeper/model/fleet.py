@@ -16,6 +16,8 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.standing import Standing
 
 FORMAT = 1
+PASS_OVERDUE_S = 180.0
+"""A watch that passes each minute has missed two passes by then: what it found before is out of date."""
 INDEX_KEY = "fleet/index.json"
 PRUNE_KEY = "fleet/prune.json"
 

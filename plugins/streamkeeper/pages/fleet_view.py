@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from streamkeeper.model.fleet import FleetIndex, JobRow
+from streamkeeper.model.fleet import PASS_OVERDUE_S, FleetIndex, JobRow
 from streamkeeper.model.fleet_words import (
     share_of_trigger,
     slowest,
@@ -24,8 +24,7 @@ from streamkeeper.model.step import label_of
 
 ROWS = 100
 """Jobs on one page: more are not read at a glance, and cost a browser seconds."""
-STALE_S = 300.0
-"""A watch that looks each minute has missed some passes by then."""
+STALE_S = PASS_OVERDUE_S
 
 Health = Literal["", "wrong", "page", "ticket", "info", "well"]
 UnderWay = Literal["", "open", "waits"]

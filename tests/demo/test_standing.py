@@ -1,0 +1,61 @@
+"""``make up`` over a system of which something has died, with a real Airflow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from demo.show import Screen
+from demo.standing import revive
+from harness.airflow_process import dead_parts
+from harness.places import Places
+from harness.processes import StartedProcess, StartedProcesses, free_ports
+from harness.system import PRODUCER, System
+from harness.waiting import wait_for
+
+pytestmark = [pytest.mark.airflow, pytest.mark.storage, pytest.mark.timeout(600)]
+
+
+def started(places: Places, name: str) -> StartedProcess:
+    (found,) = [each for each in StartedProcesses(places.processes).read() if each.name == name]
+    return found
+
+
+def test_what_has_died_is_started_again(tmp_path: Path) -> None:
+    """A scheduler that was killed: ``make up`` said that it was up already. What nobody has to do with lives on, and
+    a second call finds nothing to do."""
+    places, told = Places(tmp_path), []
+    system = System(places, told.append)
+    screen = Screen()
+    (port,) = free_ports(1)
+    places.prepare()
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        system.start_producer()
+        system.wait_for_airflow(system.start_airflow(port=port))
+        assert system.dead_parts() == []
+        airflow, producer = started(places, "airflow"), started(places, PRODUCER)
+        (scheduler,) = [
+            each
+            for each in psutil.Process(airflow.pid).children()
+            if "scheduler" in " ".join(each.cmdline()).split()[:4]
+        ]
+        scheduler.kill()
+        psutil.Process(producer.pid).kill()
+        wait_for("both ends", lambda: system.dead_parts() == [PRODUCER, "scheduler"])
+        revive(system, screen, port=port)
+        assert system.dead_parts() == []
+        again = started(places, "airflow")
+        assert dead_parts(again) == []
+        assert again.pid != airflow.pid
+        revive(system, screen, port=port)
+        assert started(places, "airflow") == again
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+        system.stop()
