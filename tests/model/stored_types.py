@@ -25,6 +25,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.signals import History
 from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, Snapshot
 from streamkeeper.operations.carriers import Carrier
+from streamkeeper.registry.pending_questions import PendingQuestion
 from streamkeeper.runners.local_process import Launcher
 from streamkeeper.sinks.file_serving import EpochFile
 from streamkeeper.snapshots.packs import PackIndex
@@ -57,6 +58,7 @@ STORED: dict[str, Any] = {
     "pod": Pod,
     "process": ProcessRecord,
     "prune": PruneRecord,
+    "question": PendingQuestion,
     "snapshot": Snapshot,
     "status": DriverStatus,
 }
