@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from streamkeeper.lifecycle.headings import HEADING_OF
 from streamkeeper.lifecycle.recovering_records import Rung, journal_lost, no_store, outdated
+from streamkeeper.lifecycle.unreadable_plans import replan_option
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import (
@@ -20,15 +21,12 @@ from streamkeeper.model.recovery import (
     QueryLook,
     RecoveryAction,
     RecoveryLook,
-    Replan,
     Replay,
 )
 from streamkeeper.model.sink_capabilities import capabilities_of
 
 MENDED = frozenset({"last-commit-missing"})
 """Damage that a start itself mends: the batch runs again under its own number, and a sink that knows numbers has it."""
-UNREADABLE_PLAN = frozenset({"offset-empty", "offset-cut-short", "offset-of-unknown-version", "checksum-mismatch"})
-"""Damage to one plan; without that plan the checkpoint is as a crash before planning leaves it."""
 
 
 def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
@@ -39,7 +37,7 @@ def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
     cause, sentence, advice = next(found for rung in _LADDER if (found := rung(at)) is not None)
     options = [
         _restart(at, cause),
-        _replan(at, cause),
+        replan_option(at, against=_against_any(at, cause)),
         _restore(at, cause, chosen),
         _rebuild(at, cause, chosen),
     ]
@@ -324,63 +322,6 @@ def _price_of_replay(query: QueryLook, replay: Replay) -> Price:
     written = "" if nothing else f"the same, {replay.takes or _DOUBLES}"
     lost = replay.gone or ("" if nothing or not replay.unknown else f"perhaps some of it: {replay.unknown}")
     return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)
-
-
-def may_replan(query: QueryLook) -> str:
-    """Why the open batch of a query cannot be planned again; empty where it can."""
-    if query.lost or query.ahead or query.unproven:
-        return "its checkpoint is damaged in another way"
-    at_plan = f"offsets/{query.planned}"
-    if not query.harmed or any(harm.shape not in UNREADABLE_PLAN or harm.where != at_plan for harm in query.harmed):
-        return "it is not the plan of an open batch alone that is damaged"
-    batch = query.planned or 0
-    if query.committed is None:
-        return "no batch was committed before it"
-    if query.open_batch is None:
-        return f"batch {batch} is committed, and what it read is not known without its plan"
-    if query.committed != batch - 1:
-        return f"batch {batch - 1} before it is not committed"
-    if not capabilities_of(query.sink).knows_batches:
-        return f"{query.output} cannot tell whether it holds batch {batch}: your function may have seen it"
-    if query.sink_unknown:
-        return f"nobody knows whether {query.output} holds batch {batch}: {query.sink_unknown}"
-    if query.holds is None:
-        return f"{query.output} holds no batch of {query.version}, so it proves nothing of batch {batch}"
-    if query.holds >= batch:
-        return f"{query.output} holds batch {query.holds}: planned again, it would have other rows and be skipped"
-    return ""
-
-
-def _replan(at: RecoveryLook, cause: Cause) -> Option:
-    """Possible only where every damaged query can; other queries go on as they are."""
-    damaged = [query for query in at.queries if query.damaged]
-    cannot = [f"query {query.query}: {why}" for query in damaged if (why := may_replan(query))]
-    why_not = _against_any(at, cause) or ("" if damaged else f"no checkpoint of {at.job} is damaged")
-    if not why_not and at.life is Life.ALIVE:
-        why_not = f"driver {at.instance} lives: stop the job first"
-    why_not = why_not or "; ".join(cannot)
-    planned = {query.query: query.replan for query in damaged if query.replan is not None}
-    told = ", ".join(f"{name} without the plan of batch {replan.batch}" for name, replan in planned.items())
-    return Option(
-        action=RecoveryAction.REPLAN,
-        does=f"a copy of {told} as the next checkpoint version, then {at.release} again" if planned else "",
-        why_not=why_not,
-        prices=tuple(_price_of_replan(query, query.replan) for query in damaged if query.replan is not None),
-        replans={name: replan.batch for name, replan in planned.items()},
-        stands_on=(at.release, *(f"{query.query}/{query.version}" for query in damaged)),
-    )
-
-
-def _price_of_replan(query: QueryLook, replan: Replan) -> Price:
-    """Nothing is written twice: the output does not hold the batch. Files that are gone are lost."""
-    lost = replan.gone or (f"perhaps some of it: {replan.unknown}" if replan.unknown else "")
-    return Price(
-        query=query.query,
-        output=query.output,
-        read=f"batch {replan.batch}, perhaps with other bounds: {replan.reads or 'what the sources hold now'},",
-        written=f"batch {replan.batch}, which it does not hold",
-        lost=lost,
-    )
 
 
 _DOUBLES = "so your function gets them TWICE"

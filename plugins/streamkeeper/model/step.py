@@ -49,6 +49,10 @@ _TAGS = {
 """Of steps that were called otherwise when they were first recorded."""
 
 
+BEFORE_DRAIN = frozenset(step.tag for step in Step if step < Step.DRAIN)
+"""Tags of the steps during which the driver that serves goes on."""
+
+
 def label_of(tag: str) -> str:
     """The label of a step that is on record; what a newer version has recorded is told as it is."""
     return next((step.label for step in Step if step.tag == tag), tag)

@@ -29,7 +29,7 @@ from streamkeeper.model.known_checkpoint import commits_of, known_checkpoint
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.signals import HistoryPoint
 from streamkeeper.model.standing import Standing, find_standing
-from streamkeeper.model.step import Step
+from streamkeeper.model.step import BEFORE_DRAIN
 from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_knows
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
@@ -43,7 +43,7 @@ from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_prune
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal
-from streamkeeper.registry.pending_questions import PendingQuestion, jobs_asked, questions_of
+from streamkeeper.registry.pending_questions import asked_person, jobs_asked
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.contract import Store
 
@@ -53,8 +53,6 @@ FORGET_S = 3600.0
 """Restarts and acts that are older are forgotten."""
 LAG_WORTH_A_HISTORY_S = 60.0
 STATE_WORTH_A_HISTORY_BYTES = 256 * 2**20
-BEFORE_DRAIN = frozenset(step.tag for step in Step if step < Step.DRAIN)
-"""Steps of a deploy during which the driver that serves goes on."""
 OWN = "again-"
 """How operations are called that the watch has begun: each pass carries them on."""
 
@@ -75,7 +73,7 @@ class Seen:
     liveness: Liveness | None = None
     elsewhere: str = ""
     abandoned: bool = False
-    asked: tuple[PendingQuestion, ...] = ()
+    asked: AskedPerson | None = None
     checkpoints: dict[str, CheckpointLook] = field(default_factory=dict)
     history: dict[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
     unlooked: dict[str, str] = field(default_factory=dict)
@@ -128,7 +126,7 @@ def look_at_fleet(
     with ThreadPoolExecutor(WORKERS) as pool:
         _all(pool, fleet, lambda seen: _read_records(site, seen))
         asked = jobs_asked(site.store)
-        _all(pool, [seen for seen in fleet if seen.job in asked], lambda seen: _read_questions(site, seen, now))
+        _all(pool, [seen for seen in fleet if seen.job in asked], lambda seen: _read_asked(site, seen, now))
         _observe(site, fleet)
         _all(pool, fleet, lambda seen: _read_end(site, seen))
         if whole:
@@ -169,7 +167,7 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
         silent_s=max(0.0, now - memory.beat_at),
         restarts_s=tuple(now - moment for moment in memory.restarts),
         operation=_operation(seen, now),
-        asked=_asked(seen, now),
+        asked=seen.asked,
         last_failure=facts.last_failure,
         last_fault=facts.last_fault,
         checkpoints=seen.checkpoints,
@@ -217,9 +215,9 @@ def _read_records(site: Installation, seen: Seen) -> None:
             seen.status = Control(site.store, seen.job, seen.instance).read_status()
 
 
-def _read_questions(site: Installation, seen: Seen, now: float) -> None:
+def _read_asked(site: Installation, seen: Seen, now: float) -> None:
     with seen.looking("questions"):
-        seen.asked = tuple(questions_of(site.store, seen.job, now=now))
+        seen.asked = asked_person(site.store, seen.job, now=now)
 
 
 def _observe(site: Installation, fleet: list[Seen]) -> None:
@@ -386,20 +384,6 @@ def _operation(seen: Seen, now: float) -> OpenOperation | None:
         waits_for_person=at.waits_for_person,
         owned=not seen.abandoned,
         replaces=not at.waits_for_person and (at.mends or at.step not in BEFORE_DRAIN),
-    )
-
-
-def _asked(seen: Seen, now: float) -> AskedPerson | None:
-    if not seen.asked:
-        return None
-    first = seen.asked[0]
-    return AskedPerson(
-        operation=first.operation,
-        action=first.action,
-        sentence=first.sentence,
-        waited_s=max(0.0, now - first.asked_at),
-        left_s=max(0.0, first.until - now),
-        may=first.may,
     )
 
 

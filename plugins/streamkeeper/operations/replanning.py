@@ -16,7 +16,7 @@ from streamkeeper.checkpoints.log_codec import SEEN_BEFORE
 from streamkeeper.checkpoints.positions import local_path
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, OperationRefused
-from streamkeeper.lifecycle.recovery import may_replan
+from streamkeeper.lifecycle.unreadable_plans import may_replan
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.recovery import QueryLook, Replan
 from streamkeeper.model.sink_capabilities import capabilities_of

@@ -12,6 +12,7 @@ import msgspec
 
 from streamkeeper.errors import KeyMissing, RegistryDamaged
 from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.health import AskedPerson
 from streamkeeper.stores.contract import Store
 
 FORMAT = 1
@@ -48,6 +49,22 @@ def drop_question(store: Store, job: str, operation: str) -> None:
 def questions_of(store: Store, job: str, *, now: float) -> list[PendingQuestion]:
     """Those of one job that are not past their deadline, the oldest first; one that cannot be read is left out."""
     return _read(store, store.list(f"{_ROOT}{job}/"), now)
+
+
+def asked_person(store: Store, job: str, *, now: float) -> AskedPerson | None:
+    """What the rules of health are told of the oldest one; None without any."""
+    questions = questions_of(store, job, now=now)
+    if not questions:
+        return None
+    first = questions[0]
+    return AskedPerson(
+        operation=first.operation,
+        action=first.action,
+        sentence=first.sentence,
+        waited_s=max(0.0, now - first.asked_at),
+        left_s=max(0.0, first.until - now),
+        may=first.may,
+    )
 
 
 def jobs_asked(store: Store) -> frozenset[str]:
