@@ -115,7 +115,7 @@ bad-inputs: setup ## what a person sees who gives a bad input to the commands or
 lock: setup ## compile requirements/*.in into the hash-locked *.txt
 	@for kind in runtime dev; do \
 	  $(RUN) uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-annotate requirements/$$kind.in -o requirements/$$kind.txt || exit 1; \
+	    --no-annotate --override requirements/overrides.txt requirements/$$kind.in -o requirements/$$kind.txt || exit 1; \
 	done
 
 clean: ## remove what was built here; .venv stays

@@ -8,6 +8,7 @@ works all the same, only slower.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=sys.prefix) as folder:
         draft = Path(folder) / "draft.jsa"
         usual = os.environ.get("JDK_JAVA_OPTIONS", "").replace(f"-XX:SharedArchiveFile={ARCHIVE}", "")  # not its own
-        submit = f'--driver-java-options "{QUIET} -XX:ArchiveClassesAtExit={draft}" pyspark-shell'
+        options = f"{QUIET} -XX:ArchiveClassesAtExit={shlex.quote(str(draft))}"
+        submit = f"--driver-java-options {shlex.quote(options)} pyspark-shell"
         environ = {**os.environ, "JDK_JAVA_OPTIONS": usual, "PYSPARK_SUBMIT_ARGS": submit}
         command = [sys.executable, __file__, folder]
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)

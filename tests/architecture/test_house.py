@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +122,27 @@ def test_requirements_are_locked_by_hash_and_name_no_index() -> None:
         assert all("==" in line for line in pins)
         assert text.count("--hash=sha256:") >= len(pins)
         assert "://" not in text
+
+
+def test_no_two_locked_packages_share_a_folder() -> None:
+    """pyspark and pyspark-client both unpack into ``pyspark``: the locks have one, and nothing installs the other."""
+    for kind in ("runtime", "dev"):
+        lock = (ROOT / f"requirements/{kind}.txt").read_text()
+        assert re.findall(r"^pyspark[\w-]*==", lock, re.MULTILINE) == ["pyspark=="]
+    assert "--override requirements/overrides.txt" in (ROOT / "Makefile").read_text()
+    assert re.search(r"^pyspark-client ;", (ROOT / "requirements/overrides.txt").read_text(), re.MULTILINE)
+    for name in ("scripts/setup", "docker/Dockerfile"):
+        installs = re.findall(r"pip install.*requirements/\w+\.txt", (ROOT / name).read_text())
+        assert installs
+        assert all("--no-deps" in each for each in installs), installs
+
+
+def test_every_package_that_is_imported_is_asked_for() -> None:
+    """A lock that has one only because another package wanted it loses it with that one."""
+    asked = (ROOT / "requirements/runtime.in").read_text()
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = [re.split(r"[^\w.-]", each)[0] for each in declared]
+    assert [name for name in names if not re.search(rf"^{name}\b", asked, re.MULTILINE)] == []
 
 
 def test_bundled_examples_import_public_names_only() -> None:

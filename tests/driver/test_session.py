@@ -41,6 +41,33 @@ found = psutil.Process(session._process.pid).net_connections(kind="inet")
 print(json.dumps([each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN]))
 session.kill()
 """
+ODD_HOME = """
+import json, sys
+from pathlib import Path
+from streamkeeper.driver import session as module
+from streamkeeper.driver.session import session_conf, start_session
+
+home, quoted = Path(sys.argv[1]), sys.argv[2]
+(home / "bundle").mkdir()
+(home / "bundle" / "helper.py").write_text("def more(x):\\n    return x + 1\\n")
+sys.path.insert(0, str(home / "bundle"))
+if not quoted:
+    module.shlex.quote = str
+conf = session_conf({"spark.sql.shuffle.partitions": "1"}, home / "scratch", "job")
+session = start_session(conf, {}, home / "scratch", [home / "bundle"])
+import helper
+from pyspark.sql import functions as F
+
+more = F.udf(helper.more, "long")
+found = []
+rows = session.spark.readStream.schema("x long").json(str(home / "in")).select(more("x"))
+writer = rows.writeStream.foreachBatch(lambda batch, _: found.extend(row[0] for row in batch.collect()))
+writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+place = session.spark._jvm.java.lang.System.getProperty("java.io.tmpdir")
+commits = [path.name for path in (home / "checkpoint" / "commits").iterdir() if not path.name.startswith(".")]
+print(json.dumps([place, found, commits]))
+session.kill()
+"""
 RETAINED = ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages")
 
 
@@ -57,6 +84,19 @@ def test_an_older_release_does_not_open_spark_s_ui(tmp_path: Path, key: str) -> 
     assert {name: value for name, value in conf.items() if name.lower() == "spark.ui.enabled"} == {
         "spark.ui.enabled": "false"
     }
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("quoted", [True, False], ids=["quoted", "unquoted"])
+def test_a_driver_starts_in_a_home_of_any_other_name(tmp_path: Path, *, quoted: bool) -> None:
+    """Its JVM, its Python workers and a checkpoint there; negative control: without the quotes there is no JVM."""
+    home = tmp_path / 'a home\'s "own" $HOME 50%20 #1; (x) & y=z'
+    (home / "in").mkdir(parents=True)
+    (home / "in" / "0.json").write_text('{"x": 1}')
+    command = [sys.executable, "-c", ODD_HOME, str(home), "quoted" if quoted else ""]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert (run.returncode == 0) is quoted, run.stderr[-2000:]
+    assert not quoted or json.loads(run.stdout) == [str(home / "scratch/tmp"), [2], ["0"]]
 
 
 @pytest.mark.spark

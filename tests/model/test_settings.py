@@ -62,6 +62,15 @@ def test_jars_are_looked_for_in_directories(tmp_path: Path, jars: str) -> None:
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_JARS": jars})
 
 
+@pytest.mark.parametrize("name", ["a,b", "a:b", "a\nb", "a\x1b"])
+def test_a_home_that_spark_would_take_apart_is_refused(tmp_path: Path, name: str) -> None:
+    """By name, with the sign. Spaces, quotes and the like are quoted."""
+    with pytest.raises(InvalidInput, match=r"^STREAMKEEPER_HOME=.* in its path: "):
+        read_settings({"STREAMKEEPER_HOME": f"{tmp_path}/{name}"})
+    home = f'{tmp_path}/a home\'s "own" $name #1'
+    assert read_settings({"STREAMKEEPER_HOME": home}).home == home
+
+
 def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -> None:
     """Names, or all below a name; what is neither is told."""
     home = {"STREAMKEEPER_HOME": str(tmp_path)}

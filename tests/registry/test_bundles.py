@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import io
+import marshal
 import os
+import py_compile
 import stat
 import struct
+import subprocess
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -174,6 +179,73 @@ def test_an_unpacked_bundle_that_was_changed_is_replaced(tmp_path: Path, change:
     assert (target / "sales.py").read_text() == HOUSE["sales.py"]
     assert (target / "shapes.py").is_file()
     assert not (target / "json.py").exists()
+    assert [each.name for each in target.parent.iterdir()] == [bundle.sha256]
+
+
+PLANTED = ["cache", "sourceless", "package", "extension", "link"]
+
+
+def plant(target: Path, how: str) -> None:
+    """Put code into an unpacked bundle that Python imports for ``shapes`` or ``json``."""
+    evil = target.parent / "evil.py"
+    evil.write_text("STOLEN = True\n")
+    source = target / "shapes.py"
+    match how:
+        case "cache":
+            # As Python writes it: it takes this for the compiled form of shapes.py, by time and size.
+            code = marshal.dumps(compile("STOLEN = True\n", str(source), "exec"))
+            at = source.stat()
+            head = importlib.util.MAGIC_NUMBER + struct.pack("<III", 0, int(at.st_mtime), at.st_size)
+            cache = Path(importlib.util.cache_from_source(str(source)))
+            cache.parent.mkdir()
+            cache.write_bytes(head + code)
+        case "sourceless":
+            py_compile.compile(str(evil), cfile=str(target / "json.pyc"))
+        case "package":
+            (target / "json").mkdir()
+            py_compile.compile(str(evil), cfile=str(target / "json" / "__init__.pyc"))
+        case "extension":
+            (target / "json.so").write_bytes(b"no library, and looked for first")
+        case _:
+            (target.parent / "elsewhere").mkdir()
+            evil.rename(target.parent / "elsewhere" / "__init__.py")
+            (target / "json").symlink_to(target.parent / "elsewhere")
+    evil.unlink(missing_ok=True)
+
+
+def is_stolen(target: Path) -> bool:
+    code = "import json, shapes; print(hasattr(json, 'STOLEN') or hasattr(shapes, 'STOLEN'))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(target)}, capture_output=True, text=True, check=False
+    )
+    return run.stdout != "False\n"
+
+
+@pytest.mark.parametrize("how", PLANTED)
+def test_planted_code_in_an_unpacked_bundle_is_not_run(tmp_path: Path, how: str) -> None:
+    """Compiled or not, beside the files or in their place; negative control: before the look Python imports it."""
+    files = {"sales.py": "import shapes\n", "shapes.py": "SIDES = 4\n"}
+    bundle = build_bundle(write(tmp_path / "jobs", files), "sales")
+    target = tmp_path / "bundles" / bundle.sha256
+    unpack_bundle(bundle.data, target)
+    plant(target, how)
+    assert is_stolen(target)
+    unpack_bundle(bundle.data, target)
+    assert not is_stolen(target)
+    assert {path.name for path in target.iterdir()} <= {*files, "__pycache__"}
+
+
+def test_a_running_drivers_cache_is_removed_and_its_files_stay(tmp_path: Path) -> None:
+    """Another driver of the same release starts: the folder is not replaced under the first one."""
+    bundle = build_bundle(write(tmp_path / "jobs", {"sales.py": ""}), "sales")
+    target = tmp_path / "bundles" / bundle.sha256
+    unpack_bundle(bundle.data, target)
+    inode = target.stat().st_ino
+    (target / "__pycache__").mkdir()
+    (target / "written-by-the-job.csv").touch()
+    unpack_bundle(bundle.data, target)
+    assert target.stat().st_ino == inode
+    assert {path.name for path in target.iterdir()} == {"sales.py", "written-by-the-job.csv"}
     assert [each.name for each in target.parent.iterdir()] == [bundle.sha256]
 
 

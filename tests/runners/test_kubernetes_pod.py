@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import sys
 import time
@@ -21,7 +23,8 @@ from streamkeeper.model.faults import Fault
 from streamkeeper.runners import judging_pods
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
-from streamkeeper.runners.pod_template import FINALIZER, POD_UID
+from streamkeeper.runners.pod_template import FINALIZER, INSTALLATION, INSTANCE, POD_UID, check_template, driver_pod
+from streamkeeper.runners.pod_template import JOB as JOB_KEY
 from streamkeeper.runners.process_tree import find_tree, mark
 from tests.contracts.runner_contract import RunnerContract
 from tests.runners.launching import JOB, Place, end, is_running
@@ -320,6 +323,51 @@ def test_a_secret_goes_with_its_pod(place: PodPlace) -> None:
     place.node.kubectl("patch", "pod", "-n", NAMESPACE, place.pod(), "-p", '{"metadata":{"finalizers":null}}')
     place.delete("--grace-period=1")
     wait_for("the Secret's end", lambda: not place.node.read("secret", place.pod()), timeout_s=60)
+
+
+def test_a_pod_whose_launch_was_cut_off_before_its_secret_waits_for_it(place: PodPlace) -> None:
+    """The launch is repeated by whoever carries the deploy on, and the driver starts with what it was given."""
+    reference, spec = "secret://env/PASSWORD", place.spec(params={"password": "secret://env/PASSWORD"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(place.runner._api, "replace_secret", lambda *_: (_ for _ in ()).throw(Cut))
+        with pytest.raises(Cut):
+            place.runner.launch(spec, {reference: "hunter2"})
+    wait_for("the kubelet's word", lambda: "CreateContainerConfigError" in place.why())
+    assert place.life() is Life.ALIVE
+    for value in ("hunter2", "hunter3"):
+        place.runner.launch(spec, {reference: value})
+    driver, _ = place.pids()
+    assert b"hunter" in Path(f"/proc/{driver}/environ").read_bytes()
+
+
+class Cut(Exception):
+    """The process that launches is killed there."""
+
+
+SHIPPED = yaml.safe_load((ROOT / "deploy/kubernetes/driver-pod.yaml").read_text())
+
+
+@pytest.mark.parametrize("taken", ["", "seccompProfile", "runAsNonRoot", "allowPrivilegeEscalation", "capabilities"])
+def test_the_shipped_template_passes_pod_security_restricted(place: PodPlace, taken: str) -> None:
+    """With all that the runner adds to it; negative control: without any one of its settings it is refused."""
+    template = copy.deepcopy(SHIPPED)
+    template["metadata"]["namespace"] = "restricted"
+    for context in (template["spec"]["securityContext"], template["spec"]["containers"][0]["securityContext"]):
+        context.pop(taken, None)
+    place.node.kubectl("create", "namespace", "restricted")
+    namespace = yaml.safe_load((ROOT / "deploy/kubernetes/namespace.yaml").read_text())
+    labels = [f"{key}={value}" for key, value in namespace["metadata"]["labels"].items()]
+    place.node.kubectl("label", "namespace", "restricted", *labels, "--overwrite")
+    pod = driver_pod(
+        check_template("driver-pod.yaml", template), "tried", {JOB_KEY: "j", INSTANCE: "i", INSTALLATION: "x"},
+        ["true"], {}, {}, secret=True,
+    )  # fmt: skip
+    # The account is looked for before anything else is.
+    place.node.kubectl("create", "serviceaccount", SHIPPED["spec"]["serviceAccountName"], "-n", "restricted")
+    file = place.folder / "tried.json"
+    file.write_text(json.dumps(pod))
+    taken_in = place.node.kubectl("create", "--dry-run=server", "-f", str(file), "-o", "name")
+    assert taken_in.strip() == ("" if taken else "pod/tried")
 
 
 def test_evictions_wait_where_that_is_wanted(place: PodPlace) -> None:

@@ -93,7 +93,7 @@ def session_conf(
     # Without its native library Hadoop forks a chmod for each file that a sink writes: vfork makes that half as dear.
     # Spark's classes fill 100 MB of metaspace: without a size the JVM collects the whole heap on the way there.
     ours = (
-        f"-Djava.io.tmpdir={scratch / 'tmp'} -XX:-UsePerfData -XX:MetaspaceSize=256m "
+        f"-Djava.io.tmpdir={shlex.quote(str(scratch / 'tmp'))} -XX:-UsePerfData -XX:MetaspaceSize=256m "
         f"-Djdk.lang.Process.launchMechanism=VFORK {class_archive()}"
     )
     conf[_JAVA_OPTIONS] = f"{ours} {given.get(_JAVA_OPTIONS, '')}".strip()

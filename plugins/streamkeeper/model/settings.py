@@ -26,6 +26,10 @@ _KNOWN = (
 """The variables that an installation is set by, without their prefix."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
 """What Spark unpacks on an executor."""
+_TAKES_APART = {
+    ",": "Spark takes it for two folders",
+    ":": "Python takes it for two folders",
+}
 _LIKENESS = 0.7
 """From here on one name is taken for a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
@@ -131,6 +135,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
             f"STREAMKEEPER_HOME={home} is relative: another directory wherever a command runs", hint=hint
         )
     base = local_path("STREAMKEEPER_HOME", home, hint="the home is a local directory; STREAMKEEPER_STORE may be s3://…")
+    _refuse_taken_apart("STREAMKEEPER_HOME", str(base))
     checkpoints = _checkpoints(environ, base / "checkpoints")
     return Settings(
         store=environ.get("STREAMKEEPER_STORE") or (base / "store").as_uri(),
@@ -153,6 +158,16 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         queue=_queue("STREAMKEEPER_QUEUE", environ),
         pod_template=_pod_template("STREAMKEEPER_POD_TEMPLATE", environ),
     )
+
+
+def _refuse_taken_apart(variable: str, path: str) -> None:
+    """Spark and Python read some signs in a path as the end of it, and nothing can quote them."""
+    for sign in path:
+        if sign in _TAKES_APART or not sign.isprintable():
+            raise InvalidInput(
+                f"{variable}={path!r} has {sign!r} in its path: {_TAKES_APART.get(sign, 'it is none that prints')}",
+                hint="use a directory without that sign; spaces and quotes are no problem",
+            )
 
 
 def _refuse_misspelt(environ: Mapping[str, str]) -> None:

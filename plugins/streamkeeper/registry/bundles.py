@@ -14,6 +14,7 @@ import shutil
 import struct
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -31,6 +32,8 @@ from streamkeeper.stores.contract import Store
 MAX_BYTES = 64 * 1024 * 1024
 _MOST_NAMED = 20
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_CACHE = "__pycache__"
+_IMPORTABLE = frozenset({".py", ".pyc", ".pyo", ".pyd", ".so"})
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -113,7 +116,8 @@ def unpack_job(store: Store, job: str, bundle: str, settings: Settings) -> Path:
 def unpack_bundle(data: bytes, target: Path) -> None:
     """Make ``target`` (named by the bundle's sha256) hold the bundle's files; appears whole, and again is fine.
 
-    A target whose files were changed since is replaced. Raises RegistryDamaged for another bundle than the name says,
+    A target that holds other code than the bundle's is replaced, and compiled code that is kept there goes: Python
+    would run it in place of the files that were checked. Raises RegistryDamaged for another bundle than the name says,
     for a name that leads out of the target, and for what is no zip.
     """
     found = hashlib.sha256(data).hexdigest()
@@ -121,6 +125,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
         raise RegistryDamaged(f"bundle {target.name} has sha256 {found}", hint="push the release again")
     files = read_bundle(data, target.name)
     if _holds(target, files):
+        _remove_caches(target)
         # A prune goes by it: this bundle is in use.
         os.utime(target)
         return
@@ -165,11 +170,35 @@ def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
 
 
 def _holds(target: Path, files: dict[str, bytes]) -> bool:
-    """Whether every file of the bundle, and no further module, stands under ``target``."""
-    modules = {path.relative_to(target).as_posix() for path in target.rglob("*.py")}
-    if not files or not modules <= files.keys():
+    """Whether every file of the bundle, and nothing else that can be imported, is under ``target``.
+
+    A link counts as something else: what it leads to may change after this look. Caches of compiled code are left out.
+    """
+    if not files or target.is_symlink():
         return False
+    for folder, folders, names in os.walk(target):
+        if any(Path(folder, name).is_symlink() for name in (*folders, *names)):
+            return False
+        folders[:] = [name for name in folders if name != _CACHE]
+        for path in (Path(folder, name) for name in names):
+            if path.suffix.lower() in _IMPORTABLE and path.relative_to(target).as_posix() not in files:
+                return False
     return all((target / name).is_file() and (target / name).read_bytes() == data for name, data in files.items())
+
+
+def _remove_caches(target: Path) -> None:
+    """A driver that runs from there has loaded its modules already, and makes the cache anew."""
+    caches = [Path(folder, _CACHE) for folder, folders, _ in os.walk(target) if _CACHE in folders]
+    if not caches:
+        return
+    aside = Path(tempfile.mkdtemp(prefix=".changed-", dir=target.parent))
+    try:
+        for number, cache in enumerate(caches):
+            # Another driver that starts may have removed it already.
+            with suppress(FileNotFoundError):
+                os.rename(cache, aside / str(number))
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _write(folder: Path, files: dict[str, bytes], bundle: str) -> None:

@@ -160,18 +160,14 @@ class KubernetesApi:
         """Create it; raises AlreadyThere."""
         self._ask("POST", f"{namespace}/secrets", dict(secret), asked=_dry(trying))
 
-    def put_secret(self, namespace: str, secret: Mapping[str, Any]) -> None:
-        """Create it, or give the one of that name these values."""
+    def replace_secret(self, namespace: str, secret: Mapping[str, Any]) -> None:
+        """Create it, in the place of one of that name; never by a patch, whose answer holds the values."""
         try:
             self.create_secret(namespace, secret)
         except AlreadyThere:
-            values = {"stringData": secret["stringData"]}
-            self._ask("PATCH", f"{namespace}/secrets/{secret['metadata']['name']}", values)
-
-    def give_secret(self, namespace: str, name: str, owner: PodReport) -> None:
-        """Let a Secret go with its pod."""
-        reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.metadata.name, "uid": owner.metadata.uid}
-        self._ask("PATCH", f"{namespace}/secrets/{name}", {"metadata": {"ownerReferences": [reference]}})
+            with suppress(NotFound):
+                self.delete_secret(namespace, secret["metadata"]["name"])
+            self.create_secret(namespace, secret)
 
     def delete_secret(self, namespace: str, name: str, *, trying: bool = False) -> None:
         """Remove it; raises NotFound."""
@@ -273,12 +269,16 @@ def _decoded(data: bytes, kind: type[T]) -> T:
         raise TemporaryError(f"Kubernetes' answer cannot be read: {error}", hint=_HINT) from error
 
 
-def secret_of(name: str, values: Mapping[str, str], key: str) -> dict[str, Any]:
-    """A Secret that holds the values as one JSON object under ``key``."""
+def secret_of(name: str, values: Mapping[str, str], key: str, owner: PodReport | None = None) -> dict[str, Any]:
+    """A Secret that holds the values as one JSON object under ``key``; it goes with its ``owner``."""
+    metadata: dict[str, Any] = {"name": name}
+    if owner is not None:
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.metadata.name, "uid": owner.metadata.uid}
+        metadata["ownerReferences"] = [reference]
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name},
+        "metadata": metadata,
         "type": "Opaque",
         "stringData": {key: json.dumps(dict(values))},
     }

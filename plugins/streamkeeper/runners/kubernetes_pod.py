@@ -169,16 +169,17 @@ class KubernetesRunner(ContainerRunner[Pod]):
     def _create(self, place: Pod, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """The secrets are a Secret of the pod's own, which goes with it. Raises PermanentError for somebody else's pod
         of that name.
+
+        The pod comes first and waits for its Secret, which names it as its owner from the beginning: to change a
+        Secret later takes a right by which all of them can be read.
         """
         self._must_be_its_cluster(place)
-        if secrets:
-            # One that is there is of a launch that was cut off, before somebody changed a value perhaps.
-            self._api.put_secret(place.namespace, secret_of(place.name, secrets, SECRETS))
-        crash_point("launch.secret.after")
         found = self._create_pod(place, spec, secret=bool(secrets))
         crash_point("launch.pod.after")
         if secrets:
-            self._api.give_secret(place.namespace, place.name, found)
+            # One that is there is of a launch that was cut off, before somebody changed a value perhaps.
+            self._api.replace_secret(place.namespace, secret_of(place.name, secrets, SECRETS, found))
+        crash_point("launch.secret.after")
 
     def _create_pod(self, pod: Pod, spec: LaunchSpec, *, secret: bool) -> PodReport:
         """The instance's pod, created or found."""
