@@ -19,6 +19,7 @@ from streamkeeper.operations import fleet_look
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
+from streamkeeper.operations.lost_jobs import find_lost_jobs
 from streamkeeper.operations.overview import job_overview, recorded_jobs
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.watching import PassReport, Watch, run_pass
@@ -92,6 +93,14 @@ def test_any_record_that_is_left_names_it(job: Registered, left: str) -> None:
     assert [(seen.job, bool(seen.lost)) for seen in found] == [(JOB, True)]
     with pytest.raises(JournalLost, match="registry rebuild sales"):
         job_overview(job.site, JOB)
+
+
+def test_a_job_that_is_deployed_meanwhile_is_not_lost(job: Registered) -> None:
+    """A pass has listed the jobs, and then the first one is deployed: its driver's records come after its journal."""
+    job.report(committed=7)
+    assert find_lost_jobs(job.site, [], {}) == {}
+    lose(job)
+    assert set(find_lost_jobs(job.site, [], {})) == {JOB}
 
 
 def test_a_journal_that_is_gone_from_its_folder_is_lost_too(job: Registered) -> None:

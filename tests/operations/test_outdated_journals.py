@@ -139,6 +139,19 @@ def test_a_journal_that_knows_its_claims_is_not_refused(job: Registered) -> None
     assert outdated.find_outdated(site, site.journal(JOB, "test").state()) == ""
 
 
+def test_a_claim_that_is_made_meanwhile_is_not_newer(job: Registered) -> None:
+    """A pass of the watch, or a deploy, has read the journal, and then a driver that starts claims its epoch.
+
+    Negative control: the same claim without its entry in the journal is newer.
+    """
+    read_before = job.site.journal(JOB, "test").state()
+    claim = EpochClaim(epoch=2, version="v0001", instance="op-candidate", generation=2)
+    leave_claim(claims(job), claim)
+    assert "under epoch 2" in outdated.find_outdated(job.site, read_before)
+    job.record(job.epoch("v0001", 2))
+    assert outdated.find_outdated(job.site, read_before) == ""
+
+
 @pytest.mark.parametrize(
     ("claim", "told"),
     [

@@ -28,6 +28,8 @@ def find_lost_jobs(
     found = {
         job: _tell(site.store, job, [folder for folder, jobs in there.items() if job in jobs], remembered.get(job))
         for job in sorted(named - set(recorded))
+        # It may have been deployed since the jobs were listed.
+        if not has_journal(site.store, job)
     }
     return {job: told for job, told in found.items() if told}
 

@@ -57,7 +57,12 @@ def find_outdated_epochs(
     for query in sorted({*tree_at(checkpoint_location(root, job)).folders(""), *epochs, *roots}):
         known = epochs.get(query, KnownEpoch())
         for each in sorted({root, roots.get(query, root)}):
-            if newer := find_newer(known, _claims(site, f"{checkpoint_location(each, job, query)}/{FOLDER}")):
+            claims = list(_claims(site, f"{checkpoint_location(each, job, query)}/{FOLDER}"))
+            if not find_newer(known, claims):
+                continue
+            # A driver may have claimed since the journal was read. Its claim is in the journal before it is here.
+            now = known_epoch(site.journal(job, "reader").state(), query)
+            if newer := find_newer(now, claims):
                 return told_outdated(job, query, newer)
     return ""
 
