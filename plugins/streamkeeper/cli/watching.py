@@ -80,14 +80,14 @@ def _must_be_recent(overdue_s: float) -> None:
     site = open_to_look()
     index = read_index(site.store, site.id)
     if index is None:
-        typer.echo(f"no watch has made a pass over the jobs of {site.store.url}", err=True)
+        echo(f"no watch has made a pass over the jobs of {site.store.url}", err=True)
         raise typer.Exit(1)
     age_s = max(0.0, time.time() - index.started)
     told = f"the last pass of the watch, by {index.by}, is {tell_span(age_s)} old"
     if age_s > overdue_s:
-        typer.echo(f"{told}, and {tell_span(overdue_s)} are allowed: see that Airflow's scheduler runs", err=True)
+        echo(f"{told}, and {tell_span(overdue_s)} are allowed: see that Airflow's scheduler runs", err=True)
         raise typer.Exit(1)
-    typer.echo(told)
+    echo(told)
 
 
 def _pass(made: Watch) -> None:
