@@ -13,6 +13,7 @@ StreamkeeperError
 │   ├── DeployFailed          a deploy ended without its release serving
 │   ├── Fenced                a newer epoch exists: this writer has been superseded
 │   ├── SinkAhead             the sink holds batches that the checkpoint does not know
+│   ├── OutputLost            the output lacks batches that the checkpoint has committed
 │   ├── RegistryDamaged       a stored record is missing or cannot be read
 │   │   └── JournalOutdated   it is older than what outputs and checkpoints hold: an older copy was put back
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
@@ -103,6 +104,10 @@ class Fenced(PermanentError):
 
 class SinkAhead(PermanentError):
     """The sink holds batches that the checkpoint does not know: it would skip as many in silence."""
+
+
+class OutputLost(PermanentError):
+    """The output lacks batches that the checkpoint has committed: it is missing, was emptied, or is an older copy."""
 
 
 class RegistryDamaged(PermanentError):

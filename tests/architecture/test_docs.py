@@ -76,6 +76,7 @@ SAME = {
     Cause.CHECKPOINT_DAMAGED: ("checkpoint-damaged",),
     Cause.SINK_AHEAD: ("sink-ahead",),
     Cause.OWNER_UNPROVEN: ("owner-unproven",),
+    Cause.OUTPUT_LOST: ("output-lost",),
     Cause.INPUT_GONE: ("input-gone",),
     Cause.SOURCE_OFFSET_LOST: ("source-offset-lost",),
     Cause.SINK_DOWN: ("sink-down",),

@@ -26,6 +26,7 @@ from streamkeeper.model.control import DriverState, ExitCode
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.restarts import Cause
 from streamkeeper.sinks.databases import open_engine
+from streamkeeper.sinks.table_record import create_file
 
 
 def closed_port() -> int:
@@ -41,6 +42,7 @@ def raised_by(url: str, statement: str = "SELECT 1") -> BaseException:
     from sqlalchemy.exc import SQLAlchemyError
 
     engine = open_engine(url, pooled=False)
+    create_file(url)
     try:
         with engine.begin() as connection:
             connection.execute(text(statement))

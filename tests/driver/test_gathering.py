@@ -61,10 +61,10 @@ class House:
         )
         self.candidate: dict[str, PlannedQuery] = build_queries(spec, root, spark, {})
 
-    def claim(self, installation: str) -> None:
+    def claim(self, installation: str, job: str = "sales") -> None:
         """Raise both fences in its name."""
         for name, planned in self.candidate.items():
-            context = SinkContext(job="sales", query=name, version="v0001", epoch=1, installation=installation)
+            context = SinkContext(job=job, query=name, version="v0001", epoch=1, installation=installation)
             writer = planned.query.sink.open(context)
             writer.raise_fence()
             writer.close()
@@ -103,6 +103,18 @@ def test_an_output_of_another_installation_is_refused_before_anything_is_drained
     house.claim("a1")
     refused = (Verdict.REFUSE, ["output-of-another-installation"])
     assert house.verdicts("b2") == {"rows": refused, "copy": refused}
+
+
+@pytest.mark.parametrize(("owner", "found"), [("returns", ["output-of-another-query"]), ("sales", [])])
+def test_an_output_of_another_job_is_refused_before_anything_is_drained(
+    house: House, owner: str, found: list[str]
+) -> None:
+    """Two jobs with one output: the fence names its owner, whichever installation asks. Control: its own job passes."""
+    house.claim("a1", owner)
+    for asking in ("a1", ""):
+        told = house.verdicts(asking)
+        assert {name: rules for name, (_, rules) in told.items()} == {"rows": found, "copy": found}
+        assert {verdict for verdict, _ in told.values()} == {Verdict.REFUSE if found else Verdict.RESUME}
 
 
 @pytest.mark.parametrize("asking", ["a1", ""], ids=["its-own", "look-off"])

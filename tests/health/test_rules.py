@@ -35,6 +35,7 @@ from tests.health.looks import (
 
 DAY_S = 86_400.0
 USED_UP = "it failed with exit code 5; 5 restarts in 10 minutes used up: boom"
+LACKING = "query totals: output /out lacks committed batches: it holds batch 6 of v0001, and batch 7 was committed"
 AHEAD = "query totals: output t holds batch 9 of v0001, its checkpoint knows up to 7"
 SHORT = "query totals: source-no-longer-holds-offsets (events partition 0: offsets 5 to 9 are gone): what is gone"
 LOST = "checkpoint v0001 of sales/totals is not what was recorded: /cp/sales/totals/v0001 is missing"
@@ -125,6 +126,7 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (dead(**checkpoint(input_gone="1 of 2 files of open batch 7 are gone")), dead(**checkpoint())),
         (dead(**checkpoint(input_gone="1 of 2")), dead(**checkpoint(input_gone="1 of 2"), wanted=False)),
     ],
+    "output-lost": [(dead(LACKING), dead("boom")), (well(status=status(query_error=LACKING)), well())],
     "sink-ahead": [(dead(AHEAD), dead("boom")), (well(status=status(query_error=AHEAD)), well())],
     "sink-down": [
         (
@@ -319,6 +321,7 @@ def test_a_jobs_own_threshold_counts() -> None:
         (dead(USED_UP, rebooted=True), ["machine-rebooted"]),
         (dead(f"{USED_UP} OperationalError: refused", restarts_s=(1, 2, 3, 4, 5)), ["sink-down"]),
         (dead(AHEAD, code=ExitCode.REFUSED), ["sink-ahead"]),
+        (dead(LACKING, code=ExitCode.REFUSED), ["output-lost"]),
         (dead(LOST, code=ExitCode.REFUSED, **checkpoint("/cp is missing")), ["checkpoint-missing"]),
         (well(frozen=True, silent_s=500.0), ["frozen"]),
         (well(restarts_s=(1, 2, 3), silent_s=200.0), ["crash-loop"]),
@@ -422,6 +425,7 @@ def test_thresholds_are_numbers_or_off() -> None:
     ("text", "fault"),
     [
         (AHEAD, Fault.SINK_AHEAD),
+        (LACKING, Fault.OUTPUT_LOST),
         (LOST, Fault.CHECKPOINT_LOST),
         ("checkpoint v0001 of sales/totals has gone back: batch 7 comes again", Fault.CHECKPOINT_LOST),
         ("store file:///s: cannot create /s/x: No space left on device (free some space)", Fault.DISK_FULL),

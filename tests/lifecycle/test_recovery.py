@@ -45,6 +45,7 @@ def look(*queries: QueryLook, **more: Any) -> RecoveryLook:
 LOST = query(lost="/cp/sales/totals/v0001 is missing", planned=None, committed=None, replay=REPLAY, no_rebuild="gone")
 DAMAGED = query(damages=(FLIPPED,), replay=REPLAY)
 TOTALS = frozenset({"totals"})
+SHORT = "it holds batch 6 of v0001, and batch 7 of v0001 was committed"
 CASES = [
     ("the driver was killed", look(), Cause.DRIVER_KILLED, RESTART),
     ("the machine was rebooted", look(rebooted=True), Cause.MACHINE_REBOOTED, RESTART),
@@ -53,6 +54,7 @@ CASES = [
     ("a state file was flipped", look(DAMAGED), Cause.CHECKPOINT_DAMAGED, RESTORE),
     ("the checkpoint is gone", look(LOST), Cause.CHECKPOINT_LOST, RESTORE),
     ("the sink is ahead", look(query(holds=9, replay=REPLAY)), Cause.SINK_AHEAD, RESTORE),
+    ("the output lacks batches", look(query(output_lost=SHORT, holds=6)), Cause.OUTPUT_LOST, REBUILD),
     ("the sink is down", look(query(sink_down=True, sink_unknown="pg does not answer")), Cause.SINK_DOWN, RESTART),
     ("files of the open batch are gone", look(query(planned=8, input_gone="1 of 2")), Cause.INPUT_GONE, None),
     ("the store is out of reach", RecoveryLook(job="sales", store="refused"), Cause.STORE_OUT_OF_REACH, None),
@@ -272,6 +274,22 @@ def test_a_price_says_what_comes_again() -> None:
 def test_loss_and_doubling_ask_a_person_and_nothing_else_does(changed: dict[str, Any], asks: bool) -> None:
     """Not knowing whether something is lost counts as a loss; a replay of nothing costs nothing."""
     assert diagnose(look(replace(DAMAGED, **changed))).option(RESTORE).asks is asks
+
+
+def test_a_restart_without_the_lost_rows_asks_a_person() -> None:
+    """The price names what the output lacks; a restart is possible nevertheless, unless more is wrong."""
+    option = diagnose(look(query(output_lost=SHORT, holds=6))).option(RESTART)
+    assert (option.possible, option.asks) == (True, True)
+    assert f"LOSES the rows that the output lacks ({SHORT})" in option.prices[0].sentence
+    assert not diagnose(look(replace(DAMAGED, output_lost=SHORT))).option(RESTART).possible
+
+
+@pytest.mark.parametrize(("holds", "possible"), [(5, True), (4, False), (None, False)])
+def test_an_older_copy_takes_a_snapshot_that_is_as_old(holds: int | None, possible: bool) -> None:
+    """It then gets everything after the snapshot again; from a newer snapshot it would go on with a gap."""
+    option = diagnose(look(query(output_lost=SHORT, holds=holds, replay=REPLAY))).option(RESTORE)
+    assert option.possible is possible
+    assert possible or "its output lacks batches before s0002 (batch 5) too" in option.why_not
 
 
 def test_what_loses_nothing_comes_first() -> None:

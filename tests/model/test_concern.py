@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.compatibility.effects import BREAKING, FATAL
+from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE
 from streamkeeper.compatibility.effects_of_notes import NOTES
 from streamkeeper.model import concern
 from streamkeeper.model.concern import Concern, concern_of
@@ -15,7 +15,7 @@ _COME_WITH_THEIR_EFFECT = {"input-of-open-batch-gone", "open-batch-of-named-sour
 
 def test_every_rule_with_a_concern_of_its_own_is_one() -> None:
     """A rule that gets another name would else be about the query alone, without a word."""
-    assert set(concern._OF_RULE) <= {*BREAKING, *FATAL, *NOTES} | _COME_WITH_THEIR_EFFECT
+    assert set(concern._OF_RULE) <= {*BREAKING, *FATAL, *OPAQUE, *NOTES} | _COME_WITH_THEIR_EFFECT
 
 
 @pytest.mark.parametrize(

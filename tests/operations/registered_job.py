@@ -40,6 +40,8 @@ from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.runners.contract import Runner
 from streamkeeper.runners.machine import this_machine
+from streamkeeper.sinks.file import EpochFile
+from streamkeeper.sinks.file_serving import create_epoch
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.local import LocalStore
 from tests.checkpoints.trees import Tree
@@ -89,6 +91,8 @@ class Registered:
         self.warehouse = root / "warehouse.db"
         self.output = root / "out"
         outputs = {"file": str(self.output), "table": f"sqlite:///{self.warehouse}#totals"}
+        if sink == "table":
+            self.write_table(batches - 1)
         self._register(_with_sink(STATEFUL, sink, outputs.get(sink, f"the {sink}")))
 
     def _register(self, manifest: Manifest) -> None:
@@ -146,13 +150,22 @@ class Registered:
         )
         Control(self.site.store, JOB, "op-candidate").write_process(record)
 
-    def gather(self, operation: str, *found: Finding, against: str = "r0001", look: Look = Look.DAMAGE) -> None:
+    def gather(
+        self,
+        operation: str,
+        *found: Finding,
+        against: str = "r0001",
+        look: Look = Look.DAMAGE,
+        batch: int | None = None,
+    ) -> None:
         """Let the operation's standby leave evidence of the same release: of all looks, one found this."""
         instance = f"{operation}-candidate"
         self.record(InstancePlanned(operation=operation, instance=instance, release="r0001", role=Role.CANDIDATE))
         manifests = stored_manifests(self.site, self.site.journal(JOB, "test").state(), "r0001")
         queries = {
-            query: QueryEvidence(deployed=each, candidate=each, checkpoint=str(self.directory), found={look: found})
+            query: QueryEvidence(
+                deployed=each, candidate=each, checkpoint=str(self.directory), found={look: found}, batch=batch
+            )
             for query, each in manifests.items()
         }
         Control(self.site.store, JOB, instance).write_evidence(Evidence(against=against, queries=queries))
@@ -164,6 +177,7 @@ class Registered:
                 "CREATE TABLE IF NOT EXISTS streamkeeper_outputs"
                 " (output TEXT PRIMARY KEY, owner TEXT, epoch BIGINT, version TEXT, batch_id BIGINT)"
             )
+            connection.execute("CREATE TABLE IF NOT EXISTS totals (customer TEXT PRIMARY KEY)")
             row = ("totals", owner, 1, version, batch)
             connection.execute("INSERT OR REPLACE INTO streamkeeper_outputs VALUES (?, ?, ?, ?, ?)", row)
 
@@ -172,6 +186,7 @@ class Registered:
         log = self.output / version / "_spark_metadata"
         log.mkdir(parents=True, exist_ok=True)
         (log / str(batch)).write_text("v1")
+        create_epoch(self.output, EpochFile(epoch=1, owner=f"{JOB}/{QUERY}", version="v0001", file_format="parquet"))
 
     def commit(self, batch: int) -> None:
         """One more batch."""

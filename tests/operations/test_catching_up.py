@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.model.checkpoint_version import EpochState
 from streamkeeper.model.control import DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.job_state import EpochState
 from streamkeeper.operations.catching_up import estimate, how_far, last_written
 from tests.checkpoints.trees import Tree
 

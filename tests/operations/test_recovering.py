@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamkeeper.checkpoints import input_files
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, OperationRefused, StoreUnavailable
@@ -412,3 +413,24 @@ def test_a_gone_directory_is_seen_whatever_else_is_there(job: Registered) -> Non
     before = job.site.journal(JOB, "test").state().number
     diagnose_job(job.site, JOB)
     assert job.site.journal(JOB, "test").state().number == before
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["missing", "an older copy"])
+def test_a_lost_output_is_the_cause_and_a_restart_without_it_is_accepted_by_a_person(
+    job: Registered, older: bool
+) -> None:
+    """The announcement names the output; who accepts it lets the driver go on after the last committed batch."""
+    if older:
+        job.write_table(6)
+    else:
+        job.warehouse.unlink()
+    found = diagnose_job(job.site, JOB)
+    assert (found.cause, found.option(RESTART).possible) == (Cause.OUTPUT_LOST, True)
+    assert f"{job.warehouse}#totals lacks committed batches" in found.sentence
+    restart = asked(action=RESTART)
+    with pytest.raises(OperationRefused, match="restart of sales needs a person: .*LOSES the rows that the output"):
+        open_recovery(job.site, "op2", restart)
+    accepted = structs.replace(restart, accepted_by="ada", accept_loss=True, reason="the disk is gone")
+    request = open_recovery(job.site, "op2", accepted).state.operations["op2"].request
+    assert request.accept_output_loss
+    assert not recovery_request("r0001", restart, found).accept_output_loss

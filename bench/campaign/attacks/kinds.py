@@ -10,6 +10,7 @@ import msgspec
 
 from bench.campaign.attacks.attack import Attack
 from bench.campaign.attacks.on_checkpoints import elsewhere, lost_checkpoint, restore_ahead, two_restores
+from bench.campaign.attacks.on_lost_outputs import lost_output, two_jobs
 from bench.campaign.attacks.on_older_stores import older_store
 from bench.campaign.attacks.on_outputs import other_server, taken_names
 from bench.campaign.attacks.on_places import copied_home, missing_input, moved_input, urls
@@ -26,6 +27,8 @@ class Kind(msgspec.Struct, frozen=True):
 KINDS = {
     "restore-ahead": Kind(restore_ahead, "outputs"),
     "lost-checkpoint": Kind(lost_checkpoint, "continuity"),
+    "lost-output": Kind(lost_output, "output-records"),
+    "two-jobs": Kind(two_jobs, "owners"),
     "elsewhere": Kind(elsewhere, "roots+continuity"),
     "two-restores": Kind(two_restores, "reservation"),
     "copied-home": Kind(copied_home, "installation"),

@@ -28,6 +28,20 @@ def without_continuity() -> None:
     Continuity.check_batch = lambda self, batch_id: None
 
 
+def without_output_records() -> None:
+    """Nobody compares an output's own record with what the checkpoint has committed."""
+    from streamkeeper.model import output_history
+
+    output_history.find_output_loss = lambda history, committed, record: ""
+
+
+def without_owners() -> None:
+    """Nobody asks before a takeover whose output it is."""
+    from streamkeeper.driver import preflight
+
+    preflight.look_at_owner = lambda job, query, installation: iter(())
+
+
 def without_roots() -> None:
     """A checkpoint is looked for where the variables of the moment say."""
     from streamkeeper.checkpoints.opening import tree_at
@@ -154,7 +168,9 @@ OF_ATTACKS = {
     "named-sources": without_named_sources,
     "names": without_names,
     "order": without_order,
+    "output-records": without_output_records,
     "outputs": without_asking_outputs,
+    "owners": without_owners,
     "release-confs": without_release_confs,
     "reservation": without_reservation,
     "roots": without_roots,

@@ -71,6 +71,7 @@ def _registered(asked: Asked, site: Installation) -> CheckRequest:
         checkpoints=found.checkpoints,
         findings=found.findings,
         served=found.served,
+        histories=found.histories,
         query=asked.query,
         rehearse=not asked.no_rehearsal,
     )

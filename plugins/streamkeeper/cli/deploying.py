@@ -53,6 +53,7 @@ Reason = Annotated[str, asked("reason")]
 DryRun = Annotated[bool, asked("dry_run")]
 DryRollback = Annotated[bool, asked("dry_run", help=ROLLBACK["dry_run"])]
 StateLoss = Annotated[bool, asked("accept_state_loss")]
+OutputLoss = Annotated[bool, asked("accept_output_loss")]
 Risk = Annotated[bool, asked("accept_risk")]
 Revive = Annotated[bool, asked("revive")]
 Compare = Annotated[bool, asked("compare")]
@@ -85,6 +86,7 @@ def deploy(
     reason: Reason = "",
     dry_run: DryRun = False,
     accept_state_loss: StateLoss = False,
+    accept_output_loss: OutputLoss = False,
     accept_risk: Risk = False,
     revive: Revive = False,
     compare: Compare = _USUAL.compare,
@@ -104,23 +106,22 @@ def deploy(
 ) -> None:
     """Deploy a job: the code under the jobs root, or a pushed release. Typed again, it goes on where it stopped."""
     page = _page_of(diff=diff, diff_to=diff_to, dry_run=dry_run)
-    inherits = release is None and not no_inherit
     request = DeployRequest(
         job=job,
         release=release,
         params=read_params("{}" if params is None else params),
         conf=read_conf(conf),
-        inherit_params=inherits and params is None,
-        inherit_conf=inherits and not conf,
+        inherit_params=release is None and not no_inherit and params is None,
+        inherit_conf=release is None and not no_inherit and not conf,
         strategy=strategy,
         handover=handover,
         dry_run=dry_run,
         reason=reason,
-        requested_by=caller(),
         drain_s=drain_s,
         standby_s=standby_s,
         first_commit_s=first_commit_s,
         accept_state_loss=accept_state_loss,
+        accept_output_loss=accept_output_loss,
         accept_risk=accept_risk,
         revive=revive,
         approve_s=approve_s,
@@ -166,7 +167,6 @@ def rollback(
         handover=handover,
         dry_run=dry_run,
         reason=reason,
-        requested_by=caller(),
         drain_s=drain_s,
         standby_s=standby_s,
         first_commit_s=first_commit_s,
@@ -178,8 +178,8 @@ def rollback(
 
 
 def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
-    """``on_followed``: called before the end is told."""
-    site = open_site(begins=True)
+    """As asked for by whoever runs this; ``on_followed``: called before the end is told."""
+    site, request = open_site(begins=True), replace(request, requested_by=caller())
     if leaves_nothing(site, request):
         operation = new_operation()
         with place_to_try_out(site, operation, request.job) as place:

@@ -28,6 +28,7 @@ from streamkeeper.compatibility.older_manifests import in_one_format
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
 from streamkeeper.compatibility.shown import change, parts_change
 from streamkeeper.compatibility.way_out import priced
+from streamkeeper.model.concern import Concern, concern_of
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest
@@ -82,6 +83,23 @@ def assess_evidence(evidence: Evidence) -> Assessment:
     deployed = {name: query.deployed for name, query in of.items() if query.deployed is not None}
     candidate = {name: query.candidate for name, query in of.items() if query.candidate is not None}
     return assess(None if evidence.first else deployed, candidate, observed)
+
+
+def accept_output_losses(evidence: Evidence) -> tuple[Evidence, dict[str, int]]:
+    """The evidence with every lost output as a note, and query -> newest committed batch that its output may lack."""
+    queries = dict(evidence.queries)
+    accepted: dict[str, int] = {}
+    for name, query in evidence.queries.items():
+        found = {look: tuple(map(_accepted, findings)) for look, findings in query.found.items()}
+        if found != query.found and query.batch is not None:
+            queries[name] = msgspec.structs.replace(query, found=found)
+            accepted[name] = query.batch
+    return msgspec.structs.replace(evidence, queries=queries), accepted
+
+
+def _accepted(finding: Finding) -> Finding:
+    lost = concern_of(finding) is Concern.OUTPUT_LOST
+    return msgspec.structs.replace(finding, severity=Severity.NOTE, effect="") if lost else finding
 
 
 def find_changes(old: Manifest, new: Manifest) -> tuple[Finding, ...]:

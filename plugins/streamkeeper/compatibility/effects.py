@@ -167,8 +167,10 @@ FATAL: dict[str, str] = {
     "source-no-longer-holds-offsets": "the first batch would fail, or leave out what is gone without an error",
     "source-out-of-reach": "the first batch would fail: the source does not answer",
     "sink-ahead-of-checkpoint": "the sink would take new batches for those it has, and skip them without an error",
+    "output-lost": "the output would go on without the rows of the batches that it lacks, without an error",
     "output-of-another-installation": "its fence would refuse this installation's driver at the takeover",
     "output-name-taken": "internal tables or directories of the output would mix with rows that are not Streamkeeper's",
+    "output-of-another-query": "the output's fence would refuse this query's driver when it takes over",
     "sink-log-missing": "new files would get a log that does not know the old ones: readers would not see those",
 }
 

@@ -7,6 +7,7 @@ _SAME = "by this alone nothing would change: the state is made of the same as be
 _NULLS = "nothing would change: the state takes what is never null where it took null"
 
 NOTES: dict[str, str] = {
+    "output-lost": "accepted: the output goes on after the last committed batch, and the rows that it lacks stay away",
     "named-source-added": "the new source would be read from its beginning, and the others where they are",
     "named-source-removed": "the source would not be read any more; what the state has of it stays",
     "named-sources-reordered": "nothing would change: named sources find their offsets by name",

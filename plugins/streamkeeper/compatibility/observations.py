@@ -224,6 +224,17 @@ def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
     )
 
 
+def output_lost(output: str, loss: str) -> Finding:
+    """The batches that the checkpoint has committed are not in it: a start would write later ones into what is left."""
+    return Finding(
+        rule="output-lost",
+        severity=Severity.FATAL,
+        where=f"sink {output}",
+        evidence=loss,
+        hint="put the output back as it was, or rebuild it; if the loss is intended: accept_output_loss",
+    )
+
+
 def output_of_another(output: str, owner: str, mine: str) -> Finding:
     """A copied installation has the names of the one that it was copied from, and none of its outputs."""
     return Finding(
@@ -245,6 +256,17 @@ def output_name_taken(output: str, conflict: str) -> Finding:
         evidence=conflict,
         hint="rename the table or directory in the way, or write to another output",
         reference="docs/guarantees.md: Sinks",
+    )
+
+
+def output_of_another_query(output: str, owner: str, mine: str) -> Finding:
+    """One output has one writer: its fence names the query that owns it."""
+    return Finding(
+        rule="output-of-another-query",
+        severity=Severity.FATAL,
+        where=f"sink {output}",
+        evidence=f"it is written by {owner}, not by {mine}",
+        hint="give each query an output of its own",
     )
 
 

@@ -21,6 +21,7 @@ from streamkeeper.errors import (
     CheckpointLost,
     Fenced,
     JobUnusable,
+    OutputLost,
     PermanentError,
     SinkAhead,
     SourceOutOfReach,
@@ -105,6 +106,7 @@ _OUR_MANAGER = "streamkeeper.jvm"
 _BY_TYPE: tuple[tuple[type[BaseException], Fault], ...] = (
     (Fenced, Fault.FENCED),
     (SinkAhead, Fault.SINK_AHEAD),
+    (OutputLost, Fault.OUTPUT_LOST),
     (CheckpointLost, Fault.CHECKPOINT_LOST),
     (CheckpointDamaged, Fault.CHECKPOINT_DAMAGED),
 )

@@ -62,6 +62,7 @@ class Checker:
                 checkpoints=_checkpoints_of(request, deployed),
                 record=request.findings,
                 served=request.served,
+                histories=request.histories,
                 build_again=lambda: {
                     name: query.manifest for name, query in self._build(request.candidate, layout).items()
                 },

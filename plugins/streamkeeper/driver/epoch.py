@@ -13,11 +13,12 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.errors import Fenced, InvalidInput, JournalOutdated, SinkAhead
+from streamkeeper.errors import Fenced, InvalidInput, JournalOutdated, OutputLost, SinkAhead
 from streamkeeper.model.epoch_claim import SeenClaim, find_newer, known_epoch, told_outdated, way_out
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import EpochClaimed, Record, StartOffsetsKnown
 from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
+from streamkeeper.model.output_history import OutputHistory, find_output_loss
 from streamkeeper.sinks.contract import SinkContext, SinkWriter, WriterRole
 
 
@@ -140,11 +141,26 @@ def writer_of(query: Query, claim: Claim, state: JobState) -> SinkWriter:
     )
 
 
-def open_writer(query: Query, claim: Claim, checkpoint: Tree, state: JobState) -> SinkWriter:
-    """A writer whose fence is raised; raises Fenced, and SinkAhead when the sink knows batches that the checkpoint
-    does not: Spark would plan their numbers again, and the sink would skip as many batches in silence."""
+def open_writer(
+    query: Query,
+    claim: Claim,
+    checkpoint: Tree,
+    state: JobState,
+    history: OutputHistory,
+    *,
+    accepted: int | None = None,
+) -> SinkWriter:
+    """A writer whose fence is raised.
+
+    ``history``: of the version, from before the claim; ``accepted``: the output may lack batches up to this one. Raises
+    Fenced; OutputLost when the output lacks batches that the checkpoint has committed; SinkAhead when the sink knows
+    batches that the checkpoint does not: Spark would plan their numbers again, and the sink would skip as many batches
+    in silence.
+    """
     writer = writer_of(query, claim, state)
     try:
+        # Before the fence, which creates what is missing.
+        begins_anew = refuse_lost_output(writer, query.name, claim.output, history, checkpoint, accepted=accepted)
         crash_point("driver.fence.before")
         writer.raise_fence()
         crash_point("driver.fence.after")
@@ -152,11 +168,54 @@ def open_writer(query: Query, claim: Claim, checkpoint: Tree, state: JobState) -
         if begins_after is not None:
             writer.seed(begins_after)
             crash_point("driver.handoff.sink.after")
+        if begins_anew is not None and begins_anew >= 0:
+            writer.begin_after(query.df, begins_anew)
+            crash_point("driver.output.begun.after")
         _refuse_if_ahead(writer, claim, last_planned(checkpoint.fresh()))
     except BaseException:
         writer.close()
         raise
     return writer
+
+
+def look_before_claim(
+    job: str, query: Query, history: OutputHistory, checkpoint: Tree, *, accepted: int | None = None
+) -> None:
+    """Raise OutputLost as ``refuse_lost_output`` does; nothing is claimed and nothing is created."""
+    context = SinkContext(job=job, query=query.name, version=checkpoint.name, epoch=0)
+    writer = query.sink.open(context)
+    try:
+        refuse_lost_output(writer, query.name, query.sink.describe().output, history, checkpoint, accepted=accepted)
+    finally:
+        writer.close()
+
+
+def refuse_lost_output(
+    writer: SinkWriter,
+    query: str,
+    output: str,
+    history: OutputHistory,
+    checkpoint: Tree,
+    *,
+    accepted: int | None = None,
+) -> int | None:
+    """Raise OutputLost when an output lacks batches that its checkpoint has committed.
+
+    Returns the batch after which it goes on without them, where ``accepted`` covers the loss; None where nothing is
+    lost. An output that keeps no record of ours cannot be checked.
+    """
+    # Read first: a driver that is still running writes a batch before it commits it.
+    committed = last_committed(checkpoint.fresh())
+    expected, record = history.expects(committed), writer.read_record()
+    loss = "" if record is None else find_output_loss(history, committed, record)
+    if not loss or expected is None:
+        return None
+    if accepted is not None and expected[1] <= accepted:
+        return max(history.inherited, -1 if committed is None else committed)
+    raise OutputLost(
+        f"query {query}: output {output} lacks committed batches: {loss}",
+        hint="put the output back as it was; streamkeeper recover shows what else is possible",
+    )
 
 
 def _begins_after(state: JobState, claim: Claim) -> int | None:

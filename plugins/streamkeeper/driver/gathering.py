@@ -30,9 +30,11 @@ from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.concern import Concern, concern_of
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, without_context
+from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.sources.promises import reasons_against
 
 if TYPE_CHECKING:
@@ -58,8 +60,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     ``deployed``: None where nothing is; ``checkpoints``: query -> directory; ``record``: query -> what is on record of
     it; ``served``: whether a driver goes on writing them meanwhile; ``installation``: the id of the one that would
-    write the outputs, empty where none is to; ``build_again``: a second build of the candidate, None where its
-    manifests were held against those of an earlier build already.
+    write the outputs, empty where none is to; ``histories``: query -> what its output must hold;
+    ``build_again``: a second build of the candidate, None where its manifests were held against those of an earlier
+    build already.
     """
 
     job: str
@@ -70,6 +73,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     against: str = ""
     served: bool = False
     installation: str = ""
+    histories: Mapping[str, OutputHistory] = {}
     build_again: Callable[[], Mapping[str, Manifest]] | None = None
     rehearse: bool = True
     timeout_s: float = TIMEOUT_S
@@ -161,12 +165,11 @@ class _QueryLooks:
 
     def _look_at_checkpoint(self, checkpoint: Tree) -> tuple[Manifest | None, Manifest]:
         """Returns both manifests, with the facts of the state."""
-        of, query = self._of, self._planned.query
         lost = _LOST if self._is_fatal(Look.RECORD) else ""
         self._look(Look.DAMAGE, lambda: self._damage(checkpoint), unless=lost)
         fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
         self._look(Look.SOURCES, lambda: self._sources(checkpoint), unless=fatal)
-        self._look(Look.SINK, lambda: (*self._owner(), *look_at_sink(of.job, query, checkpoint)), unless=fatal)
+        self._look(Look.SINK, lambda: (*self._owner(), *self._sink(checkpoint)), unless=fatal)
         fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
         self._look(Look.REHEARSAL, lambda: self._rehearsal(checkpoint), unless=fatal)
         manifests: list[tuple[Manifest | None, Manifest]] = [(self._deployed, self._planned.manifest)]
@@ -193,11 +196,19 @@ class _QueryLooks:
             self._not_looked[look] = describe_fault(error)
 
     def _is_fatal(self, *looks: Look) -> bool:
-        return any(found.severity is Severity.FATAL for look in looks for found in self._found.get(look, ()))
+        """A lost output keeps no query from being tried on a clone: a person may accept the loss."""
+        found = [finding for look in looks for finding in self._found.get(look, ())]
+        return any(each.severity is Severity.FATAL and concern_of(each) is not Concern.OUTPUT_LOST for each in found)
 
     def _owner(self) -> Iterator[Finding]:
         yield from look_at_names(self._planned.query, self._deployed)
-        yield from look_at_owner(self._planned.query, self._of.installation)
+        yield from look_at_owner(self._of.job, self._planned.query, self._of.installation)
+
+    def _sink(self, checkpoint: Tree) -> Iterator[Finding]:
+        same = self._deployed is None or self._deployed.sink.same_place(self._planned.manifest.sink)
+        # What was committed is in the output that was deployed: that it changes is a finding of its own.
+        history = self._of.histories.get(self._name) if same else None
+        return look_at_sink(self._of.job, self._planned.query, checkpoint, history)
 
     def _promises(self) -> Iterator[Finding]:
         manifest = self._planned.manifest

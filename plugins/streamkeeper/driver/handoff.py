@@ -15,11 +15,12 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.epoch import Claim, known_at
+from streamkeeper.driver.epoch import Claim, known_at, refuse_lost_output
 from streamkeeper.errors import Fenced, SinkAhead
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import HandedOff, Record
+from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.sink_capabilities import Numbering, capabilities_of
 from streamkeeper.sinks.contract import SinkContext
 
@@ -28,23 +29,33 @@ NO_BATCH = -1
 
 
 def hand_over(
-    line: StoreLine, query: Query, claim: Claim, checkpoint: Tree, checkpoints: str, state: JobState
+    line: StoreLine,
+    query: Query,
+    claim: Claim,
+    checkpoint: Tree,
+    checkpoints: str,
+    state: JobState,
+    *,
+    accepted: int | None = None,
 ) -> JobState:
     """Make the claimed version's checkpoint if it is to be handed over and is not there; returns the state after it.
 
     Its predecessor is proven dead, so that its last batch stays the last one; it is recorded once, before anything is
     made of it. Where the predecessor has come to no batch there is nothing to carry over; one that was to be handed
     over itself, and whose driver died before, is made first. ``checkpoints``: the root of versions whose records name
-    none. Raises CheckpointLost, Fenced, SinkAhead, and what ``seed`` raises.
+    none. ``accepted``: the output may lack batches of the predecessor up to this one. Raises CheckpointLost, Fenced,
+    OutputLost, SinkAhead, and what ``seed`` raises.
     """
     version = state.version(claim.query, claim.version)
     if version is None or not version.parent or is_published(checkpoint.fresh()):
         return state
     parent = tree_at(state.checkpoint(claim.query, version.parent, checkpoints))
     must_be_there(parent.fresh(), known_at(line, state, claim.job, claim.query, version.parent))
-    state = hand_over(line, query, structs.replace(claim, version=version.parent), parent, checkpoints, state)
+    before_it = structs.replace(claim, version=version.parent)
+    state = hand_over(line, query, before_it, parent, checkpoints, state, accepted=accepted)
     if version.batch is None:
-        last = _last_batch(query, claim, version.parent, parent)
+        history = state.output_history(claim.query, version.parent)
+        last = _last_batch(query, claim, history, parent, accepted=accepted)
         before = state.version(claim.query, version.parent)
         if last is None and before is not None and before.batch == NO_BATCH:
             # It has come to no batch of its own, and was to begin where the one before it ended.
@@ -80,12 +91,16 @@ def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
     return way is not None and way.version == version.version and way.state_given_up
 
 
-def _last_batch(query: Query, claim: Claim, parent: str, checkpoint: Tree) -> int | None:
+def _last_batch(
+    query: Query, claim: Claim, history: OutputHistory, checkpoint: Tree, *, accepted: int | None
+) -> int | None:
     """The last batch whose rows the output holds, as far as it can tell, else the last that was committed."""
+    parent = history.version
     writer = query.sink.open(
         SinkContext(job=claim.job, query=claim.query, version=parent, epoch=0, output_mode=query.output_mode.lower())
     )
     try:
+        refuse_lost_output(writer, claim.query, claim.output, history, checkpoint, accepted=accepted)
         written = writer.last_batch()
     finally:
         writer.close()

@@ -185,6 +185,7 @@ class Driver:
             against=asked.release,
             served=asked.served,
             installation=spec.installation,
+            histories=asked.histories,
             # A release that was described before has just been held against that.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )

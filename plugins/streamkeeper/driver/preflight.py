@@ -13,6 +13,7 @@ from streamkeeper.definition import Query
 from streamkeeper.errors import NotFound, SourceOutOfReach, StoreUnavailable
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.output_history import OutputHistory, find_output_loss
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.file import FileSink, newest_batch
@@ -42,19 +43,26 @@ def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
         yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
 
 
-def look_at_owner(query: Query, installation: str) -> Iterator[Finding]:
-    """Whether another installation writes the output, whose fence this one could not raise; one that does not answer
-    is asked again by the fence."""
+def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding]:
+    """Whether another query, job or installation writes the output, whose fence this one could not raise.
+
+    ``installation``: empty where nobody says which one asks. An output that does not answer is asked again by the
+    fence.
+    """
     place, output = query.sink.fence_place, query.sink.describe().output
-    if not (place and installation):
+    if not place:
         return
     try:
-        owners = {fence.output: fence.installation for fence in read_fences(place)}
+        fence = next((fence for fence in read_fences(place) if fence.output == output), None)
     except (NotFound, StoreUnavailable):
         return
-    owner = owners.get(output, "")
-    if owner not in ("", installation):
-        yield observations.output_of_another(output, owner, installation)
+    if fence is None:
+        return
+    mine = f"{job}/{query.name}"
+    if installation and fence.installation not in ("", installation):
+        yield observations.output_of_another(output, fence.installation, installation)
+    elif fence.owner != mine:
+        yield observations.output_of_another_query(output, fence.owner, mine)
 
 
 def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
@@ -65,11 +73,14 @@ def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
         yield observations.output_name_taken(described.output, conflict)
 
 
-def look_at_sink(job: str, query: Query, checkpoint: Tree) -> Iterator[Finding]:
-    """What the sink holds of this checkpoint version; raises StreamkeeperError where it cannot be asked."""
+def look_at_sink(job: str, query: Query, checkpoint: Tree, history: OutputHistory | None) -> Iterator[Finding]:
+    """What the sink holds of this checkpoint version; raises StreamkeeperError where it cannot be asked.
+
+    ``history``: what the output must hold; None where nothing is known of it, or the output is another one.
+    """
     version = _version(query, checkpoint)
     if version:
-        yield from _sink(job, query, checkpoint, version)
+        yield from _sink(job, query, checkpoint, version, history)
 
 
 def _version(query: Query, checkpoint: Tree) -> str:
@@ -108,15 +119,22 @@ def _topics(query: Query, checkpoint: Tree) -> Iterator[Finding]:
         yield observations.topic_short("(kafka)", str(error), answered=False)
 
 
-def _sink(job: str, query: Query, checkpoint: Tree, version: str) -> Iterator[Finding]:
+def _sink(job: str, query: Query, checkpoint: Tree, version: str, history: OutputHistory | None) -> Iterator[Finding]:
     """What the sink holds of this checkpoint version, against what the checkpoint knows."""
     context = SinkContext(job=job, query=query.name, version=version, epoch=0)
+    # A driver that is running plans a batch, writes it, and commits it: the looks go the other way round.
+    committed = last_committed(checkpoint.fresh())
     writer = query.sink.open(context)
     try:
+        record = writer.read_record() if history is not None else None
         written = writer.last_batch()
     finally:
         writer.close()
-    planned, committed = last_planned(checkpoint.fresh()), last_committed(checkpoint.fresh())
+    planned = last_planned(checkpoint.fresh())
+    loss = find_output_loss(history, committed, record) if history is not None and record is not None else ""
+    if loss:
+        yield observations.output_lost(query.sink.describe().output, loss)
+        return
     if written is not None and (planned is None or written > planned):
         yield observations.sink_ahead(query.sink.describe().output, written, planned)
     if isinstance(query.sink, FileSink) and committed is not None:

@@ -61,7 +61,7 @@ class Serving:
 
     def _serve(self, go: Command) -> None:
         """Every query, of a driver that serves none yet."""
-        taken = [take_over(self._at, query, go.versions) for query in self._planned.values()]
+        taken = [take_over(self._at, query, go) for query in self._planned.values()]
         self._begin(taken, DriverState.SERVING)
 
     def _shadow(self, order: Command) -> None:
@@ -153,7 +153,7 @@ class Serving:
             self._comparing.stop()
         hold(self._at, self._shadows, self._check_while_held)
         others = [waiting for name, waiting in self._planned.items() if name not in self._shadows]
-        taken = [take_over(self._at, waiting, go.versions) for waiting in others]
+        taken = [take_over(self._at, waiting, go) for waiting in others]
         cut_over(self._at, self._shadows)
         self._shadows = {}
         self._begin(taken, DriverState.SERVING)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
 from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
@@ -16,7 +18,15 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.epoch import Claim, checkpoint_of, claim_epoch, known_at, open_writer, shadow_claim
+from streamkeeper.driver.epoch import (
+    Claim,
+    checkpoint_of,
+    claim_epoch,
+    known_at,
+    look_before_claim,
+    open_writer,
+    shadow_claim,
+)
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.driver.job_loading import PlannedQuery
@@ -27,9 +37,10 @@ from streamkeeper.driver.session import Session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced
-from streamkeeper.model.control import LaunchSpec, QueryStatus
+from streamkeeper.model.control import Command, LaunchSpec, QueryStatus
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
+from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.signals import QuerySignals
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.sinks.contract import SinkWriter
@@ -49,23 +60,32 @@ class Surroundings:
     root: Path
 
 
-def take_over(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
+def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> ServedQuery:
     """Make a query this driver's, to serve; not started yet.
 
-    Raises CheckpointLost, Fenced, SinkAhead or another PermanentError.
+    Raises CheckpointLost, Fenced, OutputLost, SinkAhead or another PermanentError.
     """
     state = at.line.look()
-    checkpoint = checkpoint_of(state, at.spec.checkpoints, planned.query.name, versions)
+    checkpoint = checkpoint_of(state, at.spec.checkpoints, planned.query.name, order.versions)
     known = _known(at, state, planned, checkpoint)
     # First of all: a claim moves the sink's fence, and a handoff makes a directory that is missing.
     must_be_there(checkpoint.fresh(), known)
-    claim, writer = claim_and_fence(at, planned, checkpoint)
+    accepted = order.output_losses.get(planned.query.name)
+    claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted)
     return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
 
 
-def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> tuple[Claim, SinkWriter]:
-    """The query's next epoch, and a writer under it: from here on the output is what this version makes of it."""
+def claim_and_fence(
+    at: Surroundings, planned: PlannedQuery, checkpoint: Tree, *, accepted: int | None = None
+) -> tuple[Claim, SinkWriter]:
+    """The query's next epoch, and a writer under it: from here on the output is what this version makes of it.
+
+    ``accepted``: the output may lack batches up to this one.
+    """
     spec, query = at.spec, planned.query
+    history = at.line.look().output_history(query.name, checkpoint.name)
+    # Before the claim: it would count as the newest epoch of a version that has never raised its fence.
+    look_before_claim(spec.job, query, history, checkpoint, accepted=accepted)
     with at.spans.measure("claim"):
         seen = see_claims(spec.job, query, checkpoint, installation=spec.installation)
         claim, state = claim_epoch(
@@ -79,8 +99,10 @@ def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -
             seen=seen,
         )
         keep_claim(claim, checkpoint)
-        state = hand_over(at.line, query, claim, checkpoint, spec.checkpoints, state)
-        return claim, open_writer(query, claim, checkpoint, state)
+        state = hand_over(at.line, query, claim, checkpoint, spec.checkpoints, state, accepted=accepted)
+        now = state.output_history(query.name, checkpoint.name)
+        history = structs.replace(now, epoch=history.epoch, epoch_committed=history.epoch_committed)
+        return claim, open_writer(query, claim, checkpoint, state, history, accepted=accepted)
 
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
@@ -97,7 +119,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
-        writer = open_writer(query, claim, checkpoint, state)
+        writer = open_writer(query, claim, checkpoint, state, OutputHistory(version=checkpoint.name))
     crash_point("driver.shadow.fence.after")
     return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
 

@@ -64,9 +64,10 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     if look.ended_by is not None and is_gone(look) and "" not in found:
         found[""] = (look.ended_by, look.why)
     same = look.desired_release == look.serving_release
-    if is_gone(look) and same and fault_of(look.last_fault, look.last_failure) is Fault.SOURCE_LOST:
+    refused = fault_of(look.last_fault, look.last_failure) if is_gone(look) and same else None
+    if refused in (Fault.SOURCE_LOST, Fault.OUTPUT_LOST):
         # Its driver knew nothing of it; what was to start it again has looked.
-        found[""] = (Fault.SOURCE_LOST, look.last_failure)
+        found[""] = (refused, look.last_failure)
     # A query's error is its driver's too: it is reported once, for the query.
     own = {fault for query, (fault, _) in found.items() if query}
     return {query: pair for query, pair in found.items() if query or pair[0] not in own}

@@ -141,6 +141,15 @@ RULES: tuple[Rule, ...] = (
         find_told(Fault.SINK_AHEAD, "the sink holds batches that its checkpoint does not know"),
     ),
     Rule(
+        "output-lost",
+        Severity.PAGE,
+        None,
+        "",
+        "put the output back as it was; streamkeeper recover {job} shows what else is possible, and its cost",
+        "An output is missing or an older copy",
+        find_told(Fault.OUTPUT_LOST, "the output lacks batches that its checkpoint has committed"),
+    ),
+    Rule(
         "sink-down",
         Severity.PAGE,
         None,

@@ -15,7 +15,9 @@ _BY_ID = {rule.id: rule for rule in RULES}
 
 _BEHIND = frozenset({"stalled", "scheduling-delay", "batch-longer-than-trigger", "lag-seconds", "lag-growing"})
 _ENDS = frozenset({"driver-dead", "driver-refused", "crash-loop", "restarts", "heartbeat-lost"})
-_TOLD = frozenset({"sink-down", "source-down", "checkpoint-damaged", "sink-ahead", "source-offset-lost", "input-gone"})
+_TOLD = frozenset(
+    {"sink-down", "source-down", "checkpoint-damaged", "sink-ahead", "output-lost", "source-offset-lost", "input-gone"}
+)
 
 EXPLAINS: Mapping[str, frozenset[str]] = {
     "store-out-of-reach": _ENDS | _BEHIND | {"not-looked", "sink-down"},
@@ -49,7 +51,7 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
 PERMANENT = frozenset(
     {
         *("driver-fenced", "driver-refused", "sink-ahead", "checkpoint-missing", "checkpoint-damaged"),
-        *("source-offset-lost", "input-gone", "owner-unproven", "journal-outdated", "journal-lost"),
+        *("output-lost", "source-offset-lost", "input-gone", "owner-unproven", "journal-outdated", "journal-lost"),
     }
 )
 """What a start cannot mend, and could make worse: somebody has to change something first."""

@@ -15,6 +15,7 @@ HEADING_OF = {
     Cause.CHECKPOINT_LOST: "A checkpoint is lost or damaged beyond repair",
     Cause.CHECKPOINT_DAMAGED: "A checkpoint may be damaged",
     Cause.SINK_AHEAD: "The sink is ahead of its checkpoint",
+    Cause.OUTPUT_LOST: "An output is missing or an older copy",
     Cause.OWNER_UNPROVEN: "A driver's machine is gone",
     Cause.INPUT_GONE: "Files of the open batch are gone",
     Cause.SOURCE_OFFSET_LOST: "The source has dropped what comes next",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from streamkeeper.lifecycle.headings import HEADING_OF
 from streamkeeper.lifecycle.recovering_records import Rung, journal_lost, no_store, outdated
+from streamkeeper.lifecycle.recovery_prices import price_of_replay, price_of_restart, too_short
 from streamkeeper.lifecycle.unreadable_plans import replan_option
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
@@ -21,7 +22,6 @@ from streamkeeper.model.recovery import (
     QueryLook,
     RecoveryAction,
     RecoveryLook,
-    Replay,
 )
 from streamkeeper.model.sink_capabilities import capabilities_of
 
@@ -106,6 +106,13 @@ def _ahead(at: RecoveryLook) -> Rung | None:
         if query.ahead
     ]
     return (Cause.SINK_AHEAD, "; ".join(told), "") if told else None
+
+
+def _output_lost(at: RecoveryLook) -> Rung | None:
+    lost = [query for query in at.queries if query.output_lost]
+    told = [f"query {each.query}: output {each.output} lacks committed batches: {each.output_lost}" for each in lost]
+    put_back = "put the output back as it was, then restart; else rebuild it, or accept what it lacks"
+    return (Cause.OUTPUT_LOST, "; ".join(told), put_back) if told else None
 
 
 def _unproven(at: RecoveryLook) -> Rung | None:
@@ -211,6 +218,7 @@ _LADDER: tuple[Callable[[RecoveryLook], Rung | None], ...] = (
         _lost,
         _damaged,
         _ahead,
+        _output_lost,
         _input_gone,
     ),
     *(_dropped, _sink_down, _unproven, _stopped, _exhausted, _alive, _rebooted, _ended),
@@ -260,7 +268,7 @@ def _advice(cause: Cause, ranked: list[Option]) -> str:
 
 
 def _restart(at: RecoveryLook, cause: Cause) -> Option:
-    damaged = [query for query in at.queries if query.damaged and not mendable(query)]
+    damaged = [query for query in at.queries if query.damaged and not (mendable(query) or query.only_output_lost)]
     why_not = _against_any(at, cause)
     if not why_not and cause is Cause.NOTHING_WRONG:
         why_not = "it does what it should"
@@ -275,7 +283,7 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
         action=RecoveryAction.RESTART,
         does=f"{at.release} again, in the checkpoint versions that serve{unless}",
         why_not=why_not or "; ".join(gone),
-        prices=tuple(_price_of_restart(query) for query in at.queries),
+        prices=tuple(price_of_restart(query) for query in at.queries),
         stands_on=(at.release, *(f"{query.query}/{query.version}" for query in at.queries)),
     )
 
@@ -288,18 +296,10 @@ def mendable(query: QueryLook) -> bool:
     return bool(shapes) and shapes <= MENDED and alone and knows
 
 
-def _price_of_restart(query: QueryLook) -> Price:
-    batch = query.open_batch
-    if batch is None:
-        return Price(query=query.query, output=query.output)
-    knows = capabilities_of(query.sink).knows_batches
-    how = "which leaves it if it holds it" if knows else "your function may have seen it before, as after any crash"
-    return Price(query=query.query, output=query.output, read=f"batch {batch}", written=f"batch {batch}, {how}")
-
-
 def _restore(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
     wanted = [query for query in at.queries if query.query in (chosen or _damaged_queries(at))]
     none = [f"query {query.query}: {query.no_restore}" for query in wanted if query.replay is None]
+    none += [f"query {query.query}: {short}" for query in wanted if (short := too_short(query))]
     why_not = _against_any(at, cause) or _against_none(at, wanted, "restore") or "; ".join(none)
     taken = [(query, query.replay) for query in wanted if query.replay is not None]
     told = ", ".join(f"{query.query} from {replay.snapshot} (batch {replay.batch})" for query, replay in taken)
@@ -307,24 +307,10 @@ def _restore(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
         action=RecoveryAction.RESTORE,
         does=f"{told} as the next checkpoint version, then {at.release} again" if told else "",
         why_not=why_not,
-        prices=tuple(_price_of_replay(query, replay) for query, replay in taken),
+        prices=tuple(price_of_replay(query, replay) for query, replay in taken),
         snapshots={query.query: replay.snapshot for query, replay in taken},
         stands_on=(at.release, *(f"{at.job}/{query.query} {replay.snapshot}" for query, replay in taken)),
     )
-
-
-def _price_of_replay(query: QueryLook, replay: Replay) -> Price:
-    """What comes again, and what of it is gone: nobody knowing counts as a loss, and as a doubling."""
-    nothing = replay.batches == 0 and not replay.reads
-    count = "what came" if replay.batches is None else _count(replay.batches, "batch", "batches")
-    reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
-    doubles = not replay.takes and not nothing
-    written = "" if nothing else f"the same, {replay.takes or _DOUBLES}"
-    lost = replay.gone or ("" if nothing or not replay.unknown else f"perhaps some of it: {replay.unknown}")
-    return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)
-
-
-_DOUBLES = "so your function gets them TWICE"
 
 
 def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
@@ -377,10 +363,8 @@ def _on_start(query: QueryLook) -> str:
         return "its checkpoint is not what is on record, and a start would begin anew or repeat"
     if query.harmed:
         return query.harmed[0].on_start
+    if query.output_lost:
+        return "its output would go on without the batches that it lacks"
     if query.unproven:
         return f"{query.unproven} may still write there, for its end was stated, not proven"
     return "its output would skip as many batches in silence"
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"

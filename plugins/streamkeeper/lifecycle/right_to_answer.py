@@ -117,6 +117,8 @@ def _said_beforehand(request: DeployRequest) -> Iterator[str]:
         yield "accept_risk"
     if request.accept_state_loss:
         yield "accept_state_loss"
+    if request.accept_output_loss:
+        yield "accept_output_loss"
     if not request.compare:
         yield "compare=false"
     for name in ("most_missing", "most_differing", "expect_different"):

@@ -20,7 +20,7 @@ from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.model.ways import QueryWay, Way
 
-_LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD)
+_LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD, Concern.OUTPUT_LOST)
 """What is wrong with a checkpoint version, and not with the one that takes its place."""
 
 
@@ -62,6 +62,9 @@ def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tupl
 
 def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
     if at.judged.verdict is Verdict.REFUSE and not (request.rollback and _only_of_the_present(at.judged.findings)):
+        if request.strategy is Strategy.REBUILD and _only_the_output_is_lost(at.judged.findings):
+            way = _against_rebuild(request, at) or _rebuild(request, at)
+            return way if isinstance(way, str) else _without_way_back(way, "the output that it leaves is lost")
         return _refusal(at.judged.findings)
     if not at.current:
         return QueryWay(way=Way.START, version=at.next)
@@ -103,10 +106,12 @@ def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts
         )
     if query in asked.rebuilt:
         way = _against_rebuild(request, at) or _rebuild(request, at)
-        if isinstance(way, str) or not refuse:
-            return way
-        return msgspec.structs.replace(way, back=None, no_way_back=gone_bad)
+        return way if isinstance(way, str) or not refuse else _without_way_back(way, gone_bad)
     return _resume(request, at)
+
+
+def _without_way_back(way: QueryWay, why: str) -> QueryWay:
+    return msgspec.structs.replace(way, back=None, no_way_back=why)
 
 
 def _may_recover(at: QueryFacts, *, left: bool) -> bool:
@@ -262,6 +267,12 @@ def _only_of_the_present(findings: Iterable[Finding]) -> bool:
     goes back to."""
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     return all(concern_of(finding) in (Concern.CHECKPOINT, Concern.REHEARSAL) for finding in fatal)
+
+
+def _only_the_output_is_lost(findings: Iterable[Finding]) -> bool:
+    """A rebuild writes all of it again, and needs nothing of what is left."""
+    fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
+    return all(concern_of(finding) is Concern.OUTPUT_LOST for finding in fatal)
 
 
 def _refusal(findings: Iterable[Finding]) -> str:

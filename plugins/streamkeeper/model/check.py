@@ -7,6 +7,7 @@ import msgspec
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment, Finding
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.release import ParamValue
 
 
@@ -25,7 +26,7 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``deployed``: a job file, or its stored ``manifests``. ``checkpoints``: query -> directory; the empty name stands
     for the only query. ``query``: look at this one only. ``findings``: query -> what is known of its checkpoint.
-    ``served``: a driver goes on writing the checkpoints meanwhile.
+    ``served``: a driver goes on writing the checkpoints meanwhile. ``histories``: query -> what its output must hold.
     """
 
     candidate: JobFile
@@ -35,6 +36,7 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     query: str = ""
     findings: dict[str, tuple[Finding, ...]] = {}
     served: bool = False
+    histories: dict[str, OutputHistory] = {}
     rehearse: bool = True
     timeout_s: float = 120.0
 

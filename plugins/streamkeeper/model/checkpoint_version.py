@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from streamkeeper.model.journal import CheckpointVersionCreated, EpochClaimed, HandedOff, StartOffsetsKnown
+from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.rebuilt import RebuiltVersion
 
 
@@ -16,7 +19,8 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     appointment that has not come. ``operation``: the deploy that made it, if one did.
 
     ``root`` and ``installation``: the directory below which it lies, and whose it is, empty where nobody recorded it.
-    ``query_id``: Spark's id of the query, empty until it is known. ``committed``: the newest batch that the journal
+    ``query_id``: Spark's id of the query, empty until it is known. ``begun_at``: the newest batch that its checkpoint
+    had when it was made, None for an empty one. ``committed``: the newest batch that the journal
     knows to be committed; the status of ``claimed_by``, the instance that claimed an epoch on it last, may know a
     newer one.
     """
@@ -37,6 +41,44 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     committed: int | None = None
     claimed_by: str = ""
     installation: str = ""
+    begun_at: int | None = None
+
+    @property
+    def inherited(self) -> int:
+        """The newest batch, in its own numbers, that it did not write itself; -1 for none."""
+        known = self.batch
+        if known is None:
+            known = self.parent_batch if self.parent else self.begun_at
+        return -1 if known is None else known
+
+
+class EpochState(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest epoch of one query.
+
+    ``committed``: newest batch of ``version`` when it was claimed, -1 for none; None in copies of before it was kept.
+    """
+
+    query: str
+    output: str
+    epoch: int
+    instance: str
+    generation: int
+    version: str
+    committed: int | None = None
+
+
+def output_history(versions: Sequence[CheckpointVersion], version: str) -> OutputHistory:
+    """What the output must hold while ``version`` serves, as far as a query's versions say."""
+    by_name = {known.version: known for known in versions}
+    known = by_name.get(version)
+    found = OutputHistory(version=version, inherited=-1 if known is None else known.inherited)
+    # A version that never wrote a batch of its own passes on what it has from the one before it.
+    while known is not None and known.parent and known.parent_batch is not None:
+        parent = by_name.get(known.parent)
+        if parent is None or known.parent_batch > parent.inherited:
+            return msgspec.structs.replace(found, parent=known.parent, parent_batch=known.parent_batch)
+        known = parent
+    return found
 
 
 def checkpoint_location(root: str, job: str, query: str = "", version: str = "") -> str:
@@ -66,6 +108,7 @@ def created(record: CheckpointVersionCreated) -> CheckpointVersion:
         query_id=record.query_id,
         committed=record.committed,
         installation=record.installation,
+        begun_at=record.committed,
     )
 
 

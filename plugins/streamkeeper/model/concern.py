@@ -24,6 +24,8 @@ class Concern(Enum):
     """Where that checkpoint version lies, and whose it is."""
     SINK_AHEAD = "sink-ahead"
     """That the output holds batches which that checkpoint version has not."""
+    OUTPUT_LOST = "output-lost"
+    """That the output lacks batches which that checkpoint version has committed."""
     REHEARSAL = "rehearsal"
     """How a run of the candidate on a copy of that checkpoint version went."""
     UNEXPLAINED = "unexplained"
@@ -45,6 +47,8 @@ _OF_RULE = {
     "open-batch-of-named-sources": Concern.CHECKPOINT,
     "output-changes-hands": Concern.UNEXPLAINED,
     "output-does-not-fit": Concern.OUTPUT,
+    "output-of-another-query": Concern.OUTPUT,
+    "output-lost": Concern.OUTPUT_LOST,
     "output-of-another-installation": Concern.OUTPUT,
     "output-name-taken": Concern.OUTPUT,
     "refused-by-spark": Concern.UNEXPLAINED,

@@ -21,6 +21,7 @@ import msgspec
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.finding import Finding
+from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.redaction import Structure
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.restarts import Cause, RestartPolicy
@@ -140,12 +141,14 @@ class Gather(msgspec.Struct, frozen=True, kw_only=True):
 
     ``release``: the one that is deployed, empty without; ``deployed``: query -> sha256 of its manifest; ``record``:
     query -> what is on record of its checkpoint version; ``served``: whether a driver goes on writing them.
+    ``histories``: query -> what its output must hold, none from operations of before that was checked.
     """
 
     release: str = ""
     deployed: dict[str, str] = {}
     record: dict[str, tuple[Finding, ...]] = {}
     served: bool = False
+    histories: dict[str, OutputHistory] = {}
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,7 +325,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One numbered order to one instance.
 
     ``versions`` (go and shadow only): query -> checkpoint version name. ``may_differ`` (compare only): query -> columns
-    in which the outputs may differ.
+    in which the outputs may differ. ``output_losses`` (go only): query -> newest committed batch that its output may
+    lack, as a person accepted it.
     """
 
     format: int = FORMAT
@@ -331,6 +335,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     versions: dict[str, str] = {}
     may_differ: dict[str, tuple[str, ...]] = {}
+    output_losses: dict[str, int] = {}
 
 
 def control_key(job: str, instance: str, *parts: str) -> str:

@@ -10,6 +10,7 @@ class Fault(Enum):
 
     STORE_LOST = "store-lost"
     SINK_AHEAD = "sink-ahead"
+    OUTPUT_LOST = "output-lost"
     CHECKPOINT_LOST = "checkpoint-lost"
     SOURCE_LOST = "source-lost"
     DISK_FULL = "disk-full"

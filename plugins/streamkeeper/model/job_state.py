@@ -8,10 +8,12 @@ import msgspec
 
 from streamkeeper.model.checkpoint_version import (
     CheckpointVersion,
+    EpochState,
     checkpoint_location,
     completed,
     created,
     opened,
+    output_history,
     seen,
 )
 from streamkeeper.model.journal import (
@@ -43,14 +45,16 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.operation import OperationState
+from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
-FORMAT = 5
+FORMAT = 6
 """2: what is recorded of a checkpoint version's place and identity. 3: a release's approvers, what a request inherits,
 and that a job is forgotten. 4: that a journal was made again. 5: what an operation has failed
-by, and who has stated the end of an instance. Copies of an older format lack it."""
+by, and who has stated the end of an instance. 6: what was committed when a version was made, and when an epoch was
+claimed. Copies of an older format lack it."""
 
 
 UNKNOWN_RELEASE = "the release of before the store was lost"
@@ -72,17 +76,6 @@ class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ended(self) -> bool:
         return bool(self.proof)
-
-
-class EpochState(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest epoch of one query."""
-
-    query: str
-    output: str
-    epoch: int
-    instance: str
-    generation: int
-    version: str
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +169,13 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
             found.append(Span(version=heir.parent, last=heir.parent_batch))
             heir = self.version(query, heir.parent)
         return tuple(reversed(found))
+
+    def output_history(self, query: str, version: str) -> OutputHistory:
+        """What the output of a query must hold while this version serves."""
+        found, epoch = output_history(self.versions.get(query, ()), version), self.epochs.get(query)
+        if epoch is None or epoch.version != version:
+            return found
+        return msgspec.structs.replace(found, epoch=epoch.epoch, epoch_committed=epoch.committed)
 
     @property
     def owners(self) -> list[InstanceState]:
@@ -334,6 +334,7 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
         instance=record.instance,
         generation=record.generation,
         version=record.version,
+        committed=-1 if record.committed is None else record.committed,
     )
     return _put(state, "epochs", record.query, epoch)
 

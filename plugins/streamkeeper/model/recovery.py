@@ -39,6 +39,7 @@ class Cause(Enum):
     CHECKPOINT_LOST = "checkpoint-lost"
     CHECKPOINT_DAMAGED = "checkpoint-damaged"
     SINK_AHEAD = "sink-ahead"
+    OUTPUT_LOST = "output-lost"
     OWNER_UNPROVEN = "owner-unproven"
     INPUT_GONE = "input-gone"
     SOURCE_OFFSET_LOST = "source-offset-lost"
@@ -95,7 +96,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     ``passed_over``: newer or damaged snapshots that are not taken, and why. ``rebuild``: what one would read;
     ``no_rebuild``: why there is none. ``failing``: the error of a query that fails again and again. ``unproven``: who
     may still write there, for its end was stated and not proven. ``replan``: of a query whose open batch can be planned
-    again, None otherwise.
+    again, None otherwise. ``output_lost``: which committed batches the output lacks, as a clause.
     """
 
     query: str
@@ -120,6 +121,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     failing: str = ""
     unproven: str = ""
     replan: Replan | None = None
+    output_lost: str = ""
 
     @property
     def harmed(self) -> tuple[Damage, ...]:
@@ -135,7 +137,12 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def damaged(self) -> bool:
         """Whether it cannot go on in this checkpoint version."""
-        return bool(self.lost or self.harmed or self.ahead or self.unproven)
+        return bool(self.lost or self.harmed or self.ahead or self.unproven or self.output_lost)
+
+    @property
+    def only_output_lost(self) -> bool:
+        """Whether nothing but the output keeps it from going on: a person may accept that."""
+        return bool(self.output_lost) and not (self.lost or self.harmed or self.ahead or self.unproven)
 
     @property
     def open_batch(self) -> int | None:

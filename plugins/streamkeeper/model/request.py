@@ -133,6 +133,15 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
             extra={"section": SWITCHING},
         ),
     ] = False
+    accept_output_loss: Annotated[
+        bool,
+        Meta(
+            title="Accept the loss of an output",
+            description="An output that is missing, or an older copy, goes on after the last committed batch; the rows"
+            " that it lacks are not written again",
+            extra={"section": SWITCHING},
+        ),
+    ] = False
     revive: Annotated[
         bool,
         Meta(

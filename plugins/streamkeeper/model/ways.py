@@ -39,6 +39,7 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
 
     ``opaque``: nothing proves that its state means the same to the candidate; ``batch`` and ``snapshot``: of a restore;
     ``opaque_code``: whether code changed of which nothing proves what it means to an output that is rebuilt;
+    ``output_lacks``: newest committed batch that its output may lack, None where it lacks none;
     ``back``: the way back should the candidate not hold, None with ``no_way_back`` where there is none.
     """
 
@@ -50,6 +51,7 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     state_given_up: bool = False
     batch: int | None = None
     snapshot: str = ""
+    output_lacks: int | None = None
     back: Way | None = None
     no_way_back: str = ""
 

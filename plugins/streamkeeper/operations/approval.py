@@ -9,7 +9,6 @@ import msgspec
 
 from streamkeeper.checkpoints.layout import last_committed, query_id
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import answer_about
@@ -23,7 +22,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import StateKept
-from streamkeeper.operations.assessing import evidence_of
+from streamkeeper.operations.assessing import evidence_of, judge
 from streamkeeper.operations.backup import back_up, hold_for
 from streamkeeper.operations.exporting import export_state
 from streamkeeper.operations.installation import Installation
@@ -198,7 +197,7 @@ def check_drift(site: Installation, state: JobState, operation: OperationState) 
 def _same_findings(site: Installation, state: JobState, operation: OperationState, release: str) -> None:
     """The evidence was gathered again, on what the checkpoint holds by now: it must be the same."""
     approved = read_assessment(site.store, state.job, operation.report)
-    now = assess_evidence(evidence_of(site, state, operation.operation, release))
+    now, _ = judge(evidence_of(site, state, operation.operation, release), operation.request)
     came = _causes(now) - _causes(approved)
     if came:
         raise OperationRefused(f"the approval is void: found since then: {', '.join(sorted(came))}")

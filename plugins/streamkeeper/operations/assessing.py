@@ -8,7 +8,7 @@ import msgspec
 
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.reach import missing_files
-from streamkeeper.compatibility.assess import assess, assess_evidence
+from streamkeeper.compatibility.assess import accept_output_losses, assess, assess_evidence
 from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
@@ -51,9 +51,13 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
     columns = {name for query, manifest in described for name in names_of_columns(query, manifest)}
     refuse_unknown("expect_different: column", operation.request.expect_different, columns)
     evidence = evidence_of(site, state, operation.operation, release)
-    forward = assess_evidence(evidence)
+    forward, lacks = judge(evidence, operation.request)
     backward = assess(candidate, deployed) if deployed is not None else forward
     ways, refusal = find_ways(site, state, operation.request, release, deployed or {}, candidate, forward, backward)
+    ways = {
+        query: way if way.way is Way.REBUILD else msgspec.structs.replace(way, output_lacks=lacks.get(query))
+        for query, way in ways.items()
+    }
     if not refusal and operation.request.rollback and not serving:
         refusal = "nothing serves that could be rolled back"
     return Assessed(
@@ -66,6 +70,14 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
         refusal=refusal,
         evidence=put_object(site.store, state.job, "evidence", to_json(evidence), ".json"),
     )
+
+
+def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[str, int]]:
+    """The assessment; and query -> newest committed batch that its output may lack, where the request accepts that."""
+    if not request.accept_output_loss:
+        return assess_evidence(evidence), {}
+    accepted, lacks = accept_output_losses(evidence)
+    return assess_evidence(accepted), lacks
 
 
 def find_ways(
@@ -217,10 +229,15 @@ def _sentence(
         return f"{word}: {refusal}"
     if not state.predecessor:
         return f"{release} is the first release: it starts in a new checkpoint version"
+    lacks = [
+        f"the output of query {query} goes on after batch {way.output_lacks} without the rows that it lacks"
+        for query, way in sorted(ways.items())
+        if way.output_lacks is not None
+    ]
     if all(way.way in (Way.RESUME, Way.START) for way in ways.values()):
         opaque = sorted(query for query, way in ways.items() if way.opaque)
-        told = f"{word}: {release} takes over the checkpoint of {state.predecessor}"
-        return told + (f"; nothing proves what it means to {', '.join(opaque)}" if opaque else "")
+        unproven = [f"nothing proves what it means to {', '.join(opaque)}"] if opaque else []
+        return "; ".join([f"{word}: {release} takes over the checkpoint of {state.predecessor}", *unproven, *lacks])
     told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(ways.items()))
     replays = [told_replay(site, state, query, way) for query, way in sorted(ways.items()) if way.way.replays]
     rebuilt = [(query, way) for query, way in sorted(ways.items()) if way.way is Way.REBUILD]
@@ -228,7 +245,7 @@ def _sentence(
         f"query {query} {told_cost(site, state, query, way, state.releases[release].content.conf)}"
         for query, way in rebuilt
     ]
-    return "; ".join([f"{word}: {told}", *replays, *takes])
+    return "; ".join([f"{word}: {told}", *replays, *takes, *lacks])
 
 
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:

@@ -10,8 +10,8 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.reach import Position, Reach, compare, position
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
+from streamkeeper.model.checkpoint_version import EpochState
 from streamkeeper.model.control import DriverState, DriverStatus
-from streamkeeper.model.job_state import EpochState
 from streamkeeper.model.ways import Reached
 
 _DEFAULT_MEMORY = "1g"

@@ -74,7 +74,13 @@ from streamkeeper.operations.deaths import bury
 from streamkeeper.operations.failed_by import fault_of_operation
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
-from streamkeeper.operations.registered import is_served, live_checkpoints, recorded_findings, stored_manifests
+from streamkeeper.operations.registered import (
+    is_served,
+    live_checkpoints,
+    output_histories,
+    recorded_findings,
+    stored_manifests,
+)
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.replanning import must_not_hold
 from streamkeeper.operations.version_acts import VersionActs
@@ -270,6 +276,7 @@ class DeployActs:
             deployed=state.described[serving] if serving else {},
             record=recorded_findings(self._site, state),
             served=is_served(self._site, state),
+            histories=output_histories(state),
         )
 
     def _record_description(self, instance: str) -> None:
@@ -286,17 +293,21 @@ class DeployActs:
     def _send(self, instance: str, kind: CommandKind) -> None:
         versions: dict[str, str] = {}
         may_differ: dict[str, tuple[str, ...]] = {}
+        losses: dict[str, int] = {}
         state = self._journal.state()
         if kind is CommandKind.GO:
             queries = state.described[state.instances[instance].release]
             current = {query: state.current_version(query) for query in queries}
             versions = {query: version.version for query, version in current.items() if version is not None}
+            lacks = {query: way.output_lacks for query, way in self._current().ways.items()}
+            losses = {query: batch for query, batch in lacks.items() if batch is not None}
         elif kind is CommandKind.SHADOW:
             ways = self._current().ways
             versions = {query: way.version for query, way in ways.items() if way.way is Way.REBUILD}
         elif kind is CommandKind.COMPARE:
             may_differ = self._may_differ(state)
-        Control(self._site.store, self._job, instance).send(kind, self._operation, versions, may_differ=may_differ)
+        control = Control(self._site.store, self._job, instance)
+        control.send(kind, self._operation, versions, may_differ=may_differ, output_losses=losses)
         self._site.runner.nudge(self._job, instance)
 
     def _may_differ(self, state: JobState) -> dict[str, tuple[str, ...]]:

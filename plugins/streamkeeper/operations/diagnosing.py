@@ -32,6 +32,7 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import refuse_unknown
+from streamkeeper.model.output_history import OutputHistory, find_output_loss
 from streamkeeper.model.recovery import Diagnosis, QueryLook, RecoveryLook
 from streamkeeper.model.restarts import Cause as RestartCause
 from streamkeeper.model.sink_capabilities import capabilities_of
@@ -50,6 +51,7 @@ from streamkeeper.operations.registered import find_version_loss, known_version,
 from streamkeeper.operations.replanning import look_at_replan
 from streamkeeper.operations.replaying import Left, choose_replay
 from streamkeeper.registry.control import Control
+from streamkeeper.sinks.contract import OutputAnswer
 
 LEAST_FREE_BYTES = 64 * 2**20
 """With less room than this Spark, or the store, soon fails to write."""
@@ -147,6 +149,8 @@ def _look_at_query(
     opened = OpenInput()
     if not lost and life is not Life.ALIVE:
         opened = find_open_input(directory.fresh(), lambda: unseen_input(site, state, query))
+    # Read before the output is: a driver that is running writes a batch before it commits it.
+    committed = None if lost else last_committed(directory.fresh())
     holds = ask(site, state, state.serving_release, query, manifest.sink, version)
     seen = QueryLook(
         query=query,
@@ -164,6 +168,7 @@ def _look_at_query(
         input_gone=opened.gone,
         input_unchecked=opened.unchecked,
         failing=_failing(status, query),
+        output_lost=_output_loss(state.output_history(query, version), committed, holds),
         unproven="" if last_committed(directory.fresh()) is None else unproven_owner(state, query),
     )
     if not seen.damaged and query not in wanted:
@@ -175,6 +180,10 @@ def _look_at_query(
     return msgspec.structs.replace(
         seen, replay=replay, no_restore=no_restore, passed_over=passed_over, rebuild=reads, no_rebuild=no_rebuild
     )
+
+
+def _output_loss(history: OutputHistory, committed: int | None, holds: OutputAnswer) -> str:
+    return "" if holds.record is None else find_output_loss(history, committed, holds.record)
 
 
 def _told(status: DriverStatus | None, error: str, recorded: str) -> list[tuple[Fault | None, str]]:

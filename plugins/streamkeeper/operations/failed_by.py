@@ -16,6 +16,7 @@ from streamkeeper.registry.objects import read_assessment
 _BY_RULE = {
     "source-no-longer-holds-offsets": Fault.SOURCE_LOST,
     "sink-ahead-of-checkpoint": Fault.SINK_AHEAD,
+    "output-lost": Fault.OUTPUT_LOST,
     "checkpoint-lost": Fault.CHECKPOINT_LOST,
 }
 _FAILED = frozenset({Outcome.FAILED, Outcome.FELL_BACK})

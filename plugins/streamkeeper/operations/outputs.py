@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import SinkDescription
@@ -41,4 +43,4 @@ def ask(
         mask=lambda text: redact(text, secrets),
     )
     answer = ask_output(question)
-    return OutputAnswer(batch=answer.batch, unknown=redact(answer.unknown, secrets), down=answer.down)
+    return structs.replace(answer, unknown=redact(answer.unknown, secrets))

@@ -13,7 +13,7 @@ import msgspec
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.names import check_instance, check_name
-from streamkeeper.model.recovery import Diagnosis, Option, Recovery, RecoveryAction
+from streamkeeper.model.recovery import Cause, Diagnosis, Option, Recovery, RecoveryAction
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
@@ -134,6 +134,7 @@ def recovery_request(
     """
     option = found.option(asked.action)
     replans = asked.action is RecoveryAction.REPLAN
+    loses = option.asks and asked.accept_loss and found.cause is Cause.OUTPUT_LOST
     rebuilt = tuple(price.query for price in option.prices) if asked.action is RecoveryAction.REBUILD else ()
     return DeployRequest(
         job=asked.job,
@@ -142,6 +143,7 @@ def recovery_request(
         handover=Handover.WARM,
         reason=asked.reason or f"recover: {found.sentence}",
         requested_by=asked.requested_by,
+        accept_output_loss=loses and asked.action is RecoveryAction.RESTART,
         drain_s=asked.drain_s,
         standby_s=asked.standby_s,
         first_commit_s=asked.first_commit_s,

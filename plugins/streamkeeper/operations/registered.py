@@ -15,6 +15,7 @@ from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, kno
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import check_name
+from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.whereabouts import find_disk, told_disk
@@ -29,7 +30,7 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     """The serving release of a job.
 
     ``checkpoints``: query -> directory of its current checkpoint version; ``findings``: what is recorded of those;
-    ``served``: whether a driver writes them.
+    ``served``: whether a driver writes them; ``histories``: what each query's output must hold.
     """
 
     release: str
@@ -39,6 +40,7 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: dict[str, str]
     findings: dict[str, tuple[Finding, ...]]
     served: bool
+    histories: dict[str, OutputHistory]
 
 
 def deployed_of(site: Installation, job: str) -> Deployed:
@@ -57,6 +59,7 @@ def deployed_of(site: Installation, job: str) -> Deployed:
         checkpoints=live_checkpoints(site, state),
         findings=recorded_findings(site, state),
         served=is_served(site, state),
+        histories=output_histories(state),
     )
 
 
@@ -78,6 +81,14 @@ def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
         query: site.checkpoint(state, query, version.version).spark_path
         for query, version in current.items()
         if version is not None and site.is_mine(version.installation)
+    }
+
+
+def output_histories(state: JobState) -> dict[str, OutputHistory]:
+    """Query -> what its output must hold of its current checkpoint version."""
+    current = {query: state.current_version(query) for query in state.versions}
+    return {
+        query: state.output_history(query, version.version) for query, version in current.items() if version is not None
     }
 
 

@@ -143,10 +143,11 @@ class Control:
         versions: Mapping[str, str] | None = None,
         *,
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
+        output_losses: Mapping[str, int] | None = None,
     ) -> Command:
         """Give an order once: an operation that already gave this kind of order gets that one back.
 
-        ``versions`` and ``may_differ`` as in Command.
+        ``versions``, ``may_differ`` and ``output_losses`` as in Command.
         """
         while True:
             known = self.commands(0)
@@ -159,6 +160,7 @@ class Control:
                 operation=operation,
                 versions=dict(versions or {}),
                 may_differ=dict(may_differ or {}),
+                output_losses=dict(output_losses or {}),
             )
             crash_point(f"command.{kind.value}.before")
             try:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from streamkeeper.errors import OperationRefused
+from streamkeeper.errors import OperationRefused, OutputLost
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.model.serving import Span
 
 if TYPE_CHECKING:
@@ -48,12 +49,14 @@ class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an output holds of a checkpoint version.
 
     ``unknown``: why nobody can tell, empty when it was told; ``batch``: the newest one, None when it holds none of it.
-    ``down``: whether it should have answered and did not.
+    ``down``: whether it should have answered and did not. ``record``: the output's own record, None where it keeps none
+    or could not be read.
     """
 
     batch: int | None = None
     unknown: str = ""
     down: bool = False
+    record: OutputRecord | None = None
 
 
 class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,11 +157,32 @@ class SinkWriter(ABC):
     def close(self) -> None:
         """Let go of connections."""
 
+    def read_record(self) -> OutputRecord | None:
+        """What the output's own record says; creates nothing. None: this kind of output keeps no record of ours."""
+        return None
+
+    def begin_after(self, batch: DataFrame, batch_id: int) -> None:  # noqa: B027
+        """Record that the output goes on after ``batch_id`` although it lacks batches up to it: a person accepted that.
+
+        ``batch``: any frame with the output's columns; it is not run. The fence must be raised. Idempotent. Here:
+        nothing.
+        """
+
     def seed(self, batch_id: int) -> None:  # noqa: B027
         """Make the output ready for a version whose first batch is ``batch_id + 1``; idempotent. Here: nothing."""
 
     def discard(self) -> None:  # noqa: B027
         """Remove what this version has written in shadow, never what serves; idempotent. Here: nothing."""
+
+
+def refuse_older_copy(output: str, version: str, known: int | None, held: int | None) -> None:
+    """Raise OutputLost when an output holds less than this process has seen in it: somebody replaced it meanwhile."""
+    if known is not None and (held is None or held < known):
+        found = "no batch" if held is None else f"batch {held}"
+        raise OutputLost(
+            f"output {output} lacks committed batches: it holds {found} of {version}, and batch {known} was there",
+            hint="put the output back as it was; then streamkeeper recover",
+        )
 
 
 def compute(batch: DataFrame) -> None:

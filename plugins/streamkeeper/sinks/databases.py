@@ -9,6 +9,8 @@ from __future__ import annotations
 import configparser
 import os
 import re
+import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -119,7 +121,8 @@ def _connect_arguments(url: URL) -> dict[str, str]:
 def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
     """An engine; a SQLite one waits for locks, uses WAL, and takes the write lock when a transaction begins.
 
-    ``reading``: a transaction changes nothing, keeps nobody from writing, and sees all tables as of one moment.
+    ``reading``: a transaction changes nothing, keeps nobody from writing, and sees all tables as of one moment. No
+    connection creates a SQLite file, and a pooled one is not used once another file has its path.
     """
     from sqlalchemy import NullPool, QueuePool, create_engine, event
 
@@ -131,7 +134,10 @@ def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
     pool = QueuePool if pooled else NullPool
     engine = create_engine(url, poolclass=pool, connect_args=arguments, hide_parameters=True)
     if sqlite:
+        event.listen(engine, "do_connect", _must_have_file)
         event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "connect", _note_file)
+        event.listen(engine, "checkout", _must_be_its_file)
         event.listen(engine, "begin", _begin_deferred if reading else _begin_immediate)
     elif reading:
         engine = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -144,6 +150,35 @@ def lock_creation(connection: Connection) -> None:
 
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(7302641980023)"))
+
+
+def _must_have_file(_dialect: object, _record: object, arguments: Sequence[Any], _named: object) -> None:
+    # sqlite3 would create an empty database, which looks like one that no batch has reached.
+    if not os.path.isfile(arguments[0]):
+        missing = sqlite3.OperationalError(f"unable to open database file: {arguments[0]} is missing")
+        missing.sqlite_errorname = "SQLITE_CANTOPEN"
+        raise missing
+
+
+def _note_file(connection: Any, record: Any) -> None:
+    record.info["file"] = _file_of(connection)
+
+
+def _must_be_its_file(connection: Any, record: Any, _proxy: object) -> None:
+    # A connection keeps a file open that was deleted or replaced: what is written there is lost.
+    from sqlalchemy.exc import DisconnectionError
+
+    if record.info.get("file") != _file_of(connection):
+        raise DisconnectionError
+
+
+def _file_of(connection: Any) -> tuple[int, int] | None:
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

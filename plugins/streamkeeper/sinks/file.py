@@ -9,6 +9,7 @@ writes of the same planned batch is listed and the other's files are read by nob
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
+from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import (
@@ -30,6 +33,7 @@ from streamkeeper.sinks.contract import (
     WriterRole,
     check_installation,
     compute,
+    refuse_older_copy,
 )
 from streamkeeper.sinks.file_serving import (
     EpochFile,
@@ -44,7 +48,7 @@ from streamkeeper.sinks.file_serving import (
     read_serving,
     read_spans,
 )
-from streamkeeper.sinks.sink_log import begin_log, listed_files, newest_batch
+from streamkeeper.sinks.sink_log import begin_log, continue_log, listed_files, newest_batch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -135,6 +139,7 @@ class FileWriter(SinkWriter):
         self._root = Path(sink.path)
         self._target = self._root / context.version
         self._in_shadow = context.role is WriterRole.SHADOW
+        self._held: int | None = None
 
     def raise_fence(self) -> None:
         """Create this epoch's file; it is there for good, and readers follow what it says from now on.
@@ -156,6 +161,7 @@ class FileWriter(SinkWriter):
         elif newest is None or newest.epoch <= self._context.epoch:
             create_epoch(self._root, self._claim(owner, newest))
         self.check_fence()
+        self._held = self.last_batch()
 
     def _must_be_own_directory(self, newest: EpochFile | None) -> None:
         """Raise InvalidInput when this version's directory holds files and no writer of this output claimed it."""
@@ -214,16 +220,28 @@ class FileWriter(SinkWriter):
         """The newest batch in the sink log of this checkpoint version."""
         return newest_batch(self._target)
 
+    def read_record(self) -> OutputRecord:
+        """The newest claim, and the newest batch of every version's sink log."""
+        return read_file_record(self._root, shadow=self._context.version if self._in_shadow else "")
+
+    def begin_after(self, batch: DataFrame, batch_id: int) -> None:
+        """Carry this version's sink log on to ``batch_id`` with batches without files."""
+        continue_log(self._target, batch_id)
+        self._held = self.last_batch()
+
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Hand the batch to Spark's own file sink, unless its log holds the batch already."""
         self._sink.check_columns(batch)
         last = self.last_batch()
+        refuse_older_copy(str(self._root), self._context.version, self._held, last)
+        self._held = last
         if last is not None and last >= batch_id:
             compute(batch)
             return
         sink = _spark_sink(batch, self._target, self._sink)
         self.check_fence()
         sink.addBatch(batch_id, batch._jdf)
+        self._held = batch_id
 
     def close(self) -> None:
         """Nothing is held."""
@@ -291,12 +309,28 @@ def answer(question: OutputQuestion) -> OutputAnswer:
     described = question.sink.output
     masked = question.mask(described)
     root = Path(next((place for place in question.places if question.mask(place) == masked), described))
-    if not root.is_dir():
-        return OutputAnswer(unknown=f"{root} is not there")
     try:
-        return OutputAnswer(batch=newest_batch(root / question.version))
+        record = read_file_record(root)
+        if not root.is_dir():
+            return OutputAnswer(unknown=f"{root} is not there", record=record)
+        return OutputAnswer(batch=newest_batch(root / question.version), record=record)
     except OSError as error:
         return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}", down=True)
+
+
+def read_file_record(root: Path, *, shadow: str = "") -> OutputRecord:
+    """What an output directory's own record says. ``shadow``: a version that is written unseen and claims no epoch."""
+    if not (root / shadow).is_dir():
+        return OutputRecord(gone=f"directory {root / shadow} is missing", every_version=True)
+    newest = newest_epoch(root)
+    versions = [name for name in os.listdir(root) if is_version_name(name)]
+    found = {version: newest_batch(root / version) for version in versions}
+    return OutputRecord(
+        gone=f"directory {root} has lost its epoch log" if newest is None and not shadow else "",
+        epoch=newest.epoch if newest is not None else 0,
+        last={version: batch for version, batch in found.items() if batch is not None},
+        every_version=True,
+    )
 
 
 def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:

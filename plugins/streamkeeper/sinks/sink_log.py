@@ -67,6 +67,31 @@ def begin_log(directory: Path, batch_id: int) -> None:
             raise InvalidInput(f"{file} holds a batch already", hint="give the output a checkpoint version of its own")
 
 
+def continue_log(directory: Path, batch_id: int) -> None:
+    """Carry a log on to ``batch_id`` as if the batches that it lacks had written no file; idempotent.
+
+    The files that it lists stay listed. Spark reads no log with a gap.
+    """
+    newest = newest_batch(directory)
+    if newest is None:
+        begin_log(directory, batch_id)
+        return
+    for number in range(newest + 1, batch_id + 1):
+        compacts = (number + 1) % _INTERVAL == 0
+        content = _compacted(directory) if compacts else sink_entry_content()
+        create_whole(directory / SINK_LOG / (f"{number}.compact" if compacts else str(number)), content)
+
+
+def _compacted(directory: Path) -> bytes:
+    """One entry with the lines of all that a log lists."""
+    entries = _entries(directory)
+    start = entries.last_compacted(entries.newest)
+    names = [f"{start}.compact"] if start >= 0 else []
+    names += map(str, sorted(number for number in entries.plain if number > start))
+    lines = [line for name in names for line in (directory / SINK_LOG / name).read_bytes().splitlines()[1:]]
+    return b"\n".join([sink_entry_content(), *lines])
+
+
 def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int) -> None:
     """All batches up to ``last`` must be in the logs that are read: those that are gone stand in a later one only."""
     compacted, known = entries.last_compacted(last), min(last, entries.newest)

@@ -5,14 +5,15 @@ Everything here is a module-level function with plain arguments: a worker import
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streamkeeper.errors import Fenced
+from streamkeeper.errors import Fenced, PermanentError
 from streamkeeper.sinks.columns import TableColumn, converters, database_type
+from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.databases import open_engine
 
 if TYPE_CHECKING:
@@ -95,6 +96,28 @@ def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int) 
     newest = connection.execute(sa.select(outputs.c.epoch).where(outputs.c.output == table)).scalar_one_or_none()
     if newest != epoch:
         raise Fenced(f"table {table}: epoch {epoch} has been superseded by epoch {newest}")
+
+
+def check_keys(
+    connection: Connection, staged: Table, mine: Any, names: Sequence[str], table: str, batch_id: int
+) -> None:
+    """Raise PermanentError when staged rows lack the key, or two of them have the same."""
+    import sqlalchemy as sa
+
+    key = [staged.c[name] for name in names]
+    keyless = sa.select(*key).where(mine, sa.or_(*(column.is_(None) for column in key))).limit(1)
+    if connection.execute(keyless).first():
+        raise PermanentError(
+            f"table {table}: batch {batch_id} has a row without a key ({', '.join(names)})",
+            hint="filter such rows out, or fill the key in",
+        )
+    twice = sa.select(*key).where(mine).group_by(*key).having(sa.func.count() > 1).limit(1)
+    found = connection.execute(twice).first()
+    if found is not None:
+        raise PermanentError(
+            f"table {table}: batch {batch_id} holds the key {named_row(names, found)} more than once",
+            hint="which row is the last cannot be known: deduplicate or aggregate by the key",
+        )
 
 
 def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:

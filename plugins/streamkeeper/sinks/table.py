@@ -17,11 +17,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import structs
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, PermanentError
+from streamkeeper.errors import Fenced, InvalidInput
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
-from streamkeeper.sinks.comparison import OutputComparison, compare_tables, named_row
-from streamkeeper.sinks.contract import OutputClaim, Sink, SinkContext, SinkWriter, WriterRole, compute
+from streamkeeper.sinks.comparison import OutputComparison, compare_tables
+from streamkeeper.sinks.contract import (
+    OutputClaim,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    WriterRole,
+    compute,
+    refuse_older_copy,
+)
 from streamkeeper.sinks.databases import (
     identity,
     lock_creation,
@@ -34,6 +43,7 @@ from streamkeeper.sinks.databases import (
 from streamkeeper.sinks.staging import (
     StagingPlan,
     check_epoch,
+    check_keys,
     data_table,
     outputs_table,
     rehearse_partition,
@@ -41,6 +51,7 @@ from streamkeeper.sinks.staging import (
     staging_table,
 )
 from streamkeeper.sinks.table_answer import answer
+from streamkeeper.sinks.table_record import create_file, find_foreign_table, read_table_record
 from streamkeeper.sinks.versions_of_table import (
     add_missing_column,
     check_outputs_table,
@@ -125,28 +136,10 @@ class TableSink(Sink):
         return self.url
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """A reserved name, or somebody else's table under the name of an internal one.
-
-        A database that does not answer is asked again by the fence.
-        """
-        import sqlalchemy as sa
-
+        """A reserved name, or somebody else's table under the name of an internal one."""
         if not serves and is_reserved(self.table):
             return f"table name {self.table} is reserved for Streamkeeper's own tables"
-        if not may_be_there(self.url):
-            return None
-        engine = open_engine(self.url, pooled=False, reading=True)
-        try:
-            with engine.connect() as connection:
-                check_outputs_table(connection, outputs_table(sa.MetaData()))
-                find_staging_table(connection, self.table)
-        except InvalidInput as error:
-            return error.message
-        except sa.exc.SQLAlchemyError:
-            return None
-        finally:
-            engine.dispose()
-        return None
+        return find_foreign_table(self.url, self.table)
 
     def rehearse(self, batch: DataFrame) -> None:
         """Convert and insert the batch into temporary tables of the workers, and roll back.
@@ -193,6 +186,7 @@ class TableWriter(SinkWriter):
         self._metadata = sa.MetaData()
         self._outputs = outputs_table(self._metadata)
         self._prepared: tuple[tuple[TableColumn, ...], Table, Table] | None = None
+        self._held: int | None = None
 
     def raise_fence(self) -> None:
         """Move the output's row up to this epoch and drop what older epochs left staged.
@@ -202,6 +196,7 @@ class TableWriter(SinkWriter):
         import sqlalchemy as sa
 
         outputs, context = self._outputs, self._context
+        create_file(self._sink.url)
         with self._engine.begin() as connection:
             lock_creation(connection)
             check_outputs_table(connection, outputs)
@@ -219,6 +214,22 @@ class TableWriter(SinkWriter):
             if staged is not None and sa.inspect(connection).has_table(staged):
                 old = sa.table(staged, sa.column("_sk_epoch"))
                 connection.execute(sa.delete(old).where(old.c._sk_epoch < context.epoch))
+        self._held = self.last_batch()
+
+    def read_record(self) -> OutputRecord:
+        """The output's row, and those of its versions beside it."""
+        return read_table_record(self._engine, self._sink.url, self._sink.table, name=self._table)
+
+    def begin_after(self, batch: DataFrame, batch_id: int) -> None:
+        """Create the table, and let the output's row name this batch of this version."""
+        import sqlalchemy as sa
+
+        self._prepare(self._sink.columns_of(batch))
+        outputs, context = self._outputs, self._context
+        mine = (outputs.c.output == self._table) & (outputs.c.epoch == context.epoch)
+        with self._engine.begin() as connection:
+            connection.execute(sa.update(outputs).where(mine).values(version=context.version, batch_id=batch_id))
+        self._held = self.last_batch()
 
     def newest_claim(self) -> OutputClaim | None:
         """From the output's row, if it is this query's; nothing is created."""
@@ -233,6 +244,8 @@ class TableWriter(SinkWriter):
         """From the output's row, if it speaks of this checkpoint version."""
         import sqlalchemy as sa
 
+        if not may_be_there(self._sink.url):
+            return None
         outputs = self._outputs
         with self._engine.connect() as connection:
             if not self._is_known(connection):
@@ -242,9 +255,9 @@ class TableWriter(SinkWriter):
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Stage from the workers, then apply in one transaction."""
-        columns = self._sink.columns_of(batch)
+        columns, last = self._sink.columns_of(batch), self.last_batch()
+        self._refuse_older_copy(last)
         data, staged = self._prepare(columns)
-        last = self.last_batch()
         if last is not None and last >= batch_id:
             compute(batch)
             return
@@ -257,6 +270,7 @@ class TableWriter(SinkWriter):
         with self._engine.begin() as connection:
             if self._advance(connection, batch_id):
                 self._take_over(connection, data, staged, token, batch_id)
+        self._held = batch_id
         crash_point("sink.committed")
 
     def close(self) -> None:
@@ -265,7 +279,7 @@ class TableWriter(SinkWriter):
 
     def discard(self) -> None:
         """Drop this version's own table, staging table and row, unless it serves: then it has none of its own."""
-        if not self._in_shadow:
+        if not self._in_shadow or not may_be_there(self._sink.url):
             return
         with self._engine.begin() as connection:
             lock_creation(connection)
@@ -278,13 +292,12 @@ class TableWriter(SinkWriter):
         self._prepared = None
 
     def compare(self, may_differ: Collection[str] = ()) -> OutputComparison:
-        """The table that serves against this version's own, in the database, as of one moment; for a shadow.
-
-        ``may_differ``: columns as in ``compare_tables``.
-        """
+        """The table that serves against a shadow's own, as of one moment; ``may_differ`` as in ``compare_tables``."""
         import sqlalchemy as sa
 
         outputs, names = self._outputs, (self._sink.table, self._table)
+        if not may_be_there(self._sink.url):
+            return OutputComparison(comparable=False, why=f"there is no table {', '.join(names)} yet")
         engine = open_engine(self._sink.url, pooled=False, reading=True)
         with engine.begin() as connection:
             # The first statement fixes the snapshot: the batches are of the same moment as the rows.
@@ -316,6 +329,18 @@ class TableWriter(SinkWriter):
             staged.create(connection, checkfirst=True)
         self._prepared = (columns, data, staged)
         return data, staged
+
+    def _refuse_older_copy(self, last: int | None) -> None:
+        """Raise OutputLost when the row says less than it did; Fenced when it is another writer's, or discarded."""
+        lost = self._held is not None and (last is None or last < self._held)
+        if lost and may_be_there(self._sink.url):
+            with self._engine.begin() as connection:
+                row = read_row(connection, self._outputs, self._table) if self._is_known(connection) else None
+            newest = row.epoch if row is not None else None
+            if (newest is None and self._in_shadow) or (newest or 0) > self._context.epoch:
+                raise Fenced(f"table {self._table}: epoch {self._context.epoch} has been superseded by epoch {newest}")
+        refuse_older_copy(self._table, self._context.version, self._held, last)
+        self._held = last
 
     def _is_known(self, connection: Connection) -> bool:
         """Whether a writer has ever raised a fence in this database."""
@@ -352,7 +377,7 @@ class TableWriter(SinkWriter):
         import sqlalchemy as sa
 
         mine = staged.c._sk_token == token
-        self._check_keys(connection, staged, mine, batch_id)
+        check_keys(connection, staged, mine, self._sink.key, self._table, batch_id)
         names = [column.name for column in data.columns]
         rows = sa.select(*(staged.c[name] for name in names)).where(mine)
         if self._context.output_mode == "complete":
@@ -371,24 +396,3 @@ class TableWriter(SinkWriter):
         if not others:
             return statement.on_conflict_do_nothing(index_elements=list(self._sink.key))
         return statement.on_conflict_do_update(index_elements=list(self._sink.key), set_=others)
-
-    def _check_keys(self, connection: Connection, staged: Table, mine: Any, batch_id: int) -> None:
-        import sqlalchemy as sa
-
-        key = [staged.c[name] for name in self._sink.key]
-        table = self._table
-        if connection.execute(
-            sa.select(*key).where(mine, sa.or_(*(column.is_(None) for column in key))).limit(1)
-        ).first():
-            raise PermanentError(
-                f"table {table}: batch {batch_id} has a row without a key ({', '.join(self._sink.key)})",
-                hint="filter such rows out, or fill the key in",
-            )
-        twice = sa.select(*key).where(mine).group_by(*key).having(sa.func.count() > 1).limit(1)
-        found = connection.execute(twice).first()
-        if found is not None:
-            shown = named_row(self._sink.key, found)
-            raise PermanentError(
-                f"table {table}: batch {batch_id} holds the key {shown} more than once",
-                hint="which row is the last cannot be known: deduplicate or aggregate by the key",
-            )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
-from streamkeeper.sinks.databases import identity, open_engine, parse_url, server_of
+from streamkeeper.sinks.databases import identity, may_be_there, open_engine, parse_url, server_of
 from streamkeeper.sinks.staging import outputs_table
+from streamkeeper.sinks.table_record import read_table_record
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
@@ -18,15 +17,15 @@ def answer(question: OutputQuestion) -> OutputAnswer:
     url = _url_of(database, question)
     if not url:
         return OutputAnswer(unknown=f"no param of the release is the URL of {database}")
-    path = parse_url(url).database
-    if url.startswith("sqlite") and not (path and Path(path).is_file()):
-        return OutputAnswer(unknown=f"{database} is not there")
     outputs = outputs_table(sa.MetaData())
     engine = open_engine(url, pooled=False, reading=True)
     try:
+        record = read_table_record(engine, url, table)
+        if not may_be_there(url):
+            return OutputAnswer(unknown=f"{database} is not there", record=record)
         with engine.connect() as connection:
             if not sa.inspect(connection).has_table(outputs.name):
-                return OutputAnswer()
+                return OutputAnswer(record=record)
             told = sa.select(outputs.c.owner, outputs.c.version, outputs.c.batch_id)
             row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
     except sa.exc.SQLAlchemyError as error:
@@ -35,12 +34,13 @@ def answer(question: OutputQuestion) -> OutputAnswer:
     finally:
         engine.dispose()
     if row is None or row.version is None:
-        return OutputAnswer()
+        return OutputAnswer(record=record)
     if row.owner != question.owner:
         return OutputAnswer(unknown=f"table {table} is written by {row.owner}")
     if row.version != question.version:
-        return OutputAnswer(unknown=f"table {table} was written by checkpoint version {row.version} since")
-    return OutputAnswer(batch=row.batch_id)
+        unknown = f"table {table} was written by checkpoint version {row.version} since"
+        return OutputAnswer(unknown=unknown, record=record)
+    return OutputAnswer(batch=row.batch_id, record=record)
 
 
 def _url_of(database: str, question: OutputQuestion) -> str:

@@ -40,6 +40,12 @@ def version_table(table: str, version: str) -> str:
     return f"{table}__{version}"
 
 
+def version_in_name(table: str, name: str) -> str:
+    """The version that a table of an output has in its name; empty for the one that serves, and for other tables."""
+    found = re.fullmatch(rf"{re.escape(table)}__(v\d{{4,}})", name)
+    return found[1] if found else ""
+
+
 def staged_name(table: str) -> str:
     """The name of a table's staging table."""
     return f"{table}__staged"
@@ -268,9 +274,8 @@ def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any
 def _other_versions(connection: Connection, outputs: Table, table: str, owner: str) -> list[str]:
     import sqlalchemy as sa
 
-    named = re.compile(rf"{re.escape(table)}__v\d{{4,}}")
     found = connection.execute(sa.select(outputs.c.output).where(outputs.c.owner == owner)).scalars()
-    return [name for name in found if named.fullmatch(name)]
+    return [name for name in found if version_in_name(table, name)]
 
 
 def _drop_table(connection: Connection, name: str) -> None:

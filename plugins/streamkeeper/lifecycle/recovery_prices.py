@@ -1,0 +1,46 @@
+"""What each recovery action reads again, writes again, loses and doubles, per output. Pure."""
+
+from __future__ import annotations
+
+from streamkeeper.model.recovery import Price, QueryLook, Replay
+from streamkeeper.model.sink_capabilities import capabilities_of
+
+
+def price_of_restart(query: QueryLook) -> Price:
+    """The open batch comes again; what the output lacks stays away."""
+    batch = query.open_batch
+    lost = f"the rows that the output lacks ({query.output_lost})" if query.output_lost else ""
+    if batch is None:
+        return Price(query=query.query, output=query.output, lost=lost)
+    knows = capabilities_of(query.sink).knows_batches
+    how = "which leaves it if it holds it" if knows else "your function may have seen it before, as after any crash"
+    written = f"batch {batch}, {how}"
+    return Price(query=query.query, output=query.output, read=f"batch {batch}", written=written, lost=lost)
+
+
+def too_short(query: QueryLook) -> str:
+    """Why an output that lacks batches cannot go on from the snapshot; empty where it holds all up to that."""
+    if not query.output_lost or query.replay is None:
+        return ""
+    held = -1 if query.holds is None else query.holds
+    if held >= query.replay.batch:
+        return ""
+    return f"its output lacks batches before {query.replay.snapshot} (batch {query.replay.batch}) too"
+
+
+def price_of_replay(query: QueryLook, replay: Replay) -> Price:
+    """What comes again, and what of it is gone: nobody knowing counts as a loss, and as a doubling."""
+    nothing = replay.batches == 0 and not replay.reads
+    count = "what came" if replay.batches is None else _count(replay.batches, "batch", "batches")
+    reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
+    doubles = not replay.takes and not nothing
+    written = "" if nothing else f"the same, {replay.takes or _DOUBLES}"
+    lost = replay.gone or ("" if nothing or not replay.unknown else f"perhaps some of it: {replay.unknown}")
+    return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)
+
+
+_DOUBLES = "so your function gets them TWICE"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

@@ -1,0 +1,83 @@
+"""A table's own record, as anyone with the database's URL can read it: the rows of its output in the fence's table."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.output_history import OutputRecord
+from streamkeeper.sinks.databases import may_be_there, open_engine, parse_url
+from streamkeeper.sinks.staging import outputs_table
+from streamkeeper.sinks.versions_of_table import check_outputs_table, find_staging_table, version_in_name
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+
+def create_file(url: str) -> None:
+    """Create a SQLite database's file, with the mode that SQLite gives it; leaves one that is there.
+
+    Nothing is created where its directory is missing: the connection then says so.
+    """
+    if not may_be_there(url):
+        with suppress(FileNotFoundError):
+            os.close(os.open(parse_url(url).database or "", os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def read_table_record(engine: Engine, url: str, table: str, *, name: str = "") -> OutputRecord:
+    """What the record of ``table`` says; creates nothing, and raises what the database raises.
+
+    ``name``: the table of a version that is written unseen; empty for the one that serves.
+    """
+    if not may_be_there(url):
+        return OutputRecord(gone=f"the database file {parse_url(url).database} is missing")
+    with engine.connect() as connection:
+        return _read(connection, table, name or table)
+
+
+def _read(connection: Connection, table: str, name: str) -> OutputRecord:
+    import sqlalchemy as sa
+
+    outputs, inspector = outputs_table(sa.MetaData()), sa.inspect(connection)
+    if not inspector.has_table(outputs.name):
+        return OutputRecord(gone=f"the database has no table {outputs.name}")
+    columns = (outputs.c.output, outputs.c.epoch, outputs.c.version, outputs.c.batch_id)
+    rows = {row.output: row for row in connection.execute(sa.select(*columns))}
+    last = {
+        version: other.batch_id
+        for other in rows.values()
+        if (version := version_in_name(table, other.output)) and other.version and inspector.has_table(other.output)
+    }
+    row = rows.get(name)
+    if row is None:
+        return OutputRecord(gone=f"{outputs.name} has no row for table {name}", last=last)
+    if row.version is not None and not inspector.has_table(name):
+        return OutputRecord(gone=f"table {name} is missing", epoch=row.epoch, last=last)
+    if row.version is not None and row.batch_id is not None:
+        last[row.version] = row.batch_id
+    return OutputRecord(epoch=row.epoch, last=last)
+
+
+def find_foreign_table(url: str, table: str) -> str | None:
+    """Why an internal table's name is taken by somebody else's table, as a clause; None where none is.
+
+    A database that does not answer is asked again by the fence.
+    """
+    import sqlalchemy as sa
+
+    if not may_be_there(url):
+        return None
+    engine = open_engine(url, pooled=False, reading=True)
+    try:
+        with engine.connect() as connection:
+            check_outputs_table(connection, outputs_table(sa.MetaData()))
+            find_staging_table(connection, table)
+    except InvalidInput as error:
+        return error.message
+    except sa.exc.SQLAlchemyError:
+        return None
+    finally:
+        engine.dispose()
+    return None

@@ -1,0 +1,234 @@
+"""An output that is missing, emptied or an older copy is refused before anything of it is created."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.waiting import wait_for
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.driver import epoch
+from streamkeeper.driver.epoch import Claim, open_writer
+from streamkeeper.driver.preflight import look_at_sink
+from streamkeeper.errors import OutputLost, SinkAhead
+from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.output_history import OutputHistory
+from streamkeeper.sinks.contract import Sink, SinkContext
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.foreach import ForeachBatch
+from streamkeeper.sinks.sink_log import begin_log
+from streamkeeper.sinks.table import TableSink
+from tests.driver.driver_house import DriverHouse
+from tests.snapshots.series import a_checkpoint
+
+LAST = 7
+KINDS = ("table", "file")
+HISTORY = OutputHistory(version="v0001", epoch=1, epoch_committed=-1)
+
+
+class Place:
+    """A checkpoint that has committed batch ``LAST``, and its output, which holds all of it."""
+
+    def __init__(self, root: Path, kind: str) -> None:
+        self.root, self.kind = root, kind
+        self.checkpoint = root / "cp" / "v0001"
+        a_checkpoint(self.checkpoint, "stateless")
+        self.database, self.files = root / "warehouse.db", root / "out"
+        sinks: dict[str, Sink] = {
+            "table": TableSink(f"sqlite:///{self.database}", table="totals", key=["customer"]),
+            "file": FileSink(str(self.files)),
+        }
+        self.query: Any = SimpleNamespace(name="totals", sink=sinks[kind], output_mode="update", df=None)
+        self.write(LAST)
+
+    @property
+    def output(self) -> Path:
+        return self.database if self.kind == "table" else self.files
+
+    def write(self, batch: int) -> None:
+        """Let the output hold everything up to this batch."""
+        context = SinkContext(job="sales", query="totals", version="v0001", epoch=1)
+        writer = self.query.sink.open(context)
+        writer.raise_fence()
+        writer.close()
+        if self.kind == "file":
+            begin_log(self.files / "v0001", batch)
+            return
+        with sqlite3.connect(self.database) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS totals (customer TEXT PRIMARY KEY)")
+            connection.execute("UPDATE streamkeeper_outputs SET version = 'v0001', batch_id = ?", (batch,))
+
+    def begin(self, accepted: int | None = None) -> None:
+        """Take the query over, as a driver does."""
+        claim = Claim(
+            job="sales", instance="i", generation=1, query="totals", version="v0001", output=str(self.output), epoch=2
+        )
+        tree = LocalTree(self.checkpoint)
+        writer = open_writer(self.query, claim, tree, JobState(job="sales"), HISTORY, accepted=accepted)
+        writer.close()
+
+    def look(self) -> list[str]:
+        """What a check finds of the output."""
+        return [found.rule for found in look_at_sink("sales", self.query, LocalTree(self.checkpoint), HISTORY)]
+
+
+def move_away(place: Place) -> None:
+    os.rename(place.output, place.root / "elsewhere")
+
+
+def empty(place: Place) -> None:
+    """As an empty directory in the place of a disk that is not mounted."""
+    move_away(place)
+    place.database.touch() if place.kind == "table" else place.files.mkdir()
+
+
+def drop(place: Place) -> None:
+    """The table, or the directory of the version; the fence stays."""
+    if place.kind == "file":
+        shutil.rmtree(place.files / "v0001")
+        return
+    with sqlite3.connect(place.database) as connection:
+        connection.execute("DROP TABLE totals")
+
+
+def drop_row(place: Place) -> None:
+    """The fence; the data stays."""
+    if place.kind == "file":
+        shutil.rmtree(place.files / "_streamkeeper")
+        return
+    with sqlite3.connect(place.database) as connection:
+        connection.execute("DELETE FROM streamkeeper_outputs")
+
+
+def put_older_copy(place: Place) -> None:
+    """Of one batch before."""
+    if place.kind == "file":
+        (place.files / "v0001" / "_spark_metadata" / str(LAST)).unlink()
+        return
+    with sqlite3.connect(place.database) as connection:
+        connection.execute("UPDATE streamkeeper_outputs SET batch_id = ?", (LAST - 1,))
+
+
+WAYS: tuple[Callable[[Place], None], ...] = (move_away, empty, drop, drop_row, put_older_copy)
+
+
+def content(root: Path) -> dict[str, bytes]:
+    """Every file but those that SQLite leaves beside a database that was read."""
+    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix[-3:] != "wal"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lose", WAYS, ids=lambda way: way.__name__)
+def test_an_output_that_lacks_committed_batches_is_refused(
+    tmp_path: Path, kind: str, lose: Callable[[Place], None]
+) -> None:
+    """By the driver and by a check, by name, and nothing is created in its place."""
+    place = Place(tmp_path, kind)
+    lose(place)
+    before = {path for path in tmp_path.rglob("*") if path.suffix not in (".db-wal", ".db-shm")}
+    with pytest.raises(OutputLost, match=rf"{place.output} lacks committed batches: .*batch {LAST} of v0001 was"):
+        place.begin()
+    assert place.look() == ["output-lost"]
+    assert {path for path in tmp_path.rglob("*") if path.suffix not in (".db-wal", ".db-shm")} == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_output_that_holds_them_is_taken_over(tmp_path: Path, kind: str) -> None:
+    """Also one that holds the open batch already: it was written, and its commit did not come."""
+    place = Place(tmp_path, kind)
+    place.begin()
+    (place.checkpoint / "commits" / str(LAST)).unlink()
+    place.begin()
+    assert place.look() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_that_look_the_output_is_made_anew(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: nothing is said, and what was written so far is not in the new output."""
+    place = Place(tmp_path, kind)
+    move_away(place)
+    monkeypatch.setattr(epoch, "refuse_lost_output", lambda *_, **__: None)
+    place.begin()
+    assert place.output.exists()
+
+
+def test_an_output_without_a_record_of_ours_is_taken_as_it_is(tmp_path: Path) -> None:
+    """What a user's function has written cannot be asked."""
+    place = Place(tmp_path, "file")
+    place.query.sink = ForeachBatch(lambda batch, context: None)
+    place.begin()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_output_over_an_empty_checkpoint_is_refused(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds batches whose numbers Spark would plan again; negative control: without the look it is taken over."""
+    place = Place(tmp_path, kind)
+    shutil.rmtree(place.checkpoint)
+    with pytest.raises(SinkAhead, match=f"holds batch {LAST} of v0001, its checkpoint knows none"):
+        place.begin()
+    monkeypatch.setattr(epoch, "_refuse_if_ahead", lambda *_: None)
+    place.begin()
+
+
+@pytest.mark.parametrize("accepted", [LAST - 1, LAST])
+def test_a_loss_is_accepted_up_to_a_batch(tmp_path: Path, accepted: int) -> None:
+    """What a person has accepted covers the batches of that moment, and none that was committed since."""
+    place = Place(tmp_path, "file")
+    move_away(place)
+    if accepted < LAST:
+        with pytest.raises(OutputLost):
+            place.begin(accepted)
+        return
+    place.begin(accepted)
+    assert place.look() == []
+    place.begin()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[DriverHouse]:
+    house = DriverHouse(tmp_path)
+    yield house
+    house.close()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_driver_refuses_to_make_its_table_anew_until_a_person_accepts_the_loss(house: DriverHouse) -> None:
+    """An empty last batch counts as well. Then the table holds what came since, and later starts need no word."""
+    house.add([("a", 1)])
+    first = house.launch("first")
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "totals")
+    wait_for("a batch", lambda: house.totals() == house.oracle())
+    house.add([])
+    wait_for("an empty batch", lambda: last_committed(LocalTree(house.checkpoint("totals", "v0001"))) == 1)
+    house.send("first", first, CommandKind.DRAIN)
+    assert house.wait_exit(first) == ExitCode.DRAINED
+    for file in house.root.glob("warehouse.db*"):
+        file.unlink()
+    second = house.launch("second")
+    house.wait_state("second", DriverState.STANDBY)
+    house.go("second", second, "totals")
+    assert house.wait_exit(second, 120) == ExitCode.REFUSED
+    status = house.status("second")
+    assert status is not None
+    assert "lacks committed batches: the database file" in status.error
+    assert not house.warehouse.exists()
+    house.expected = {}
+    house.launch("third")
+    house.wait_state("third", DriverState.STANDBY)
+    house.appoint("third")
+    house.control("third").send(CommandKind.GO, "op", {"totals": "v0001"}, output_losses={"totals": 1})
+    house.add([("b", 5)])
+    wait_for("what came since", lambda: house.totals() == house.oracle(), 120)
