@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import requests
 
 from streamkeeper.driver.causes import Judged, judge, judge_links, judge_text
 from streamkeeper.driver.ending import ending_for
@@ -203,6 +204,8 @@ def test_a_class_that_the_job_defines_means_nothing_by_its_name(tmp_path: Path) 
     assert [judge(kind("x"), tmp_path).cause for kind in (own, theirs, derived)] == [
         Cause.FAILURE, Cause.DEPENDENCY, Cause.DEPENDENCY,
     ]  # fmt: skip
+    (tmp_path / "requests").mkdir()
+    assert judge(requests.exceptions.ReadTimeout("x"), tmp_path).cause is Cause.DEPENDENCY, "the library, not a folder"
     told = PYTHON.format("orders.ReadTimeout: shop 7"), PYTHON.format("requests.exceptions.ReadTimeout: shop 7")
     assert [judge_links(links_of_text(text), tmp_path).cause for text in told] == [Cause.FAILURE, Cause.DEPENDENCY]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import errno
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -243,6 +244,10 @@ def _is_own(name: str, root: Path | None) -> bool:
     first = module.split(".")[0]
     if first == "__main__":
         return True
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    if root is not None and isinstance(loaded, str):
+        # A folder of jobs may be called as a library is.
+        return Path(loaded).is_relative_to(root)
     return root is not None and (Path(root, f"{first}.py").is_file() or Path(root, first).is_dir())
 
 
