@@ -163,7 +163,7 @@ def test_an_action_that_is_none_is_a_restart(action: str) -> None:
     """A diagnosis is what every dry run is; what somebody wrote into the address is not believed."""
     found = inputs(recover_dialog(served(), action=action))["action"]
     assert found.value == "restart"
-    assert [value for value, _ in found.choices] == ["restart", "restore", "rebuild"]
+    assert [value for value, _ in found.choices] == ["restart", "restore", "replan", "rebuild"]
     assert action == "" or action not in dict(found.choices)
 
 

@@ -328,8 +328,8 @@ def test_a_part_that_refreshes_itself_reads_nothing_twice(job: WholeJob) -> None
         assert get(page, f"/jobs/{JOB}{query}").status_code == 200
         costs.append(store.requests - before)
     assert costs[0] > job.state.number
-    # The buttons also depend on what the watch's index says.
-    assert max(costs[1:3]) <= 4
+    # Buttons also depend on what the watch's index says, how it stands on what a person is asked.
+    assert max(costs[1:3]) <= 5
     assert costs[3] > job.state.number
     job.record(JobForgotten(requested_by="ada", reason="no more"))
     assert "forgotten by ada" in part(page, "standing")
