@@ -136,7 +136,7 @@ def test_it_is_not_begun_anew(job: Registered, tmp_path: Path) -> None:
     job.report(committed=7)
     lose(job)
     found = diagnose_job(job.site, JOB)
-    assert (found.cause, [option.possible for option in found.options]) == (Cause.JOURNAL_LOST, [False] * 3)
+    assert (found.cause, [option.possible for option in found.options]) == (Cause.JOURNAL_LOST, [False] * 4)
     with pytest.raises(JournalLost, match="the journal of job sales is lost"):
         Deploy.open(job.site, "op9", DeployRequest(job=JOB))
     (tmp_path / "jobs").mkdir()

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from bench.campaign.drills.drill import BETWEEN_S, Drill
+from bench.campaign.drills.lost_node import allow_little_silence, node_lost
 from bench.campaign.drills.on_operations import recovery_killed, two_schedulers
 from bench.campaign.drills.on_topics import on_a_topic, retention_past
 from harness.bed import fresh_bed
@@ -320,6 +321,14 @@ KINDS = {
     ),
     "all-frozen": Kind(_all_frozen, ("frozen", "heartbeat-lost"), ("driver-frozen",), "undo", waits_s=_STALE_S),
     "journal-lost": Kind(_journal_lost, ("journal-lost",), ("journal-lost",), "undo"),
+    "node-lost": Kind(
+        node_lost,
+        ("driver-lost",),
+        ("driver-unreachable",),
+        "undo+restore",
+        before=allow_little_silence,
+        between_s=25.0,
+    ),
     "rebooted": Kind(_rebooted, ("machine-rebooted",), ("machine-rebooted",), "watch"),
     "crash-loop": Kind(_crash_loop, ("crash-loop", "restarts"), ("batch-fails", "driver-failed"), "undo", waits_s=45.0),
     "commit-deleted": Kind(_commit_deleted, ("driver-dead",), ("driver-killed",), "watch"),
