@@ -11,6 +11,7 @@ StreamkeeperError
 │   ├── OperationRefused      not allowed in the job's present state; nothing was touched
 │   │   └── OperationOpen     another operation is open: continue or abort it first
 │   ├── DeployFailed          a deploy ended without its release serving
+│   ├── InputUnreadable       Spark would read files of a batch twice, because of their names
 │   ├── Fenced                a newer epoch exists: this writer has been superseded
 │   ├── SinkAhead             the sink holds batches that the checkpoint does not know
 │   ├── OutputLost            the output lacks batches that the checkpoint has committed
@@ -18,7 +19,6 @@ StreamkeeperError
 │   │   └── JournalOutdated   it is older than what outputs and checkpoints hold: an older copy was put back
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
 │   │   └── CheckpointLost    it is missing, emptied, another query's, or has gone back behind what was recorded
-│   ├── InputGone             files that the open batch reads are gone: Spark would run it without them
 │   ├── SnapshotDamaged       an object of a snapshot is missing or not what was stored
 │   └── FormatTooNew          written by a newer Streamkeeper
 └── TemporaryError            the same call may succeed later
@@ -102,6 +102,10 @@ class Fenced(PermanentError):
     """A newer epoch exists: this writer has been superseded and must not write."""
 
 
+class InputUnreadable(PermanentError):
+    """Spark would read files of a batch twice, because of their names."""
+
+
 class SinkAhead(PermanentError):
     """The sink holds batches that the checkpoint does not know: it would skip as many in silence."""
 
@@ -124,10 +128,6 @@ class CheckpointDamaged(PermanentError):
 
 class CheckpointLost(CheckpointDamaged):
     """It is missing, emptied, another query's, or has gone back behind what was recorded of it."""
-
-
-class InputGone(PermanentError):
-    """Files that the open batch of a query reads are gone."""
 
 
 class SnapshotDamaged(PermanentError):

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.compatibility.observations import rehearsal_failed
+from streamkeeper.compatibility.effects import effect_of
+from streamkeeper.compatibility.observations import (
+    input_cleaned_under_others,
+    rehearsal_failed,
+    sources_without_promise,
+)
 from streamkeeper.model.finding import Severity
+from streamkeeper.model.manifest import Manifest
+from tests.compatibility.manifests import STATELESS, with_source
 
 
 @pytest.mark.parametrize(
@@ -37,3 +44,47 @@ def test_words_of_the_jobs_own_function_are_not_taken_for_sparks() -> None:
     words = "ValueError: customer 5 doesn't exist"
     assert rehearsal_failed("PYTHON_EXCEPTION", words, 3, again=True).rule == "fails-on-the-last-batch"
     assert rehearsal_failed("IllegalStateException", "batch 3 doesn't exist", 3, again=True).rule == "refused-by-spark"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "rule"),
+    [
+        ("off", "delete", "source-begins-to-delete-its-input"),
+        ("archive", "delete", "source-begins-to-delete-its-input"),
+        (None, "archive", "source-begins-to-delete-its-input"),
+        ("delete", "DELETE", "source-deletes-its-input"),
+        ("delete", "off", ""),
+    ],
+)
+def test_a_cleaner_that_is_new_is_not_said_to_be_as_before(before, now, rule) -> None:
+    """Input is deleted from the deploy on; only a cleaner that serves already goes on as it did."""
+    deployed = None if before is None else with_source(STATELESS, options={"cleansource": before})
+    candidate = with_source(STATELESS, options={"cleansource": now})
+    found = list(sources_without_promise(candidate, {}, deployed))
+    assert [each.rule for each in found] == ([rule] if rule else [])
+    told = [effect_of(each.rule, each.severity) for each in found]
+    assert all(("from the first batch on" in each) == rule.startswith("source-begins") for each in told)
+
+
+@pytest.mark.parametrize(
+    ("cleaner", "other", "before", "severity"),
+    [
+        ("delete", "/in", "", Severity.FATAL),
+        ("archive", "/in/day", "", Severity.FATAL),
+        ("delete", "/in", "delete", Severity.NOTE),
+        ("delete", "/in2", "", None),
+        ("off", "/in", "", None),
+    ],
+)
+def test_files_that_another_query_reads_are_not_cleaned_away(cleaner, other, before, severity) -> None:
+    """Refused where it is new; a job that serves like that can still be restarted. Without a cleaner both may read."""
+    reads = with_source(STATELESS, kind="file", location=other, options={})
+
+    def cleans(how: str) -> Manifest:
+        return with_source(STATELESS, kind="file", location="/in", options={"cleansource": how})
+
+    candidate = {"cleans": cleans(cleaner), "reads": reads}
+    deployed = {"cleans": cleans(before), "reads": reads} if before else {}
+    found = list(input_cleaned_under_others("cleans", candidate, deployed))
+    assert [each.severity for each in found] == ([severity] if severity else [])
+    assert list(input_cleaned_under_others("reads", candidate, deployed)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -263,3 +264,18 @@ def test_a_row_of_an_older_writer_gets_its_installation(spark: SparkSession, dat
     assert rows(database, "SELECT epoch, batch_id, installation FROM streamkeeper_outputs") == [(5, 8, "a1")]
     with sqlite3.connect(database) as connection:
         connection.execute("INSERT INTO streamkeeper_outputs (output, owner, epoch) VALUES ('others', 'o/o', 1)")
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["look", "control"])
+def test_a_look_at_a_database_changes_nothing(tmp_path: Path, looks: bool) -> None:
+    """A dry run makes no file and leaves the journal's mode alone; a writer does both (the control)."""
+    there, missing = tmp_path / "there.db", tmp_path / "missing.db"
+    with closing(sqlite3.connect(there)) as made:
+        made.execute("create table other (k text)")
+    before = there.read_bytes()
+    context = SinkContext(job="j", query="q", version="v0001", epoch=0, looks=looks)
+    for path in (there, missing):
+        writer = TableSink(f"sqlite:///{path}", table="totals", key=["k"]).open(context)
+        assert writer.last_batch() is None
+        writer.close()
+    assert (there.read_bytes() == before, missing.exists()) == (looks, not looks)

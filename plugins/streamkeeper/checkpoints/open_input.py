@@ -13,6 +13,9 @@ from streamkeeper.checkpoints.positions import local_path
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
 
+_SPECIAL = frozenset("{}[]*?\\")
+"""Spark 4.2.0 takes a path with one of these for a pattern, and reads all files of the batch again for each."""
+
 
 class OpenInput(msgspec.Struct, frozen=True):
     """Files of the open batch that are gone, and those that could not be looked for; a clause each, or empty."""
@@ -28,6 +31,19 @@ def look_at_batch(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = 
     """
     planned = [local_path(url) for source in offsets_at(tree, batch) for url in source.files]
     return look_for_files(planned, unseen=unseen)
+
+
+def doubling_files(tree: Tree, batch: int) -> list[str]:
+    """Files of a planned batch by whose names Spark reads the other ones again; raises NotFound, CheckpointDamaged.
+
+    One file alone is read once; so are files in partition directories, which Spark collects in a set.
+    """
+    found = []
+    for source in offsets_at(tree, batch):
+        paths = [local_path(url) for url in source.files]
+        if len(paths) > 1 and not all("=" in folder for path in paths for folder in path.split("/")[-2:-1]):
+            found += [path for path in paths if _SPECIAL & set(path)]
+    return found
 
 
 def open_input(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = None) -> OpenInput:

@@ -163,6 +163,9 @@ FATAL: dict[str, str] = {
     "open-batch-of-named-sources": "every start would fail before it reads anything",
     "checkpoint-lost": "Spark would begin anew, or at an earlier batch: rows come out twice",
     "checkpoint-of-another-installation": "two drivers that know nothing of each other could write one checkpoint",
+    "input-cleaned-under-another-query": "files would be gone before the other query has read them: its rows would be "
+    "missing, without an error",
+    "input-names-unreadable": "the open batch would be stopped at every start: it would read files twice",
     "input-of-open-batch-gone": "the batch that is open would run without the missing rows, without an error",
     "source-no-longer-holds-offsets": "the first batch would fail, or leave out what is gone without an error",
     "source-out-of-reach": "the first batch would fail: the source does not answer",

@@ -30,7 +30,11 @@ NOTES: dict[str, str] = {
     "source-fields-changed": "new rows would have the new fields; no state is made of those that differ",
     "rate-limit-changed": "batches would be planned by the new limit, and the same rows read",
     "rows-at-risk": "rows can be lost or doubled without an error, or a checkpoint cannot go on",
-    "source-deletes-its-input": "what was read would be moved or deleted, as until now",
+    "source-deletes-its-input": "files that were read would be moved or deleted, as the deployed query does",
+    "source-begins-to-delete-its-input": "files would be moved or deleted once they are read, from the first batch on; "
+    "no query can read them again",
+    "input-cleaned-under-another-query": "files may be gone before the other query has read them, as until now",
+    "function-has-effects": "Spark would go on from the last state; the batch was not tried to its end",
     "grouping-key-null-replaced": "every group would be found again: the state holds no null key",
     "deduplication-key-null-replaced": "every key would be found again: the state holds no null key",
     "join-key-null-replaced": "every waiting row would be found again: the state holds no null key",

@@ -91,6 +91,17 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
     )
 
 
+def function_has_effects(message: str) -> Finding:
+    """A copy of the query runs beside its owner and must change nothing, so the batch was stopped."""
+    return Finding(
+        rule="function-has-effects",
+        severity=Severity.NOTE,
+        where="rehearsal",
+        evidence=message,
+        hint="write from the sink, which a rehearsal does not call; until then the verdict rests on plans and files",
+    )
+
+
 def open_batch_cannot_restart(batch: int) -> Finding:
     """A fault of Spark 4.2.0: an open batch of named sources fails every start."""
     return Finding(
@@ -146,6 +157,19 @@ def checkpoint_elsewhere(version: str, directory: str) -> Finding:
         where=f"checkpoint {version}",
         evidence=directory,
         hint="it goes on there; STREAMKEEPER_CHECKPOINTS is where new checkpoint versions are made",
+    )
+
+
+def input_names_unreadable(message: str) -> Finding:
+    """A fault of Spark 4.2.0: the gate stops such a batch at every start."""
+    return Finding(
+        rule="input-names-unreadable",
+        severity=Severity.FATAL,
+        where="sources",
+        evidence=message,
+        hint="rename the files, then restore a snapshot of the batch before: streamkeeper snapshot take JOB, "
+        "streamkeeper recover JOB --action restore --query QUERY",
+        reference="measured: names of input files",
     )
 
 
@@ -304,8 +328,11 @@ def plan_not_deterministic(query: str) -> Finding:
     )
 
 
-def sources_without_promise(manifest: Manifest, reasons: dict[str, str]) -> Iterator[Finding]:
-    """``reasons``: kind of source -> why no promise is implemented for it."""
+def sources_without_promise(
+    manifest: Manifest, reasons: dict[str, str], deployed: Manifest | None = None
+) -> Iterator[Finding]:
+    """``reasons``: kind of source -> why no promise is implemented for it; ``deployed``: what serves, None without."""
+    before = {source.location: source.cleaner for source in deployed.sources} if deployed is not None else {}
     for number, source in enumerate(manifest.sources):
         if source.kind in reasons:
             yield Finding(
@@ -315,14 +342,49 @@ def sources_without_promise(manifest: Manifest, reasons: dict[str, str]) -> Iter
                 evidence=reasons[source.kind],
                 hint="read from files or Kafka",
             )
-        if source.options.get("cleansource", "off").lower() not in ("off", ""):
+        if source.cleaner:
+            same = before.get(source.location, "") == source.cleaner
             yield Finding(
-                rule="source-deletes-its-input",
+                rule="source-deletes-its-input" if same else "source-begins-to-delete-its-input",
                 severity=Severity.NOTE,
                 where=f"source {number} ({source.kind} {source.location})",
-                evidence=f"cleanSource={source.options['cleansource']}",
-                hint="a rebuild from the beginning is not possible",
+                evidence=f"cleanSource={source.cleaner}",
+                hint="a rebuild from the beginning is not possible"
+                if same
+                else "leave cleanSource off if another query reads these files, or if a rebuild may be asked for",
             )
+
+
+def input_cleaned_under_others(
+    query: str, candidate: Mapping[str, Manifest], deployed: Mapping[str, Manifest]
+) -> Iterator[Finding]:
+    """Where a query of the job deletes or moves files that another one reads; refused, unless it serves like that."""
+    served = _cleaned_under(query, deployed)
+    for (location, other), cleaner in _cleaned_under(query, candidate).items():
+        yield Finding(
+            rule="input-cleaned-under-another-query",
+            severity=Severity.NOTE if (location, other) in served else Severity.FATAL,
+            where=f"source {location}",
+            evidence=f"cleanSource={cleaner}, and query {other} reads these files too",
+            hint="leave cleanSource off where several queries read a directory",
+        )
+
+
+def _cleaned_under(query: str, manifests: Mapping[str, Manifest]) -> dict[tuple[str, str], str]:
+    """Location and the other query -> what the query's cleaner does there."""
+    found = {}
+    for source in manifests[query].sources if query in manifests else ():
+        for other, manifest in manifests.items():
+            shared = any(each.kind == "file" and _overlap(each.location, source.location) for each in manifest.sources)
+            if source.cleaner and other != query and shared:
+                found[source.location, other] = source.cleaner
+    return found
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether a directory is the other one, or lies in it; patterns are compared as they are written."""
+    first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+    return first.startswith(second) or second.startswith(first)
 
 
 def row_risks(manifest: Manifest, confs: Mapping[str, str]) -> Iterator[Finding]:

@@ -46,8 +46,11 @@ class Gate:
         spans: Spans,
         wakeups: Wakeups,
         began: Callable[[int], None] = lambda batch: None,
+        check_files: Callable[[DataFrame, int], None] = lambda batch, number: None,
     ) -> None:
-        """``began``: told of every batch, before anything is done with it."""
+        """``began``: told of every batch, before anything is done with it; ``check_files``: raises InputUnreadable for
+        one that Spark would read wrongly.
+        """
         self._query = query
         self._continuity = continuity
         self._writer = writer
@@ -56,6 +59,7 @@ class Gate:
         self._spans = spans
         self._wakeups = wakeups
         self._began = began
+        self._check_files = check_files
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._closed = False
@@ -73,6 +77,7 @@ class Gate:
         try:
             with self._spans.measure("gate"):
                 self._admit(batch_id)
+                self._check_files(batch, batch_id)
             crash_point("driver.batch.before")
             with self._spans.measure("write"):
                 self._writer.write(batch, batch_id)

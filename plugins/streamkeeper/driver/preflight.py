@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamkeeper.checkpoints.layout import can_restart_open, is_version_name, last_committed, last_planned, open_batch
-from streamkeeper.checkpoints.open_input import open_input
+from streamkeeper.checkpoints.open_input import doubling_files, open_input
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
 from streamkeeper.errors import NotFound, SourceOutOfReach, StoreUnavailable
+from streamkeeper.jvm.batch_files import doubling_names
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.output_history import OutputHistory, find_output_loss
@@ -96,6 +97,8 @@ def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]
     """Files that are planned and not committed must still be there: Spark would run without them."""
     from streamkeeper.inspection.input_look import unseen_by
 
+    if doubling := doubling_files(checkpoint.fresh(), batch):
+        yield observations.input_names_unreadable(doubling_names(batch, doubling).message)
     found = open_input(checkpoint.fresh(), batch, unseen=unseen_by(query))
     if found.gone:
         yield observations.input_gone(found.gone, pending=True)
@@ -121,7 +124,7 @@ def _topics(query: Query, checkpoint: Tree) -> Iterator[Finding]:
 
 def _sink(job: str, query: Query, checkpoint: Tree, version: str, history: OutputHistory | None) -> Iterator[Finding]:
     """What the sink holds of this checkpoint version, against what the checkpoint knows."""
-    context = SinkContext(job=job, query=query.name, version=version, epoch=0)
+    context = SinkContext(job=job, query=query.name, version=version, epoch=0, looks=True)
     # A driver that is running plans a batch, writes it, and commits it: the looks go the other way round.
     committed = last_committed(checkpoint.fresh())
     writer = query.sink.open(context)

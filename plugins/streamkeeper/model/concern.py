@@ -43,6 +43,7 @@ _OF_RULE = {
     "checkpoint-lost": Concern.RECORD,
     "checkpoint-of-another-installation": Concern.RECORD,
     "history-gone": Concern.HISTORY,
+    "input-names-unreadable": Concern.CHECKPOINT,
     "input-of-open-batch-gone": Concern.CHECKPOINT,
     "open-batch-of-named-sources": Concern.CHECKPOINT,
     "output-changes-hands": Concern.UNEXPLAINED,

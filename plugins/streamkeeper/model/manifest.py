@@ -43,6 +43,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     catches_up: bool = False
 
+    @property
+    def cleaner(self) -> str:
+        """What becomes of a file once it is read: ``delete`` or ``archive``; empty where it stays."""
+        chosen = self.options.get("cleansource", "").lower() if self.kind == "file" else ""
+        return "" if chosen == "off" else chosen
+
 
 class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
     """One column of a state's key or value: its type there, with ``not null`` where it holds, and what it means.

@@ -32,7 +32,7 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
 
     ``serving``: what the output consists of from this epoch on, in order, the newest version last; empty: ``version``
     alone. Without a meaning in the role SHADOW. ``installation``: the id of the one that writes, empty where nobody
-    knows one.
+    knows one. ``looks``: the writer is asked what the output holds and nothing else; it changes nothing.
     """
 
     job: str
@@ -43,6 +43,7 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     role: WriterRole = WriterRole.SERVING
     serving: tuple[Span, ...] = ()
     installation: str = ""
+    looks: bool = False
 
 
 class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):

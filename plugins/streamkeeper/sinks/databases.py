@@ -135,7 +135,7 @@ def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
     engine = create_engine(url, poolclass=pool, connect_args=arguments, hide_parameters=True)
     if sqlite:
         event.listen(engine, "do_connect", _must_have_file)
-        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "connect", _prepare_reader if reading else _prepare_sqlite)
         event.listen(engine, "connect", _note_file)
         event.listen(engine, "checkout", _must_be_its_file)
         event.listen(engine, "begin", _begin_deferred if reading else _begin_immediate)
@@ -187,6 +187,13 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+
+
+def _prepare_reader(connection: Any, _record: object) -> None:
+    # The journal's mode is kept in the file, so a reader leaves it as it is.
+    connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+    connection.execute("PRAGMA query_only = ON")
 
 
 def _begin_immediate(connection: Any) -> None:

@@ -157,7 +157,7 @@ class TableSink(Sink):
 
         if not may_be_there(self.url):
             return
-        engine = open_engine(self.url, pooled=False)
+        engine = open_engine(self.url, pooled=False, reading=True)
         with engine.connect() as connection:
             data = data_table(sa.MetaData(), self.table, columns, self.key, engine.dialect.name)
             refuse_differences(data, find_differences(connection, data))
@@ -182,7 +182,7 @@ class TableWriter(SinkWriter):
         self._in_shadow = context.role is WriterRole.SHADOW
         self._table = version_table(sink.table, context.version) if self._in_shadow else sink.table
         self._owner = f"{context.job}/{context.query}"
-        self._engine = open_engine(sink.url, pooled=True)
+        self._engine = open_engine(sink.url, pooled=True, reading=context.looks)
         self._metadata = sa.MetaData()
         self._outputs = outputs_table(self._metadata)
         self._prepared: tuple[tuple[TableColumn, ...], Table, Table] | None = None
@@ -247,6 +247,9 @@ class TableWriter(SinkWriter):
         if not may_be_there(self._sink.url):
             return None
         outputs = self._outputs
+        if self._context.looks and not may_be_there(self._sink.url):
+            # SQLite would make the file.
+            return None
         with self._engine.connect() as connection:
             if not self._is_known(connection):
                 return None

@@ -1,0 +1,42 @@
+"""Files of a batch whose names Spark 4.2.0 takes for patterns: ``BatchFiles.java`` finds what would be read twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from streamkeeper.errors import InputUnreadable
+from streamkeeper.jvm.classes import load_class
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+_SOURCE = Path(__file__).with_name("BatchFiles.java")
+_FOUND: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+_NAMED = 3
+
+
+def prepare(spark: SparkSession) -> None:
+    """Load the class; a batch's thread finds it there."""
+    if spark.sparkContext not in _FOUND:
+        _FOUND[spark.sparkContext] = load_class(spark, _SOURCE).newInstance()
+
+
+def check_files(batch: DataFrame, number: int) -> None:
+    """Raise InputUnreadable where Spark would read files of the batch more than once; by the thread that runs it."""
+    given: Any = batch
+    prepare(given.sparkSession)
+    if paths := sorted(map(str, _FOUND[given.sparkSession.sparkContext].doubling(given._jdf))):
+        raise doubling_names(number, paths)
+
+
+def doubling_names(number: int, paths: list[str]) -> InputUnreadable:
+    """The error that names the files."""
+    named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+    return InputUnreadable(
+        f"batch {number} was stopped before it ran: Spark 4.2.0 takes the characters {{ }} [ ] * ? \\ in a file's path "
+        f"for a pattern, and would read the batch's other files twice: {named}",
+        hint="rename the files; the runbook, Input files that Spark takes for patterns, says how to go on",
+    )

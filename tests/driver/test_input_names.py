@@ -1,0 +1,107 @@
+"""Input files whose names Spark 4.2.0 takes for patterns: their batch is stopped before it reads others twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.open_input import doubling_files
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import InputUnreadable
+from streamkeeper.jvm.batch_files import check_files
+from streamkeeper.model.control import DriverState, ExitCode
+from tests.driver.test_lost_checkpoint import QUERY, Calls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+NAMES = ["[ab].csv", "*.csv", "?.csv", "{a,b}.csv", "a\\.csv", "x].csv"]
+
+
+class Read:
+    """One batch of a folder's files, each of one row that is its own name."""
+
+    def __init__(self, spark: SparkSession, root: Path, names: list[str], *, pattern: str = "", check: bool) -> None:
+        self.checkpoint = root / "checkpoint"
+        self.rows: list[str] = []
+        self.error: Exception | None = None
+        self.folder = root / "in"
+        for name in names:
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(f'"{name}"\n')
+
+        def take(batch: Any, number: int) -> None:
+            try:
+                if check:
+                    check_files(batch, number)
+                self.rows += sorted(row.name for row in batch.collect())
+            except Exception as error:
+                self.error = error
+                raise
+
+        reader: Any = spark.readStream.schema("name string").option("escape", "~").csv(pattern or str(self.folder))
+        running = reader.writeStream.option("checkpointLocation", str(self.checkpoint)).foreachBatch(take)
+        started = running.trigger(availableNow=True).start()
+        try:
+            started.awaitTermination(120)
+        except Exception as error:
+            self.error = self.error or error
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_that_would_double_rows_is_stopped_by_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Each character that makes a path a pattern, whether the pattern matches other files or not."""
+    read = Read(spark, tmp_path, ["a.csv", "b.csv", name], check=True)
+    assert isinstance(read.error, InputUnreadable)
+    assert f"{read.folder}/{name}" in read.error.message
+    assert read.rows == []
+    assert doubling_files(LocalTree(read.checkpoint), 0) == [f"{read.folder}/{name}"]
+
+
+def test_without_the_check_spark_reads_the_other_files_twice(spark: SparkSession, tmp_path: Path) -> None:
+    """The negative control: five rows for three."""
+    read = Read(spark, tmp_path, ["a.csv", "b.csv", "[ab].csv"], check=False)
+    assert read.error is None
+    assert read.rows == ["[ab].csv", "a.csv", "a.csv", "b.csv", "b.csv"]
+
+
+def test_a_directory_with_such_a_name_doubles_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Its files have plain names; the whole path is the pattern."""
+    folder = str(tmp_path / "in" / "\\[1\\]")
+    read = Read(spark, tmp_path, ["[1]/a.csv", "[1]/b.csv"], pattern=folder, check=True)
+    assert isinstance(read.error, InputUnreadable)
+    assert read.rows == []
+
+
+@pytest.mark.parametrize(
+    "names", [["[ab].csv"], ["k=1/a.csv", "k=1/[ab].csv", "k=2/b.csv"], ["a b.csv", "a%20b.csv", "(a)^~$,'#.csv"]]
+)
+def test_what_spark_reads_once_is_not_stopped(spark: SparkSession, tmp_path: Path, names: list[str]) -> None:
+    """A file that is alone in its batch, files in partition directories, and characters that make no pattern."""
+    read = Read(spark, tmp_path, names, check=True)
+    assert (read.error, len(read.rows)) == (None, len(names))
+    assert doubling_files(LocalTree(read.checkpoint), 0) == []
+
+
+def test_a_driver_stops_at_its_gate_and_touches_no_file(tmp_path: Path) -> None:
+    """The function is not called for the batch, the driver ends for good, and its last word names the file."""
+    house = Calls(tmp_path)
+    try:
+        house.add([("a", 1)])
+        (house.input / "[ab].csv").write_text("e1,a,1\n")
+        process = house.launch("first")
+        house.wait_state("first", DriverState.STANDBY)
+        house.go("first", process, QUERY)
+        assert house.wait_exit(process, 90) == ExitCode.REFUSED
+        assert f"{house.input}/[ab].csv" in house.wait_state("first", DriverState.FAILED).error
+        assert house.called == []
+        assert sorted(each.name for each in house.input.iterdir()) == ["[ab].csv", "f000001.csv"]
+        tree = LocalTree(house.checkpoint(QUERY, "v0001"))
+        assert (last_committed(tree), last_planned(tree)) == (None, 0)
+    finally:
+        house.close()
