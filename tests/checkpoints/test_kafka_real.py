@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from harness.kafka_broker import KafkaBroker, running_broker
-from streamkeeper import Query, TableSink
+from streamkeeper import ForeachBatch, Query, TableSink
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
@@ -23,8 +23,8 @@ from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.preflight import look_at_sources
-from streamkeeper.inspection import kafka_topics
-from streamkeeper.inspection.diverted import run_planned
+from streamkeeper.inspection import clones, kafka_topics
+from streamkeeper.inspection.diverted import run_next, run_planned
 from streamkeeper.inspection.rehearsal import OUT_OF_REACH, Rehearsal, rehearse
 
 if TYPE_CHECKING:
@@ -257,3 +257,35 @@ def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
         alone, together = rehearsed(topics[0], 0), rehearsed(topics[1], victim)
     assert alone.error_class not in ("", OUT_OF_REACH)
     assert together.error_class == OUT_OF_REACH, together.message
+
+
+@pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
+def test_a_clone_takes_no_partition_from_the_owners_group(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, protected: bool
+) -> None:
+    """Asked for in the old way, offsets are asked as a member of the group, and its owner reads less."""
+    if not protected:
+        monkeypatch.setattr(clones, "CONFS", {})
+    topic.put(1)
+    session = topic.spark.newSession()
+    session.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
+    group = f"owner-{topic.name}"
+    reader: Any = session.readStream.format("kafka").option("kafka.bootstrap.servers", topic.broker.servers)
+    reader = reader.option("startingOffsets", "earliest").option("kafka.group.id", group)
+    frame = reader.option("subscribe", topic.name).load().select("offset")
+    sink = ForeachBatch(lambda batch, context: None)
+    found = run_next(Query("records", frame, sink=sink), LocalTree(tmp_path / "clone"), timeout_s=120)
+    assert (found.fault, found.rows) == (None, {0: 2})
+    assert (group in groups_of(topic)) != protected
+
+
+def groups_of(topic: Topic) -> str:
+    """Every consumer group that the broker has heard of."""
+    jvm: Any = topic.spark._jvm
+    properties = jvm.java.util.HashMap()
+    properties.put("bootstrap.servers", topic.broker.servers)
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+    try:
+        return str(admin.listConsumerGroups().all().get().toString())
+    finally:
+        admin.close()

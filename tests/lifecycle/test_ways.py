@@ -10,7 +10,7 @@ from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdi
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.ways import Way
-from tests.compatibility.manifests import AGGREGATE, STATEFUL
+from tests.compatibility.manifests import AGGREGATE, STATEFUL, with_source
 
 
 def finding(rule: str, severity: Severity = Severity.BREAKING, where: str = "sink") -> Finding:
@@ -161,3 +161,15 @@ def test_one_query_without_a_way_refuses_the_whole_job():
     bad = facts(finding("x", Severity.FATAL), verdict=Verdict.REFUSE)
     _, refusal = choose_ways(DeployRequest(job="j"), {"a": good, "b": bad})
     assert refusal.startswith("query b: x (a -> b)")
+
+
+@pytest.mark.parametrize("whose", ["deployed", "candidate"])
+def test_files_that_a_cleaner_removes_are_not_read_by_two_drivers(whose):
+    """In a dual run each driver would remove what the other one has yet to read; without a cleaner it is rebuilt."""
+    at = facts(finding("state-keys-changed", where="operator"), state=True)
+    cleaning = with_source(at.candidate, kind="file", options={"cleansource": "Delete"})
+    way, refusal = choose(msgspec.structs.replace(at, **{whose: cleaning}), strategy=Strategy.REBUILD)
+    assert way is None
+    assert "cleanSource=delete removes what one of them has read" in refusal
+    way, _ = choose(at, strategy=Strategy.REBUILD)
+    assert way.way is Way.REBUILD

@@ -212,7 +212,9 @@ class _QueryLooks:
 
     def _promises(self) -> Iterator[Finding]:
         manifest = self._planned.manifest
-        yield from observations.sources_without_promise(manifest, reasons_against(manifest))
+        yield from observations.sources_without_promise(manifest, reasons_against(manifest), self._deployed)
+        beside = {name: query.manifest for name, query in self._of.candidate.items()}
+        yield from observations.input_cleaned_under_others(self._name, beside, self._of.deployed or {})
         yield from observations.row_risks(manifest, self._planned.confs)
 
     def _determinism(self) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from streamkeeper.definition import Query
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import restore_confs
+from streamkeeper.errors import InputUnreadable
 from streamkeeper.model.finding import Finding
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scrat
 
 
 def _findings_of(found: Rehearsal) -> Iterator[Finding]:
+    from streamkeeper.inspection.diverted import EFFECT_STOPPED
     from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, OUT_OF_REACH, TIMED_OUT
 
     if found.ok:
@@ -101,6 +103,11 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
             yield observations.input_not_checked(found.unchecked)
     elif found.error_class == OUT_OF_REACH:
         yield observations.topic_short("(kafka)", found.message, answered=False)
+    elif found.error_class == EFFECT_STOPPED:
+        yield observations.function_has_effects(found.message)
+    elif found.error_class == InputUnreadable.__name__ and found.again:
+        # That batch is committed; the next one has other files.
+        yield observations.not_rehearsed(found.message, damaged=True)
     elif found.error_class == TIMED_OUT:
         yield observations.rehearsal_unfinished(found.message)
     elif found.error_class in (CLONE_DAMAGED, CLONE_FAILED):

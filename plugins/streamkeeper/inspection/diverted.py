@@ -1,4 +1,4 @@
-"""One batch of the real query on a checkpoint that may be written into, with its sink diverted."""
+"""One batch of the real query on a checkpoint that may be written into: a clone of it, with its sink diverted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.inspection.clones import clone_of, stopped_effect
+from streamkeeper.jvm.batch_files import check_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +26,9 @@ _WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"})
 _SAYS_NOTHING = ".UNCATEGORIZED"
 _FILE = re.compile(r"Encountered error while reading file (\S+?)\.?\s")
 _LONGEST = 500
+
+EFFECT_STOPPED = "EFFECT_STOPPED"
+"""The error class of a batch whose function tried to change something outside of the clone."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -71,14 +76,15 @@ def _run(query: Query, checkpoint: Tree, timeout_s: float, trigger: dict[str, bo
             if entered - {number}:
                 raise _OneIsEnough
             entered.add(number)
+            check_files(batch, number)
             query.sink.rehearse(batch)
         except Exception as error:  # kept as it is, because the way through the JVM leaves only its text
             raised.append(error)
             raise
 
-    writer: Any = query.df.writeStream.outputMode(query.output_mode).foreachBatch(divert)
     running: StreamingQuery | None = None
     try:
+        writer: Any = clone_of(query.df).writeStream.outputMode(query.output_mode).foreachBatch(divert)
         running = writer.option("checkpointLocation", checkpoint.spark_path).trigger(**trigger).start()
         assert running is not None
         if not running.awaitTermination(timeout_s):
@@ -116,6 +122,10 @@ def fault_of(error: Exception) -> Fault:
 
 def _fault_of(error: Exception) -> Fault:
     text = str(error)
+    if effect := stopped_effect(text):
+        return Fault(
+            EFFECT_STOPPED, f"a function of the job would change something beside its owner: {effect}"[:_LONGEST]
+        )
     condition = _condition(error)
     if condition in _WRAPPERS or not condition:
         inner = [name for name in _CONDITION.findall(text) if name not in _WRAPPERS]

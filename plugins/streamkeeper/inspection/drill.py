@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_commit, read_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
-from streamkeeper.inspection.diverted import Fault, fault_of, run_next
+from streamkeeper.inspection.diverted import EFFECT_STOPPED, Fault, fault_of, run_next
 from streamkeeper.inspection.input_look import missing_files, told_missing
 from streamkeeper.inspection.state_export import StateCount, read_all_state
 from streamkeeper.model.drill import DrillAnswer
@@ -35,16 +35,16 @@ class _Failed(Exception):
 def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, timeout_s: float) -> DrillAnswer:
     """Let ``query`` go on from a scratch ``checkpoint`` restored as of committed ``batch``, then read all its state.
 
-    At most one batch runs: the planned one, else one within the sources' own limits, within ``timeout_s``. Never
-    raises for what the checkpoint, the query or Spark do wrong. The state is read also when nothing ran: Spark loads
-    none of it then.
+    At most one batch runs: the planned one, else one within the sources' own limits, within ``timeout_s``. One whose
+    function would change something beside the owner is stopped, and the state alone is the proof. Never raises for what
+    the checkpoint, the query or Spark do wrong. The state is read also when nothing ran: Spark loads none of it then.
     """
     started = time.monotonic()
     ran: int | None = None
-    rows, count, remarks, fault = 0, StateCount(0, 0), "", Fault("", "")
+    rows, count, remarks, stopped, fault = 0, StateCount(0, 0), "", "", Fault("", "")
     try:
         _must_stand_at(checkpoint, batch)
-        ran, rows = _go_on(query, checkpoint, batch, timeout_s)
+        ran, rows, stopped = _go_on(query, checkpoint, batch, timeout_s)
         count, remarks = _read_state(spark, checkpoint, ran, batch)
         if ran is not None:
             found = missing_files(query, checkpoint, ran)
@@ -56,7 +56,7 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
         fault = Fault(type(error).__name__, str(error))
     return DrillAnswer(
         ok=not fault.error_class,
-        message=fault.message or f"{_what_ran(ran, rows)}; {_what_is_held(count)}{remarks}",
+        message=fault.message or f"{_what_ran(ran, rows, stopped)}; {_what_is_held(count)}{remarks}",
         batch=ran,
         rows=rows,
         state_rows=count.rows,
@@ -78,21 +78,23 @@ def _must_stand_at(checkpoint: Tree, batch: int) -> None:
         raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: batch {planned} is planned")
 
 
-def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tuple[int | None, int]:
-    """The batch that ran and its input rows; (None, 0) when there was nothing to read."""
+def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tuple[int | None, int, str]:
+    """The batch that ran, None where none did, its input rows, and why it was stopped; empty where it was not."""
     pending = last_planned(checkpoint.fresh()) == batch + 1
     run = run_next(query, checkpoint, timeout_s=timeout_s)
     if not run.ended:
         raise _Failed(TIMED_OUT, f"batch {batch + 1} did not end within {timeout_s:g} s")
+    if run.fault is not None and run.fault.error_class == EFFECT_STOPPED:
+        return None, 0, f"batch {batch + 1} was stopped: {run.fault.message}"
     if run.fault is not None:
         raise _Failed(run.fault.error_class, _told("the query did not go on", run.fault))
     newest = last_committed(checkpoint.fresh())
     if newest == batch + 1:
-        return newest, run.rows.get(newest, 0)
+        return newest, run.rows.get(newest, 0), ""
     if newest != batch or pending:
         done = f"batch {newest} is the last committed, not batch {batch + 1}"
         raise _Failed(NOT_AT_BATCH, f"the query did not go on from batch {batch} by one batch: {done}")
-    return None, 0
+    return None, 0, ""
 
 
 def _read_state(spark: SparkSession, checkpoint: Tree, ran: int | None, batch: int) -> tuple[StateCount, str]:
@@ -115,7 +117,9 @@ def _told(otherwise: str, fault: Fault) -> str:
     return f"{'Spark refused' if fault.error_class.isupper() else otherwise}: {fault.error_class}: {fault.message}"
 
 
-def _what_ran(ran: int | None, rows: int | None) -> str:
+def _what_ran(ran: int | None, rows: int | None, stopped: str = "") -> str:
+    if stopped:
+        return stopped
     if ran is None:
         return "nothing new to read"
     return f"batch {ran} ran" + (f" ({_counted(rows, 'row')})" if rows is not None else "")

@@ -13,7 +13,7 @@ import msgspec
 from streamkeeper.lifecycle.recovery import MENDED
 from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import Manifest, Source
 from streamkeeper.model.recovery import Recovery
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.sink_capabilities import capabilities_of
@@ -245,11 +245,20 @@ def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
         return f"its {at.candidate.sink.kind} output cannot be written unseen"
     if parse_trigger(at.candidate.trigger).available_now:
         return "an availableNow query ends before it could be cut over"
+    if cleaners := sorted({source.cleaner for source in _sources(at) if source.cleaner}):
+        return (
+            f"two drivers would read the same files, and cleanSource={cleaners[0]} removes what one of them has read "
+            "(deploy with cleanSource off first)"
+        )
     other = sorted({finding.rule for finding in at.judged.findings if _reads_other_sources(finding)})
     if other:
         return f"when it has read what was read cannot be told: {', '.join(other)}"
     history = [finding.evidence for finding in at.judged.findings if concern_of(finding) is Concern.HISTORY]
     return at.gone or "; ".join(history)
+
+
+def _sources(at: QueryFacts) -> tuple[Source, ...]:
+    return at.candidate.sources + (at.deployed.sources if at.deployed is not None else ())
 
 
 def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:

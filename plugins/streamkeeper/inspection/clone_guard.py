@@ -1,0 +1,120 @@
+"""What runs in a Python worker before a function of a clone is loaded: it stops the effects that Python reports.
+
+Sent as text, and executed in the worker: it imports nothing of ours. A worker serves other tasks later, and an audit
+hook stays for good, so it holds for the task that has armed it and no other. The temporary files of a function, and
+what Spark itself and Python's import system write, are no effects. Python does not report what native libraries do by
+themselves, such as a database client that connects in C.
+"""
+
+import os
+import sys
+import tempfile
+from typing import Any
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_PATHS = {
+    **dict.fromkeys(("os.remove", "os.rmdir"), ((0, 1),)),
+    **dict.fromkeys(("os.mkdir", "os.chmod"), ((0, 2),)),
+    **dict.fromkeys(("os.chown", "os.utime"), ((0, 3),)),
+    **dict.fromkeys(("os.truncate", "os.setxattr", "os.removexattr", "sqlite3.connect"), ((0, None),)),
+    **dict.fromkeys(("os.rename", "os.link"), ((0, 2), (1, 3))),
+    "os.symlink": ((1, 2),),
+}
+"""Events about files -> which of their arguments are paths that change, each with the one that is its directory."""
+_OTHERS = frozenset(
+    {
+        *("os.exec", "os.kill", "os.killpg", "os.posix_spawn", "os.spawn", "os.startfile", "os.system"),
+        *("socket.connect", "socket.sendmsg", "socket.sendto", "subprocess.Popen", "pty.spawn"),
+    }
+)
+
+
+_NAME = "_streamkeeper_clone_guard"
+"""Where a worker keeps its one guard."""
+
+
+class EffectInClone(Exception):
+    """A function tried to change something outside of the clone it runs in."""
+
+
+class _Guard:
+    def __init__(self) -> None:
+        import pyspark
+
+        self.task: object = None
+        self.armed = False
+        self.made: set[str] = set()
+        # Asked for now: it makes a file the first time, under a lock.
+        self.temporary = os.path.realpath(tempfile.gettempdir()) + os.sep
+        self.spark = os.path.dirname(pyspark.__file__) + os.sep
+        self.local = [
+            os.path.realpath(each) + os.sep for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if each
+        ]
+
+    def arm(self) -> None:
+        self.task, self.armed = _task(), True
+
+    def hook(self, event: str, arguments: Any) -> None:
+        if not self.armed or (event != "open" and event not in _PATHS and event not in _OTHERS):
+            return
+        if self.task != _task() or self.is_of_spark(sys._getframe(1)):
+            return
+        if event == "open":
+            told = self.opened(*arguments)
+        elif event in _PATHS:
+            paths = [_whole(arguments, *each) for each in _PATHS[event]]
+            told = ", ".join(str(path) for path in paths if not self.is_own(path, new=event == "os.mkdir"))
+        else:
+            told = " ".join(str(each) for each in arguments[-1:]) if event.startswith("socket.") else str(arguments[0])
+        if told:
+            raise EffectInClone(f"{event} {told}")
+
+    def is_of_spark(self, frame: Any) -> bool:
+        name = frame.f_code.co_filename if frame is not None else ""
+        return name.startswith((self.spark, "<frozen importlib"))
+
+    def opened(self, path: Any, mode: Any, flags: Any) -> str:
+        if not isinstance(path, (str, bytes, os.PathLike)) or not (flags & _WRITES if flags else _changes(mode)):
+            return ""
+        return "" if self.is_own(path, new=bool(flags and flags & os.O_EXCL)) else f"{os.fsdecode(path)} for writing"
+
+    def is_own(self, path: Any, *, new: bool) -> bool:
+        """Whether a path is of this clone: below Spark's scratch, or a temporary file that this worker makes or has
+        made; ``new``: making it fails where something is there."""
+        if isinstance(path, int) or path in (":memory:", "", os.devnull):
+            return True
+        real = os.path.realpath(os.fsdecode(path))
+        if new and (real + os.sep).startswith(self.temporary):
+            if os.path.lexists(real):
+                return True
+            self.made.add(real)
+        parents = [real, *(real[:at] for at, letter in enumerate(real) if letter == os.sep)]
+        return any(each in self.made for each in parents) or real.startswith(tuple(self.local))
+
+
+def _whole(arguments: Any, path: int, folder: Any) -> Any:
+    """A path that is given as a name in an open directory, as shutil.rmtree does it, with that directory."""
+    opened = arguments[folder] if folder is not None and folder < len(arguments) else -1
+    if not isinstance(opened, int) or opened < 0 or isinstance(arguments[path], int):
+        return arguments[path]
+    return os.path.join(os.readlink(f"/proc/self/fd/{opened}"), os.fsdecode(arguments[path]))
+
+
+def _changes(mode: Any) -> bool:
+    return bool(mode) and any(letter in mode for letter in "wax+")
+
+
+def _task() -> object:
+    module = sys.modules.get("pyspark.taskcontext")
+    context = module.TaskContext.get() if module is not None else None
+    return None if context is None else context.taskAttemptId()
+
+
+def arm() -> None:
+    """Stop effects until the present task of this worker ends."""
+    guard = getattr(sys, _NAME, None)
+    if guard is None:
+        guard = _Guard()
+        setattr(sys, _NAME, guard)
+        sys.addaudithook(guard.hook)
+    guard.arm()

@@ -1,0 +1,288 @@
+"""Clones beside their owner: what a source's options, the job's functions and its listeners would do is not done."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from harness.waiting import wait_until
+from streamkeeper.checkpoints.cloning import clone
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.driver.warm_up import rehearse_query
+from streamkeeper.errors import Unsupported
+from streamkeeper.inspection import clones, diverted
+from streamkeeper.inspection.clones import clone_of, guard
+from streamkeeper.inspection.diverted import EFFECT_STOPPED, run_next
+from streamkeeper.inspection.drill import drill
+from tests.inspection.queries import query, read, run_to_end, totals, write_files
+from tests.inspection.stateful import Remember
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+Protected = pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
+
+
+def run(df: DataFrame, folder: Path) -> Any:
+    """One batch of a clone that begins anew."""
+    return run_next(query(df, output_mode="append"), LocalTree(folder / "clone"), timeout_s=60)
+
+
+@Protected
+@pytest.mark.parametrize("cleaner", ["delete", "archive"])
+def test_a_clone_leaves_its_input_where_it_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cleaner: str, protected: bool
+) -> None:
+    """The owner has yet to read it. With the source's own options the cleaner takes away the batch before the next."""
+    write_files(tmp_path / "in", 2)
+    options = {"CLEANSOURCE": cleaner, "sourceArchiveDir": str(tmp_path / "archive")}
+    if not protected:
+        monkeypatch.setattr(diverted, "clone_of", lambda df: df)
+    found = run(read(spark, tmp_path / "in", **options), tmp_path)
+    assert (found.fault, found.rows) == (None, {0: 20})
+
+    def moved() -> tuple[int, int]:
+        return len(list((tmp_path / "in").iterdir())), len(list(tmp_path.glob("archive/**/*.json")))
+
+    if protected:
+        assert moved() == (2, 0)
+    else:
+        # Spark's cleaner is a thread of its own.
+        assert wait_until(lambda: moved() == (1, int(cleaner == "archive")), timeout_s=10)
+
+
+def _writes(path: str) -> None:
+    Path(path).write_text("changed")
+
+
+def _removes(path: str) -> None:
+    os.remove(f"{path}.there")
+
+
+def _asks_a_server(path: str) -> None:
+    socket.create_connection(("127.0.0.1", int(Path(f"{path}.port").read_text()))).close()
+
+
+def _starts_a_process(path: str) -> None:
+    subprocess.run(["/bin/sh", "-c", 'echo changed > "$0"', path], check=True)
+
+
+def _opens_a_database(path: str) -> None:
+    sqlite3.connect(path).close()
+
+
+class _Server:
+    """Counts who connects."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.asked = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self._socket.accept()[0].close()
+            self.asked += 1
+
+
+EFFECTS = [_writes, _removes, _asks_a_server, _starts_a_process, _opens_a_database]
+
+
+@Protected
+def test_a_function_changes_nothing_beside_the_owner(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
+) -> None:
+    """What Python reports of a function is stopped and named, also where the function catches the error."""
+    from pyspark.sql import functions as F
+
+    write_files(tmp_path / "in", 1, rows=1)
+    server, path = _Server(), str(tmp_path / "effect")
+    Path(f"{path}.there").touch()
+    Path(f"{path}.port").write_text(str(server.port))
+    effects = list(EFFECTS)
+
+    def change(value: Any) -> Any:
+        told = []
+        for number, effect in enumerate(effects):
+            try:
+                effect(f"{path}{number}" if effect not in (effects[1], effects[2]) else path)
+            except Exception as error:
+                told.append(f"{type(error).__name__} {error}")
+        return "; ".join(told)
+
+    seen = []
+    if not protected:
+        monkeypatch.setattr(clones, "guard", lambda: b"")
+    monkeypatch.setattr("streamkeeper.sinks.foreach.compute", lambda batch: seen.extend(batch.collect()))
+    changing = F.udf(change, "string")
+    found = run(read(spark, tmp_path / "in").select(changing("k").alias("told")), tmp_path)
+    assert found.fault is None
+    left = sorted(each.name for each in tmp_path.glob("effect*"))
+    if protected:
+        assert seen[0].told.count("EffectInClone") == len(EFFECTS)
+        assert (left, server.asked) == (["effect.port", "effect.there"], 0)
+    else:
+        assert (left, server.asked) == (["effect.port", "effect0", "effect3", "effect4"], 1)
+
+
+def test_a_rehearsal_and_a_drill_name_what_they_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    """A rehearsal says so in a note, and a drill rests on the state alone; neither calls it the query's failure."""
+    from pyspark.sql import functions as F
+
+    out = tmp_path / "effect"
+    write_files(tmp_path / "in", 2)
+
+    def change(value: Any) -> Any:
+        if not os.path.exists(f"{out}.quiet"):
+            out.write_text("changed")
+        return value
+
+    df = totals(read(spark, tmp_path / "in").withColumn("x", F.udf(change, "long")("x")))
+    Path(f"{out}.quiet").touch()
+    run_to_end(df, tmp_path / "live")
+    Path(f"{out}.quiet").unlink()
+    told, findings = rehearse_query(
+        spark, query(df), LocalTree(tmp_path / "live"), str(tmp_path / "scratch"), timeout_s=60
+    )
+    assert [(each.rule, each.severity.name) for each in findings] == [("function-has-effects", "NOTE")]
+    assert told.startswith(f"{EFFECT_STOPPED}: ")
+    assert f"open {out} for writing" in told
+    clone(LocalTree(tmp_path / "live"), LocalTree(tmp_path / "restored"), 0)
+    drilled = drill(spark, query(df), LocalTree(tmp_path / "restored"), 0, timeout_s=60)
+    assert (drilled.ok, drilled.batch, drilled.state_rows) == (True, None, 5)
+    assert drilled.message.startswith("batch 1 was stopped: a function of the job")
+    assert not out.exists()
+
+
+def test_temporary_files_are_no_effects_and_later_tasks_are_free(spark: SparkSession, tmp_path: Path) -> None:
+    """The guard holds for a clone's task: the same worker then serves the owner's, whose function writes."""
+    from pyspark.sql import functions as F
+
+    out = tmp_path / "effect"
+    write_files(tmp_path / "in", 1)
+
+    def note(value: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "note").write_text("mine")
+            os.rename(f"{folder}/note", f"{folder}/renamed")
+        return value
+
+    found = run(read(spark, tmp_path / "in").withColumn("x", F.udf(note, "long")("x")), tmp_path)
+    assert (found.fault, found.rows) == (None, {0: 20})
+
+    def write(value: Any) -> Any:
+        out.write_text("changed")
+        return value
+
+    spark.range(8).select(F.udf(write, "long")("id")).collect()
+    assert out.exists()
+
+
+def test_every_kind_of_python_function_is_guarded(spark: SparkSession, tmp_path: Path) -> None:
+    """Each pickled function of a plan has the guard before it."""
+    from pyspark.sql import functions as F
+
+    write_files(tmp_path / "in", 1)
+    stream = read(spark, tmp_path / "in")
+    schema = "k string, n long"
+
+    @F.udtf(returnType="z long")  # type: ignore[arg-type]
+    class Twice:
+        def eval(self, x: int) -> Any:
+            yield (x,)
+
+    spark.udtf.register("twice", Twice)  # type: ignore[arg-type]
+    stream.createOrReplaceTempView("rows_of_a_clone")
+    kinds = {
+        "udf": stream.select(F.udf(len, "int")("k")),
+        "pandas": stream.select(F.pandas_udf(_same, "string")("k")),  # type: ignore[call-overload]
+        "aggregate": stream.groupBy("k").agg(F.pandas_udf(_mean, "double")("x")),  # type: ignore[call-overload]
+        "table": spark.sql("select r.k, z from rows_of_a_clone r, lateral twice(r.x)"),
+        "map": stream.mapInPandas(lambda frames: frames, stream.schema),
+        "group": stream.groupBy("k").applyInPandas(lambda frame: frame, stream.schema),
+        "state": stream.groupBy("k").applyInPandasWithState(_count, schema, "n long", "update", "NoTimeout"),
+        "processor": stream.groupBy("k").transformWithStateInPandas(Remember(), schema, "update", "None"),
+    }
+    wrapped = "ArraySeq(" + ", ".join(str(byte if byte < 128 else byte - 256) for byte in guard()[:60])
+    for kind, df in kinds.items():
+        cloned: Any = clone_of(df)
+        plan = cloned._jdf.queryExecution().analyzed()
+        found = [str(each) for each in _functions(plan)]
+        assert found, kind
+        assert all(wrapped in each for each in found), kind
+
+
+def _same(values: pd.Series) -> pd.Series:
+    return values
+
+
+def _mean(values: pd.Series) -> float:
+    return float(values.mean())
+
+
+def _count(key: Any, frames: Any, state: Any) -> Any:
+    yield from frames
+
+
+def _functions(plan: Any) -> list[Any]:
+    """The commands of the Python functions of a plan and below."""
+    found = []
+    expressions, children = plan.expressions(), plan.children()
+    left = [expressions.apply(at) for at in range(expressions.size())]
+    while left:
+        node = left.pop()
+        below = node.children()
+        left += [below.apply(at) for at in range(below.size())]
+        if node.getClass().getSimpleName() in ("PythonUDF", "PythonUDTF", "PythonUDAF"):
+            found.append(node.func().command())
+        elif node.getClass().getSimpleName() == "LateralSubquery":
+            found += _functions(node.plan())
+    return found + [each for at in range(children.size()) for each in _functions(children.apply(at))]
+
+
+def test_the_jobs_listeners_hear_nothing_of_a_clone(spark: SparkSession, tmp_path: Path) -> None:
+    """A listener may write what it hears; it hears the query itself (the control)."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    heard: list[str] = []
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:
+            heard.append(str(event.runId))
+
+        def onQueryProgress(self, event: Any) -> None: ...
+
+        def onQueryIdle(self, event: Any) -> None: ...
+
+        def onQueryTerminated(self, event: Any) -> None: ...
+
+    session = spark.newSession()
+    listener = Listener()
+    session.streams.addListener(listener)
+    try:
+        write_files(tmp_path / "in", 1)
+        df = read(session, tmp_path / "in")
+        assert run(df, tmp_path).fault is None
+        assert heard == []
+        run_to_end(df, tmp_path / "live", mode="append")
+        assert len(heard) == 1
+    finally:
+        session.streams.removeListener(listener)
+
+
+def test_a_source_of_which_nothing_is_known_is_not_cloned(spark: SparkSession) -> None:
+    """Reading it may change it."""
+    with pytest.raises(Unsupported, match="a clone might change what it reads: source 'rate'"):
+        clone_of(spark.readStream.format("rate").load())
