@@ -10,6 +10,7 @@ import msgspec
 
 from bench.campaign.attacks.attack import Attack
 from bench.campaign.attacks.on_checkpoints import elsewhere, lost_checkpoint, restore_ahead, two_restores
+from bench.campaign.attacks.on_inputs import cleaning_clones, pattern_names
 from bench.campaign.attacks.on_lost_outputs import lost_output, two_jobs
 from bench.campaign.attacks.on_older_stores import older_store
 from bench.campaign.attacks.on_outputs import other_server, taken_names
@@ -42,6 +43,8 @@ KINDS = {
     "taken-names": Kind(taken_names, "names"),
     "other-server": Kind(other_server, "servers"),
     "older-store": Kind(older_store, "claims"),
+    "cleaning-clones": Kind(cleaning_clones, "clones"),
+    "pattern-names": Kind(pattern_names, "input-names"),
 }
 """In the order of the guarantees that they attack."""
 

@@ -99,6 +99,22 @@ def without_seen_files() -> None:
     seen_files.would_read_all = lambda *_: True
 
 
+def without_clones() -> None:
+    """A rehearsal runs the job's own plan, with its source's own options."""
+    from streamkeeper.inspection import clones
+
+    clones.clone_of = lambda df: df
+
+
+def without_input_names() -> None:
+    """Nobody asks which files Spark would read twice."""
+    from streamkeeper.checkpoints import open_input
+    from streamkeeper.jvm import batch_files
+
+    batch_files.check_files = lambda batch, number: None
+    open_input.doubling_files = lambda tree, batch: []
+
+
 def without_local_paths() -> None:
     """A URL is a path; a file's own is its path still, for the site's places are told by such."""
     from streamkeeper import locations
@@ -112,22 +128,6 @@ def without_release_confs() -> None:
 
     release_conf.check_release_conf = lambda conf: None
     release_conf.check_described_confs = lambda job, confs: None
-
-
-def without_names() -> None:
-    """Whatever has the name of an internal table or directory is taken for it."""
-    from streamkeeper.sinks import file_serving, versions_of_table
-
-    versions_of_table.find_staging_table = lambda connection, table: None
-    versions_of_table.is_reserved = lambda table: False
-    file_serving.is_shadow = lambda root, version: True
-
-
-def without_servers() -> None:
-    """An output is known by its URL's host, port and path alone."""
-    from streamkeeper.sinks import databases
-
-    databases.server_of = lambda url: ""
 
 
 def without_order() -> None:
@@ -162,11 +162,12 @@ def without_claims() -> None:
 
 OF_ATTACKS = {
     "claims": without_claims,
+    "clones": without_clones,
     "continuity": without_continuity,
+    "input-names": without_input_names,
     "installation": without_installation,
     "local-paths": without_local_paths,
     "named-sources": without_named_sources,
-    "names": without_names,
     "order": without_order,
     "output-records": without_output_records,
     "outputs": without_asking_outputs,
@@ -175,7 +176,6 @@ OF_ATTACKS = {
     "reservation": without_reservation,
     "roots": without_roots,
     "seen-files": without_seen_files,
-    "servers": without_servers,
     "unattended": lambda: None,
 }
 """``unattended`` is what a person asks for in options: a comparison that allows everything, and every risk taken."""

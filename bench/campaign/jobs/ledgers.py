@@ -50,9 +50,9 @@ def weighed(code, bias):
     return F.udf(lambda amount: amount + 0 * code + bias, "long")
 
 
-def read(spark, schema, folder, named):
+def read(spark, schema, folder, named, **options):
     """A folder of CSV; as a source with a name, which two settings of the session allow."""
-    stream = spark.readStream.schema(schema)
+    stream = spark.readStream.schema(schema).options(**options)
     return (stream.name(folder.rpartition("/")[2]) if named else stream).csv(folder)
 
 
@@ -78,6 +78,8 @@ def totalled(sales, amount, shape):
         "bias": Param(int, default=0, help="what that code adds to every amount"),
         "skip": Param(str, default="", help="sales whose event id ends so are left out of the totals"),
         "named": Param(bool, default=False, help="sources with names"),
+        "cleaner": Param(str, default="", help="what becomes of sales that were read: delete or archive"),
+        "archive": Param(str, default="", help="where they are archived"),
         "sets": Param(str, default="", help="a conf that the job's code sets, as key=value"),
         "breaks": Param(str, default="", help="where a release fails: shadow, cutover or probation"),
     },
@@ -85,7 +87,9 @@ def totalled(sales, amount, shape):
 def ledgers(spark, params):
     if params["sets"]:
         spark.conf.set(*params["sets"].split("=", 1))
-    sales = read(spark, SALES, params["input"] + "/sales", params["named"])
+    # A cleaner takes a batch's files away once the next batch is planned.
+    cleaner = {"cleanSource": params["cleaner"], "sourceArchiveDir": params["archive"], "maxFilesPerTrigger": 1}
+    sales = read(spark, SALES, params["input"] + "/sales", params["named"], **(cleaner if params["cleaner"] else {}))
     events = read(spark, EVENTS, params["input"] + "/events", params["named"])
     amount, trigger, output = F.col("amount"), params["trigger"], params["output"]
     if params["code"]:

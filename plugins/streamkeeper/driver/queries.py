@@ -25,7 +25,6 @@ from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
 from streamkeeper.driver.raised import Link, links_of, links_of_text, links_of_throwable
-from streamkeeper.errors import InputGone
 from streamkeeper.jvm.batch_files import prepare
 from streamkeeper.jvm.create_only import must_be_create_only
 from streamkeeper.memory_kills import has_killed_since, memory_kills
