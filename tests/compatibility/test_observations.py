@@ -6,10 +6,10 @@ import pytest
 
 from streamkeeper.compatibility.effects import effect_of
 from streamkeeper.compatibility.observations import (
-    input_cleaned_under_others,
     rehearsal_failed,
     sources_without_promise,
 )
+from streamkeeper.compatibility.shared_input import input_cleaned_under_others
 from streamkeeper.model.finding import Severity
 from streamkeeper.model.manifest import Manifest
 from tests.compatibility.manifests import STATELESS, with_source

@@ -19,6 +19,7 @@ from streamkeeper.checkpoints.seen_files import would_read_all
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.compatibility.shared_input import input_cleaned_under_others
 from streamkeeper.compatibility.source_places import asks_the_checkpoint, place
 from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
@@ -214,7 +215,7 @@ class _QueryLooks:
         manifest = self._planned.manifest
         yield from observations.sources_without_promise(manifest, reasons_against(manifest), self._deployed)
         beside = {name: query.manifest for name, query in self._of.candidate.items()}
-        yield from observations.input_cleaned_under_others(self._name, beside, self._of.deployed or {})
+        yield from input_cleaned_under_others(self._name, beside, self._of.deployed or {})
         yield from observations.row_risks(manifest, self._planned.confs)
 
     def _determinism(self) -> Iterator[Finding]:

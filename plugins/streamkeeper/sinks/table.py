@@ -248,7 +248,6 @@ class TableWriter(SinkWriter):
             return None
         outputs = self._outputs
         if self._context.looks and not may_be_there(self._sink.url):
-            # SQLite would make the file.
             return None
         with self._engine.connect() as connection:
             if not self._is_known(connection):

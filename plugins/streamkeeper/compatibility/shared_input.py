@@ -1,0 +1,40 @@
+"""Files that one query of a job deletes or moves and another one reads. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import Manifest
+
+
+def input_cleaned_under_others(
+    query: str, candidate: Mapping[str, Manifest], deployed: Mapping[str, Manifest]
+) -> Iterator[Finding]:
+    """Where a query of the job deletes or moves files that another one reads; refused, unless it serves like that."""
+    served = _cleaned_under(query, deployed)
+    for (location, other), cleaner in _cleaned_under(query, candidate).items():
+        yield Finding(
+            rule="input-cleaned-under-another-query",
+            severity=Severity.NOTE if (location, other) in served else Severity.FATAL,
+            where=f"source {location}",
+            evidence=f"cleanSource={cleaner}, and query {other} reads these files too",
+            hint="leave cleanSource off where several queries read a directory",
+        )
+
+
+def _cleaned_under(query: str, manifests: Mapping[str, Manifest]) -> dict[tuple[str, str], str]:
+    """Location and the other query -> what the query's cleaner does there."""
+    found = {}
+    for source in manifests[query].sources if query in manifests else ():
+        for other, manifest in manifests.items():
+            shared = any(each.kind == "file" and _overlap(each.location, source.location) for each in manifest.sources)
+            if source.cleaner and other != query and shared:
+                found[source.location, other] = source.cleaner
+    return found
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether a directory is the other one, or lies in it; patterns are compared as they are written."""
+    first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+    return first.startswith(second) or second.startswith(first)
