@@ -6,7 +6,9 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from harness.ledger import Account, compare_events, compare_totals, read_rows, totals_of
+import psycopg
+
+from harness.ledger import Account, Totals, compare_events, compare_totals, read_rows, totals_of
 from harness.outputs import read_event_ids, read_totals
 
 
@@ -20,6 +22,26 @@ def read_accounts(input_: Path, output: Path) -> list[Account]:
         compare_events("copies", events, read_event_ids(output / "copies")),
         compare_events("audit", events, audited_ids(output)),
     ]
+
+
+def read_table_accounts(input_: Path, database: str) -> list[Account]:
+    """One account per query of the job that writes both of its tables to PostgreSQL."""
+    sales, events = (read_rows(input_ / name) for name in ("sales", "events"))
+    totals = _read(database, "SELECT customer, sales, total, squares, to_jsonb(totals) -> 'largest' FROM totals")
+    copies = _read(database, "SELECT event_id FROM copies")
+    found = {customer: Totals(*map(int, sums), largest) for customer, *sums, largest in totals}
+    return [
+        compare_totals("totals", totals_of(sales), found),
+        compare_events("copies", [row[0] for row in events], [event for (event,) in copies]),
+    ]
+
+
+def _read(database: str, query: str) -> list[tuple]:
+    try:
+        with psycopg.connect(database) as connection:
+            return connection.execute(query).fetchall()
+    except psycopg.errors.UndefinedTable:
+        return []
 
 
 def audited_ids(output: Path) -> list[str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import psycopg
-
+from bench.campaign.ledger import read_table_accounts
 from bench.campaign.scenarios import SCENARIOS, Ask
 from bench.campaign.switching import UNHURRIED, SwitchStage
 from bench.campaign.watching import Watch, sum_in_database
 from harness.bed import Bed
-from harness.ledger import Account, Totals, compare_events, compare_totals, read_rows, totals_of
+from harness.ledger import Account
 
 
 class ServedTablesStage(SwitchStage):
@@ -28,25 +27,7 @@ class ServedTablesStage(SwitchStage):
 
     def accounts(self) -> list[Account]:
         """One account per query, of all of the input."""
-        sales, events = (read_rows(self.bed.input / name) for name in ("sales", "events"))
-        return [
-            compare_totals("totals", totals_of(sales), self._totals()),
-            compare_events("copies", [row[0] for row in events], self._copies()),
-        ]
-
-    def _totals(self) -> dict[str, Totals]:
-        rows = self._read("SELECT customer, sales, total, squares, to_jsonb(totals) -> 'largest' FROM totals")
-        return {customer: Totals(*map(int, sums), largest) for customer, *sums, largest in rows}
-
-    def _copies(self) -> list[str]:
-        return [event for (event,) in self._read("SELECT event_id FROM copies")]
-
-    def _read(self, query: str) -> list[tuple]:
-        try:
-            with psycopg.connect(self._database) as connection:
-                return connection.execute(query).fetchall()
-        except psycopg.errors.UndefinedTable:
-            return []
+        return read_table_accounts(self.bed.input, self._database)
 
     def _watch(self) -> Watch:
         return Watch(partial(sum_in_database, self._database))

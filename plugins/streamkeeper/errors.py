@@ -19,6 +19,7 @@ StreamkeeperError
 │   │   └── JournalOutdated   it is older than what outputs and checkpoints hold: an older copy was put back
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
 │   │   └── CheckpointLost    it is missing, emptied, another query's, or has gone back behind what was recorded
+│   ├── InputGone             files that the open batch reads are gone: Spark would run it without them
 │   ├── SnapshotDamaged       an object of a snapshot is missing or not what was stored
 │   └── FormatTooNew          written by a newer Streamkeeper
 └── TemporaryError            the same call may succeed later
@@ -128,6 +129,10 @@ class CheckpointDamaged(PermanentError):
 
 class CheckpointLost(CheckpointDamaged):
     """It is missing, emptied, another query's, or has gone back behind what was recorded of it."""
+
+
+class InputGone(PermanentError):
+    """Files that the open batch of a query reads are gone."""
 
 
 class SnapshotDamaged(PermanentError):

@@ -16,8 +16,9 @@ from typing import TypeVar
 import psutil
 
 from bench.campaign.cases import JOB, CaseResult, Stage, started_without
-from bench.campaign.ledger import count_replays
+from bench.campaign.ledger import count_replays, read_table_accounts
 from harness.bed import Bed
+from harness.ledger import Account
 from harness.places import ROOT
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
@@ -52,7 +53,8 @@ class Attack(Stage):
     """
 
     calm_s = 60.0
-    queries = QUERIES
+    queries: Sequence[str] = QUERIES
+    database = ""
     haste: Sequence[str] = HASTE
 
     def __init__(self, bed: Bed, seed: int, off: str = "") -> None:
@@ -62,6 +64,10 @@ class Attack(Stage):
         self.did: list[str] = []
         self.told: list[str] = []
         self.damage: list[str] = []
+
+    def accounts(self) -> list[Account]:
+        """Of the database that has both tables, where the job was given one."""
+        return read_table_accounts(self.bed.input, self.database) if self.database else super().accounts()
 
     def conclude(self, case: str, wall_s: float) -> CaseResult:
         """What the campaign keeps of it; the places of the site and of the code are left out."""

@@ -130,6 +130,22 @@ def without_release_confs() -> None:
     release_conf.check_described_confs = lambda job, confs: None
 
 
+def without_names() -> None:
+    """Whatever has the name of an internal table or directory is taken for it."""
+    from streamkeeper.sinks import file_serving, versions_of_table
+
+    versions_of_table.find_staging_table = lambda connection, table: None
+    versions_of_table.is_reserved = lambda table: False
+    file_serving.is_shadow = lambda root, version: True
+
+
+def without_servers() -> None:
+    """An output is known by its URL's host, port and path alone."""
+    from streamkeeper.sinks import databases
+
+    databases.server_of = lambda url: ""
+
+
 def without_order() -> None:
     """Snapshots are kept by their age as of now, as the clock says."""
     import pendulum
@@ -168,6 +184,7 @@ OF_ATTACKS = {
     "installation": without_installation,
     "local-paths": without_local_paths,
     "named-sources": without_named_sources,
+    "names": without_names,
     "order": without_order,
     "output-records": without_output_records,
     "outputs": without_asking_outputs,
@@ -176,6 +193,7 @@ OF_ATTACKS = {
     "reservation": without_reservation,
     "roots": without_roots,
     "seen-files": without_seen_files,
+    "servers": without_servers,
     "unattended": lambda: None,
 }
 """``unattended`` is what a person asks for in options: a comparison that allows everything, and every risk taken."""

@@ -6,6 +6,8 @@ process, its claim and its heartbeat go on meanwhile.
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -14,17 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.checkpoints.batch_input import input_of_open_batch
+from streamkeeper.checkpoints.input_files import other_s3
+from streamkeeper.checkpoints.open_input import find_open_input
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import parse_trigger
 from streamkeeper.driver.causes import Judged, is_lost_worker, judge, judge_links
 from streamkeeper.driver.continuity import Continuity
+from streamkeeper.driver.ending import say
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.faults import describe_fault, describe_links
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
 from streamkeeper.driver.raised import Link, links_of, links_of_text, links_of_throwable
+from streamkeeper.errors import InputGone
 from streamkeeper.jvm.batch_files import prepare
 from streamkeeper.jvm.create_only import must_be_create_only
 from streamkeeper.memory_kills import has_killed_since, memory_kills
@@ -99,10 +105,11 @@ class ServedQuery:
         return self._planned
 
     def start(self) -> None:
-        """Start a run from the checkpoint; raises CheckpointLost when it is not the one that it was."""
+        """Start a run from the checkpoint; raises CheckpointLost when it is not the one that it was, InputGone."""
         query = self._planned.query
         crash_point("driver.open.before")
         self._continuity.check_start()
+        self._check_input()
         spark: Any = query.df.sparkSession
         must_be_create_only(spark, self.checkpoint.spark_path)
         prepare(spark)
@@ -120,6 +127,15 @@ class ServedQuery:
         )
         self._continuity.note_start(str(self._run.id))
         crash_point("driver.open.after")
+
+    def _check_input(self) -> None:
+        """Raise InputGone where the batch that runs again would lack files; restarts in the process come here too."""
+        unseen = other_s3(self._planned.manifest.confs, os.environ)
+        found = find_open_input(self.checkpoint.fresh(), lambda: unseen)
+        if found.gone:
+            raise InputGone(found.gone, hint="put them back, then start: Spark would run the batch without them")
+        if found.unchecked:
+            say(found.unchecked, query=self.name, level=logging.WARNING)
 
     def serve_under(self, claim: Claim, writer: SinkWriter) -> SinkWriter:
         """Go on under another claim, and with its writer; the gate must be held. Returns the writer before.
