@@ -1,41 +1,16 @@
-"""Claims beside a checkpoint, in a real directory."""
+"""Claims beside a checkpoint in a directory; those in a bucket and in HDFS are tested with their trees."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from msgspec.structs import replace
-
-from streamkeeper.checkpoints.claims import FOLDER, KEPT_CLAIMS, claims_beside, leave_claim, read_all_newest
-from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.errors import JournalOutdated
-from streamkeeper.model.epoch_claim import EpochClaim, KnownEpoch, SeenClaim, find_newer
-
-CLAIM = EpochClaim(epoch=1, version="v0001", instance="first", generation=1, installation="mine")
-
-
-def keeps(place: str) -> None:
-    """One winner for each epoch, the newest is found, old ones go, and each installation has its own."""
-    folder = claims_beside(tree_at(f"{place}/v0001"))
-    assert read_all_newest(folder) == []
-    leave_claim(folder, CLAIM)
-    leave_claim(claims_beside(tree_at(f"{place}/v0002")), CLAIM)
-    with pytest.raises(JournalOutdated, match="was claimed by first"):
-        leave_claim(folder, replace(CLAIM, instance="second"))
-    for epoch in range(2, KEPT_CLAIMS + 3):
-        leave_claim(folder, replace(CLAIM, epoch=epoch, version="v0002"))
-    leave_claim(folder, replace(CLAIM, epoch=40, installation="another"))
-    assert [(each.installation, each.epoch, each.version) for each in read_all_newest(folder.fresh())] == [
-        ("another", 40, "v0001"),
-        ("mine", KEPT_CLAIMS + 2, "v0002"),
-    ]
-    assert len(tree_at(f"{place}/{FOLDER}").files("mine")) == KEPT_CLAIMS
+from streamkeeper.model.epoch_claim import KnownEpoch, SeenClaim, find_newer
+from tests.checkpoints.kept_claims import check_claims
 
 
 def test_a_directory_keeps_claims(tmp_path: Path) -> None:
     """Beside versions that need not be there yet."""
-    keeps(str(tmp_path / "cp" / "sales" / "totals"))
+    check_claims(str(tmp_path / "cp" / "sales" / "totals"))
 
 
 def test_a_journal_of_before_versions_were_recorded_is_not_refused() -> None:

@@ -26,6 +26,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.webhdfs import WebHdfs
 from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
 from streamkeeper.hadoop_conf import hadoop_user
+from tests.checkpoints.kept_claims import check_claims
 from tests.checkpoints.tree_kinds import uploaded, write
 from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.contracts.tree_contract import TreeContract
@@ -222,3 +223,8 @@ def test_a_place_where_checkpoints_cannot_be_is_told(
     monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs_server.conf))
     with pytest.raises(InvalidInput, match="cannot be made"):
         HdfsTree(f"{tree.url}/metadata/cp").must_take_files()
+
+
+def test_claims_beside_a_checkpoint_are_kept_as_in_a_directory(hdfs_url: str) -> None:
+    """Each epoch has one winner, and the newest of each installation is found."""
+    check_claims(f"{hdfs_url}/sales/totals")

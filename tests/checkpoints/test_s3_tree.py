@@ -18,6 +18,7 @@ from streamkeeper.checkpoints.seeding import seed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
 from streamkeeper.stores.s3 import connect
+from tests.checkpoints.kept_claims import check_claims
 from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.contracts.tree_contract import TreeContract
 
@@ -190,3 +191,8 @@ def test_trees_of_one_process_share_a_client(bucket: Bucket, monkeypatch: pytest
     with pytest.raises(StoreUnavailable):
         S3Tree(bucket.url).read("offsets/0")
     assert tree.read("offsets/0") == b"v1"
+
+
+def test_claims_beside_a_checkpoint_are_kept_as_in_a_directory(s3_url: str) -> None:
+    """Each epoch has one winner, and the newest of each installation is found."""
+    check_claims(f"{s3_url}/sales/totals")
