@@ -12,6 +12,7 @@ from bench.campaign.attacks.attack import Attack
 from bench.campaign.attacks.on_checkpoints import elsewhere, lost_checkpoint, restore_ahead, two_restores
 from bench.campaign.attacks.on_inputs import cleaning_clones, pattern_names
 from bench.campaign.attacks.on_lost_outputs import lost_output, two_jobs
+from bench.campaign.attacks.on_missing_inputs import hdfs_input, old_files
 from bench.campaign.attacks.on_older_stores import older_store
 from bench.campaign.attacks.on_outputs import other_server, taken_names
 from bench.campaign.attacks.on_places import copied_home, missing_input, moved_input, urls
@@ -43,6 +44,8 @@ KINDS = {
     "taken-names": Kind(taken_names, "names"),
     "other-server": Kind(other_server, "servers"),
     "older-store": Kind(older_store, "claims"),
+    "hdfs-input": Kind(hdfs_input, "input-files"),
+    "old-files": Kind(old_files, "old-input"),
     "cleaning-clones": Kind(cleaning_clones, "clones"),
     "pattern-names": Kind(pattern_names, "input-names"),
 }

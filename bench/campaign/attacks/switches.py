@@ -92,6 +92,20 @@ def without_named_sources() -> None:
     input_look.missing_files = lambda query, checkpoint, batch: FileLook(total=0)
 
 
+def without_input_files() -> None:
+    """Nobody looks whether input files are still there."""
+    from streamkeeper.checkpoints import input_files
+
+    input_files.look_for_files = lambda paths, *, unseen=None: input_files.FileLook(total=0)
+
+
+def without_old_input() -> None:
+    """Files that are too old for Spark are not told from those that it has read."""
+    from streamkeeper.checkpoints import unread_files
+
+    unread_files.too_old = lambda unread, newest_ms, max_age_ms: set()
+
+
 def without_seen_files() -> None:
     """Any other place is taken for one of which each file is read once."""
     from streamkeeper.checkpoints import seen_files
@@ -181,10 +195,12 @@ OF_ATTACKS = {
     "clones": without_clones,
     "continuity": without_continuity,
     "input-names": without_input_names,
+    "input-files": without_input_files,
     "installation": without_installation,
     "local-paths": without_local_paths,
     "named-sources": without_named_sources,
     "names": without_names,
+    "old-input": without_old_input,
     "order": without_order,
     "output-records": without_output_records,
     "outputs": without_asking_outputs,
