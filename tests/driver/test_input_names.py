@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ import pytest
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.open_input import doubling_files
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.errors import InputUnreadable
-from streamkeeper.jvm.batch_files import check_files
+from streamkeeper.errors import InputGone, InputUnreadable
+from streamkeeper.jvm.batch_files import check_batch, check_files
 from streamkeeper.model.control import DriverState, ExitCode
 from tests.driver.test_lost_checkpoint import QUERY, Calls
 
@@ -23,10 +24,17 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 NAMES = ["[ab].csv", "*.csv", "?.csv", "{a,b}.csv", "a\\.csv", "x].csv"]
 
 
+Check = Callable[[Any, int], None]
+
+
+def unchecked(batch: Any, number: int) -> None:
+    """Nothing is looked at."""
+
+
 class Read:
     """One batch of a folder's files, each of one row that is its own name."""
 
-    def __init__(self, spark: SparkSession, root: Path, names: list[str], *, pattern: str = "", check: bool) -> None:
+    def __init__(self, spark: SparkSession, root: Path, names: list[str], *, pattern: str = "", check: Check) -> None:
         self.checkpoint = root / "checkpoint"
         self.rows: list[str] = []
         self.error: Exception | None = None
@@ -37,8 +45,7 @@ class Read:
 
         def take(batch: Any, number: int) -> None:
             try:
-                if check:
-                    check_files(batch, number)
+                check(batch, number)
                 self.rows += sorted(row.name for row in batch.collect())
             except Exception as error:
                 self.error = error
@@ -53,10 +60,36 @@ class Read:
             self.error = self.error or error
 
 
+def read_without_a_planned_file(spark: SparkSession, root: Path, folder: str, check: Check) -> Read:
+    """A batch is planned, one of its files goes away, and the same batch is run."""
+
+    def fail(batch: Any, number: int) -> None:
+        raise RuntimeError("the output is away")
+
+    Read(spark, root, [f"{folder}a.csv", f"{folder}b c.csv"], check=fail)
+    (root / "in" / folder / "b c.csv").unlink()
+    return Read(spark, root, [], check=check)
+
+
+@pytest.mark.parametrize("folder", ["", "k=1/"])
+def test_a_batch_that_lacks_a_planned_file_is_stopped_by_name(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    """Spark has passed over it when the batch comes to the gate; partition directories too."""
+    read = read_without_a_planned_file(spark, tmp_path, folder, check_batch)
+    assert isinstance(read.error, InputGone)
+    assert f"1 of its files are gone, such as file:{read.folder}/{folder}b c.csv" in read.error.message
+    assert (read.rows, last_committed(LocalTree(read.checkpoint))) == ([], None)
+
+
+def test_without_the_check_spark_commits_the_batch_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    """The negative control: one row for two, and a commit."""
+    read = read_without_a_planned_file(spark, tmp_path, "", check_files)
+    assert (read.error, read.rows, last_committed(LocalTree(read.checkpoint))) == (None, ["a.csv"], 0)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_that_would_double_rows_is_stopped_by_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """Each character that makes a path a pattern, whether the pattern matches other files or not."""
-    read = Read(spark, tmp_path, ["a.csv", "b.csv", name], check=True)
+    read = Read(spark, tmp_path, ["a.csv", "b.csv", name], check=check_batch)
     assert isinstance(read.error, InputUnreadable)
     assert f"{read.folder}/{name}" in read.error.message
     assert read.rows == []
@@ -65,7 +98,7 @@ def test_a_batch_that_would_double_rows_is_stopped_by_name(spark: SparkSession, 
 
 def test_without_the_check_spark_reads_the_other_files_twice(spark: SparkSession, tmp_path: Path) -> None:
     """The negative control: five rows for three."""
-    read = Read(spark, tmp_path, ["a.csv", "b.csv", "[ab].csv"], check=False)
+    read = Read(spark, tmp_path, ["a.csv", "b.csv", "[ab].csv"], check=unchecked)
     assert read.error is None
     assert read.rows == ["[ab].csv", "a.csv", "a.csv", "b.csv", "b.csv"]
 
@@ -73,7 +106,7 @@ def test_without_the_check_spark_reads_the_other_files_twice(spark: SparkSession
 def test_a_directory_with_such_a_name_doubles_its_files(spark: SparkSession, tmp_path: Path) -> None:
     """Its files have plain names; the whole path is the pattern."""
     folder = str(tmp_path / "in" / "\\[1\\]")
-    read = Read(spark, tmp_path, ["[1]/a.csv", "[1]/b.csv"], pattern=folder, check=True)
+    read = Read(spark, tmp_path, ["[1]/a.csv", "[1]/b.csv"], pattern=folder, check=check_batch)
     assert isinstance(read.error, InputUnreadable)
     assert read.rows == []
 
@@ -83,7 +116,7 @@ def test_a_directory_with_such_a_name_doubles_its_files(spark: SparkSession, tmp
 )
 def test_what_spark_reads_once_is_not_stopped(spark: SparkSession, tmp_path: Path, names: list[str]) -> None:
     """A file that is alone in its batch, files in partition directories, and characters that make no pattern."""
-    read = Read(spark, tmp_path, names, check=True)
+    read = Read(spark, tmp_path, names, check=check_batch)
     assert (read.error, len(read.rows)) == (None, len(names))
     assert doubling_files(LocalTree(read.checkpoint), 0) == []
 

@@ -48,8 +48,8 @@ class Gate:
         began: Callable[[int], None] = lambda batch: None,
         check_files: Callable[[DataFrame, int], None] = lambda batch, number: None,
     ) -> None:
-        """``began``: told of every batch, before anything is done with it; ``check_files``: raises InputUnreadable for
-        one that Spark would read wrongly.
+        """``began``: told of every batch, before anything is done with it; ``check_files``: raises InputUnreadable or
+        InputGone for one that Spark would read wrongly.
         """
         self._query = query
         self._continuity = continuity

@@ -37,7 +37,7 @@ from streamkeeper.driver.session import Session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced
-from streamkeeper.jvm.batch_files import check_files
+from streamkeeper.jvm.batch_files import check_batch
 from streamkeeper.model.control import Command, LaunchSpec, QueryStatus
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
@@ -155,7 +155,7 @@ def _behind_its_gate(
     continuity = Continuity(checkpoint, known)
     name = claim.query
     began = partial(at.board.note_batch, name)
-    gate = Gate(name, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups, began, check_files)
+    gate = Gate(name, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups, began, check_batch)
     signals = QuerySignals(trigger_s=parse_trigger(planned.query.trigger).interval_s)
     at.board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
     return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, at.spec.restarts)

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
@@ -14,14 +15,18 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 
 /**
- * The files that a batch of a streaming query is about to read more than once.
+ * The files that a batch of a streaming query is about to read more than once, and those that it would pass over.
  *
  * <p>Spark 4.2.0 takes a file's path for a pattern where it holds one of {}[]*?\, although FileStreamSource says that it
  * is none; then {@code DataSource.checkAndGlobPathIfNecessary} answers with all paths of the batch, once for each such
- * path. An input with partition directories is read by its leaf files, which are a set. Compiled by Janino.
+ * path. An input with partition directories is read by its leaf files, which are a set.
+ *
+ * <p>Spark lists the planned files before it runs the batch and passes over those that are not there any more. A file
+ * that goes away later is an error of the task that reads it. Compiled by Janino.
  */
 public final class BatchFiles {
   private static final String SPECIAL = "{}[]*?\\";
@@ -32,6 +37,24 @@ public final class BatchFiles {
   /** Paths by which other files are read again; called by the thread that runs the query. */
   public List doubling(Object batch) {
     List found = new ArrayList();
+    Iterator leaves = leavesOf(batch).iterator();
+    while (leaves.hasNext()) addDoubling((FileIndex) leaves.next(), found);
+    return found;
+  }
+
+  /** Paths of planned files that the batch would be run without; called by the thread that runs the query. */
+  public List missing(Object batch) {
+    List found = new ArrayList();
+    Iterator leaves = leavesOf(batch).iterator();
+    while (leaves.hasNext()) {
+      Object files = leaves.next();
+      if (files instanceof PartitioningAwareFileIndex) addMissing((PartitioningAwareFileIndex) files, found);
+    }
+    return found;
+  }
+
+  private static List leavesOf(Object batch) {
+    List found = new ArrayList();
     SparkSession session = ((Dataset) batch).sparkSession();
     String id = session.sparkContext().getLocalProperty("sql.streaming.queryId");
     StreamExecution running = (StreamExecution) session.sharedState().activeStreamingQueries().get(UUID.fromString(id));
@@ -40,16 +63,31 @@ public final class BatchFiles {
     while (plans.hasNext()) {
       Iterator leaves =
           scala.jdk.javaapi.CollectionConverters.asJava(((LogicalPlan) plans.next()).collectLeaves()).iterator();
-      while (leaves.hasNext()) addDoubling(leaves.next(), found);
+      while (leaves.hasNext()) {
+        Object leaf = leaves.next();
+        if (!(leaf instanceof LogicalRelation)) continue;
+        Object relation = ((LogicalRelation) leaf).relation();
+        if (relation instanceof HadoopFsRelation) found.add(((HadoopFsRelation) relation).location());
+      }
     }
     return found;
   }
 
-  private static void addDoubling(Object leaf, List found) {
-    if (!(leaf instanceof LogicalRelation)) return;
-    Object relation = ((LogicalRelation) leaf).relation();
-    if (!(relation instanceof HadoopFsRelation)) return;
-    FileIndex files = ((HadoopFsRelation) relation).location();
+  private static void addMissing(PartitioningAwareFileIndex files, List found) {
+    Set planned = new HashSet();
+    Iterator roots = scala.jdk.javaapi.CollectionConverters.asJava(files.rootPaths()).iterator();
+    while (roots.hasNext()) planned.add(((Path) roots.next()).toString());
+    Set there = new HashSet();
+    Iterator listed = scala.jdk.javaapi.CollectionConverters.asJava(files.allFiles()).iterator();
+    while (listed.hasNext()) there.add(((FileStatus) listed.next()).getPath().toString());
+    // By number: a path may be spelled otherwise once it was listed.
+    if (there.size() >= planned.size()) return;
+    Set gone = new HashSet(planned);
+    gone.removeAll(there);
+    found.addAll(gone);
+  }
+
+  private static void addDoubling(FileIndex files, List found) {
     Set special = new HashSet();
     Iterator roots = scala.jdk.javaapi.CollectionConverters.asJava(files.rootPaths()).iterator();
     while (roots.hasNext()) {

@@ -1,4 +1,4 @@
-"""Files of a batch whose names Spark 4.2.0 takes for patterns: ``BatchFiles.java`` finds what would be read twice."""
+"""Files of a batch that Spark 4.2.0 would read twice or pass over: ``BatchFiles.java`` finds both before it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from streamkeeper.errors import InputUnreadable
+from streamkeeper.errors import InputGone, InputUnreadable
 from streamkeeper.jvm.classes import load_class
 
 if TYPE_CHECKING:
@@ -30,6 +30,26 @@ def check_files(batch: DataFrame, number: int) -> None:
     prepare(given.sparkSession)
     if paths := sorted(map(str, _FOUND[given.sparkSession.sparkContext].doubling(given._jdf))):
         raise doubling_names(number, paths)
+
+
+def check_batch(batch: DataFrame, number: int) -> None:
+    """Raise InputUnreadable or InputGone for a batch that Spark would read wrongly; by the thread that runs it."""
+    check_files(batch, number)
+    check_all_there(batch, number)
+
+
+def check_all_there(batch: DataFrame, number: int) -> None:
+    """Raise InputGone where Spark would run the batch without some of its files; by the thread that runs it.
+
+    Spark has listed them by then, wherever they are; a file that goes away later is an error of the task that reads it.
+    """
+    given: Any = batch
+    prepare(given.sparkSession)
+    if paths := sorted(map(str, _FOUND[given.sparkSession.sparkContext].missing(given._jdf))):
+        raise InputGone(
+            f"batch {number} was stopped before it ran: {len(paths)} of its files are gone, such as {paths[0]}",
+            hint="put them back, then start: Spark would run the batch without them",
+        )
 
 
 def doubling_names(number: int, paths: list[str]) -> InputUnreadable:
