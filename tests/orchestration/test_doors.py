@@ -18,12 +18,12 @@ ONLY_TYPED = {
     "deploy": {"no_inherit", "diff", "diff_to"},
     "recover": {"accept_replay", "accept_loss", "json"},
     "prune": {"series", "checkpoint", "store", "grace", "json"},
-    "watch": {"once"},
+    "watch": {"once", "overdue_s"},
 }
 """By command: what a terminal is for, and what the form has under another name."""
 ONLY_IN_THE_FORM = {
     "deploy": {"inherit"},
-    "recover": {"drain_s", "standby_s", "approve_s", "catch_up_s"},
+    "recover": {"standby_s", "approve_s", "catch_up_s"},
     "prune": {"job", "grace_s"},
 }
 SAID_OTHERWISE = {
