@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper.errors import Fenced, InvalidInput
+from streamkeeper.errors import Fenced, InvalidInput, OutputLost
 from streamkeeper.sinks.contract import OutputClaim, check_installation
 from streamkeeper.sinks.table_dependents import carry_grants, quoted, refuse_dependents
 
@@ -169,7 +169,8 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
     ``lineage``: the version, the one whose output it carries on, and so forth; where the version has no table yet, that
     of the nearest of them is meant, unless one of them serves: a table goes by the version that wrote to it last.
     Whoever still writes to one of these tables, staged rows or not, finds another epoch than its own there.
-    Raises InvalidInput when the swap would take a table away and have none to put in its place.
+    Raises InvalidInput when the swap would take a table away and have none to put in its place, and OutputLost when
+    that one has batches on record and is missing.
     """
     import sqlalchemy as sa
 
@@ -181,8 +182,15 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
     if coming.version is None and serving.version is not None:
         raise InvalidInput(f"table {name} holds no batch, it cannot replace {table}", hint="wait for its first batch")
     refuse_dependents(connection, table)
-    swaps = sa.inspect(connection).has_table(name)
-    if swaps and sa.inspect(connection).has_table(table):
+    swaps, serves = (sa.inspect(connection).has_table(each) for each in (name, table))
+    # Without a table that serves, the driver has asked a person about the loss before.
+    if serves and not swaps and coming.version is not None:
+        raise OutputLost(
+            f"table {name} is missing, and batch {coming.batch_id} of {coming.version} is on record in it:"
+            f" it cannot replace {table}",
+            hint=f"put {name} back from a backup of the database, or keep the version that serves",
+        )
+    if swaps and serves:
         carry_grants(connection, table, name)
     retained = _retire(connection, outputs, table, serving, newer_than=coming.epoch)
     if swaps:

@@ -1,0 +1,53 @@
+"""The way back to a version whose retained table is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.errors import OutputLost
+from tests.sinks.warehouse import Warehouse
+
+
+@pytest.fixture
+def replaced(warehouse: Warehouse) -> Warehouse:
+    """v0002 serves under epoch 3, and v0001 is retained; each holds batches."""
+    warehouse.writer("v0001", 1).raise_fence()
+    warehouse.execute(
+        "CREATE TABLE totals (customer VARCHAR PRIMARY KEY, total BIGINT)",
+        "INSERT INTO totals VALUES ('old', 1)",
+        "UPDATE streamkeeper_outputs SET version = 'v0001', batch_id = 4",
+    )
+    warehouse.writer("v0002", 2, shadow=True).raise_fence()
+    warehouse.execute(
+        "CREATE TABLE totals__v0002 (customer VARCHAR PRIMARY KEY, total BIGINT)",
+        "INSERT INTO totals__v0002 VALUES ('new', 2)",
+        "UPDATE streamkeeper_outputs SET version = 'v0002', batch_id = 7 WHERE output = 'totals__v0002'",
+    )
+    warehouse.writer("v0002", 3).raise_fence()
+    assert warehouse.rows() == [("new", 2)]
+    return warehouse
+
+
+def test_a_retained_table_that_is_gone_replaces_nothing(replaced: Warehouse) -> None:
+    """The table that serves stays, and so does every row of the record: its driver goes on."""
+    replaced.execute("DROP TABLE totals__v0001")
+    before = replaced.outputs
+    with pytest.raises(OutputLost, match="table totals__v0001 is missing, and batch 4 of v0001 is on record"):
+        replaced.writer("v0001", 4).raise_fence()
+    assert replaced.rows() == [("new", 2)]
+    assert replaced.outputs == before
+    replaced.writer("v0002", 5).raise_fence()
+
+
+def test_a_retained_table_that_is_there_comes_back(replaced: Warehouse) -> None:
+    """The control: with its table the way back is a swap."""
+    replaced.writer("v0001", 4).raise_fence()
+    assert replaced.rows() == [("old", 1)]
+    assert replaced.tables == {"totals", "totals__v0002"}
+
+
+def test_without_a_table_that_serves_nothing_more_is_lost(replaced: Warehouse) -> None:
+    """Both tables are gone, and a person has accepted the loss: the version goes on after its batch."""
+    replaced.execute("DROP TABLE totals__v0001", "DROP TABLE totals")
+    replaced.writer("v0001", 4).raise_fence()
+    assert replaced.outputs == {"totals": (4, "v0001", 4)}
