@@ -67,6 +67,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "postgresql://db/sales",
             "role=owner&search_path=a,b",
         ),
+        (f"{PLAIN}?options=-cSearch_Path%3Da%20--ROLE%3Downer", "postgresql://db/sales", "role=owner&search_path=a"),
+        (f"{PLAIN}?options=--search-path%3Da", "postgresql://db/sales", "search_path=a"),
+        (
+            f"{PLAIN}?options=-csearch_path%3Da%20--Search-Path%3Db%20-cRole%3Dx%20-crole%3Dy",
+            "postgresql://db/sales",
+            "role=y&search_path=b",
+        ),
         (f"{PLAIN}?options=-cstatement_timeout%3D5", "postgresql://db/sales", ""),
         (f"{SERVICE}&password=hush", "postgresql://", "service=warehouse&user="),
         ("sqlite:////data/sales.db?timeout=3", "sqlite:////data/sales.db", ""),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BUSY_TIMEOUT_S = 30
 _PLACE = ("host", "hostaddr", "port", "dbname")
 _ENVIRONMENT = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
-_SCHEMA = re.compile(r"(?:-c\s*|--)(search_path|role)\s*=\s*((?:\\.|\S)*)")
+_SCHEMA = re.compile(r"(?:-c\s*|--)(search[_-]path|role)\s*=\s*((?:\\.|\S)*)", re.IGNORECASE)
 _OF_SQLITE_S_DRIVER = frozenset(
     {"cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout", "uri"}
 )
@@ -75,7 +75,9 @@ def server_of(url: URL) -> str:
     found = {name: told[name] for name in _PLACE if name in told and told[name] != plain.get(name)}
     if "dbname" not in told:
         found["user"] = told.get("user", "")
-    found |= dict(_SCHEMA.findall(told.get("options", "")))
+    # PostgreSQL takes a setting's name in any case and with ``-`` for ``_``; the last one wins.
+    for name, value in _SCHEMA.findall(told.get("options", "")):
+        found[name.lower().replace("-", "_")] = value
     if "service" in told and not _service(told["service"]):
         found["service"] = told["service"]
     return urlencode(sorted(found.items()), quote_via=quote, safe="/:,$")
