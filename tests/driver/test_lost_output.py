@@ -16,14 +16,15 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import epoch
-from streamkeeper.driver.epoch import Claim, open_writer
+from streamkeeper.driver.epoch import Claim, open_writer, shadow_claim
 from streamkeeper.driver.preflight import look_at_sink
-from streamkeeper.errors import OutputLost, SinkAhead
+from streamkeeper.errors import InvalidInput, OutputLost, SinkAhead
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.sinks.contract import Sink, SinkContext
 from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.file_serving import is_shadow
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.sinks.sink_log import begin_log
 from streamkeeper.sinks.table import TableSink
@@ -193,6 +194,39 @@ def test_a_loss_is_accepted_up_to_a_batch(tmp_path: Path, accepted: int) -> None
     place.begin(accepted)
     assert place.look() == []
     place.begin()
+
+
+@pytest.mark.parametrize("lose", [drop, drop_row], ids=lambda way: way.__name__)
+def test_files_without_their_claims_go_on_after_an_accepted_loss(tmp_path: Path, lose: Callable[[Place], None]) -> None:
+    """The batches that are still there are this query's, and no files of somebody else."""
+    place = Place(tmp_path, "file")
+    lose(place)
+    place.begin(LAST)
+    assert place.look() == []
+
+
+def test_a_shadow_that_the_version_before_began_goes_on(tmp_path: Path) -> None:
+    """It made no mark. Negative control: without a batch in its checkpoint the directory is somebody else's."""
+    place = Place(tmp_path, "file")
+    drop_row(place)
+    claim = shadow_claim("sales", "i", 2, place.query, "v0001")
+    tree, state, history = LocalTree(place.checkpoint), JobState(job="sales"), OutputHistory(version="v0001")
+    open_writer(place.query, claim, tree, state, history).close()
+    assert is_shadow(place.files, "v0001")
+    drop_row(place)
+    shutil.rmtree(place.checkpoint)
+    with pytest.raises(InvalidInput, match="holds files that Streamkeeper did not write"):
+        open_writer(place.query, claim, tree, state, history)
+
+
+def test_a_handed_over_plan_is_no_batch_of_its_own(tmp_path: Path) -> None:
+    """A version that carries on another one and has committed nothing has no files yet: those there are refused."""
+    place = Place(tmp_path, "file")
+    drop_row(place)
+    claim = Claim(job="sales", instance="i", generation=1, query="totals", version="v0001", output="o", epoch=2)
+    history = OutputHistory(version="v0001", parent="v0000", inherited=LAST)
+    with pytest.raises(InvalidInput, match="holds files that Streamkeeper did not write"):
+        open_writer(place.query, claim, LocalTree(place.checkpoint), JobState(job="sales"), history)
 
 
 @pytest.fixture

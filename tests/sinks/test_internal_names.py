@@ -133,6 +133,20 @@ def test_somebody_elses_directory_is_neither_written_nor_removed(tmp_path: Path,
     assert (tmp_path / "v0002" / "mine.csv").read_text() == "1"
 
 
+@pytest.mark.parametrize("shadow", [False, True])
+def test_a_version_that_has_begun_keeps_its_directory_without_a_claim(tmp_path: Path, shadow: bool) -> None:
+    """Its claims or its mark are missing; a shadow gets its mark, so that an abort removes it."""
+    (tmp_path / "v0002").mkdir()
+    (tmp_path / "v0002" / "part-0.parquet").write_text("1")
+    role = WriterRole.SHADOW if shadow else WriterRole.SERVING
+    context = SinkContext(job="sales", query="copy", version="v0002", epoch=2, role=role, begun=True)
+    writer = FileSink(str(tmp_path)).open(context)
+    writer.raise_fence()
+    assert file_serving.is_shadow(tmp_path, "v0002") is shadow
+    writer.discard()
+    assert (tmp_path / "v0002").exists() is not shadow
+
+
 def test_without_the_mark_of_a_shadow_that_directory_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

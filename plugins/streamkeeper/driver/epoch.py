@@ -124,8 +124,8 @@ def shadow_claim(
     )
 
 
-def writer_of(query: Query, claim: Claim, state: JobState) -> SinkWriter:
-    """A writer under this claim, its fence not raised."""
+def writer_of(query: Query, claim: Claim, state: JobState, *, begun: bool = False) -> SinkWriter:
+    """A writer under this claim, its fence not raised; ``begun`` as in ``SinkContext``."""
     serves = claim.role is WriterRole.SERVING
     return query.sink.open(
         SinkContext(
@@ -137,6 +137,7 @@ def writer_of(query: Query, claim: Claim, state: JobState) -> SinkWriter:
             role=claim.role,
             serving=state.spans(claim.query, claim.version) if serves else (),
             installation=claim.installation,
+            begun=begun,
         )
     )
 
@@ -157,7 +158,7 @@ def open_writer(
     batches that the checkpoint does not: Spark would plan their numbers again, and the sink would skip as many batches
     in silence.
     """
-    writer = writer_of(query, claim, state)
+    writer = writer_of(query, claim, state, begun=_has_begun(history, checkpoint))
     try:
         # Before the fence, which creates what is missing.
         begins_anew = refuse_lost_output(writer, query.name, claim.output, history, checkpoint, accepted=accepted)
@@ -216,6 +217,18 @@ def refuse_lost_output(
         f"query {query}: output {output} lacks committed batches: {loss}",
         hint="put the output back as it was; streamkeeper recover shows what else is possible",
     )
+
+
+def _has_begun(history: OutputHistory, checkpoint: Tree) -> bool:
+    """Whether the version has a batch of its own.
+
+    A planned one is enough, unless the checkpoint was made with the batches of an earlier version: a plan may be among
+    these.
+    """
+    if history.inherited < 0:
+        return last_planned(checkpoint.fresh()) is not None
+    committed = last_committed(checkpoint.fresh())
+    return committed is not None and committed > history.inherited
 
 
 def _begins_after(state: JobState, claim: Claim) -> int | None:

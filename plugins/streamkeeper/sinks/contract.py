@@ -32,7 +32,8 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
 
     ``serving``: what the output consists of from this epoch on, in order, the newest version last; empty: ``version``
     alone. Without a meaning in the role SHADOW. ``installation``: the id of the one that writes, empty where nobody
-    knows one. ``looks``: the writer is asked what the output holds and nothing else; it changes nothing.
+    knows one. ``looks``: the writer is asked what the output holds and nothing else; it changes nothing. ``begun``: the
+    checkpoint of ``version`` has a batch of its own, so that what the output holds of it is this query's.
     """
 
     job: str
@@ -44,6 +45,7 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     serving: tuple[Span, ...] = ()
     installation: str = ""
     looks: bool = False
+    begun: bool = False
 
 
 class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -164,7 +164,12 @@ class FileWriter(SinkWriter):
         self._held = self.last_batch()
 
     def _must_be_own_directory(self, newest: EpochFile | None) -> None:
-        """Raise InvalidInput when this version's directory holds files and no writer of this output claimed it."""
+        """Raise InvalidInput when this version's directory holds files and no writer of this output claimed it.
+
+        Claims and marks may be missing of a version that has begun: they were lost, or an older shadow made none.
+        """
+        if self._context.begun:
+            return
         if not self._target.is_dir() or not any(self._target.iterdir()) or self._is_claimed(newest):
             return
         raise InvalidInput(
