@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ import psutil
 import pytest
 
 from harness.kafka_broker import KafkaBroker, running_broker
+from harness.waiting import wait_for
 from streamkeeper import ForeachBatch, Query, TableSink
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
@@ -237,11 +240,22 @@ def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
 
     def failing(victim: int) -> Callable[[int], int]:
         def fail(_offset: int) -> int:
-            if victim:
-                os.kill(victim, signal.SIGKILL)
+            # A rehearsal stops a function that kills: it waits for a broker that the test kills.
+            while victim and is_running(victim):
+                time.sleep(0.1)
             raise ValueError("no")
 
+        def is_running(pid: int) -> bool:
+            try:
+                return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+            except FileNotFoundError:
+                return False
+
         return fail
+
+    def kill_once_read(victim: int) -> None:
+        wait_for("a job of Spark's", spark.sparkContext.statusTracker().getActiveJobsIds)
+        os.kill(victim, signal.SIGKILL)
 
     def rehearsed(topic: Topic, victim: int) -> Rehearsal:
         frame = topic.read().withColumn("offset", F.udf(failing(victim), "long")("offset"))
@@ -254,7 +268,11 @@ def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
             each.put(1)
             run(each.read(), tmp_path / each.name)
         (victim,) = (each.pid for each in psutil.Process().children() if str(tmp_path) in " ".join(each.cmdline()))
-        alone, together = rehearsed(topics[0], 0), rehearsed(topics[1], victim)
+        alone = rehearsed(topics[0], 0)
+        with ThreadPoolExecutor(1) as pool:
+            killed = pool.submit(kill_once_read, victim)
+            together = rehearsed(topics[1], victim)
+            killed.result()
     assert alone.error_class not in ("", OUT_OF_REACH)
     assert together.error_class == OUT_OF_REACH, together.message
 

@@ -6,6 +6,7 @@ import errno
 import socket
 import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,38 @@ def raised_by(url: str, statement: str = "SELECT 1") -> BaseException:
     finally:
         engine.dispose()
     raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize(
+    "error", ['TimeoutError("shop 7 did not confirm")', 'ConnectionError("shop 7 is closed")', 'MemoryError("basket")']
+)
+def test_a_builtin_error_that_the_jobs_own_line_raises_is_the_jobs(tmp_path: Path, error: str) -> None:
+    """Its class alone says nothing; negative control: the same error from outside of the job's code."""
+    file = tmp_path / "own_job.py"
+    file.write_text(f"def fail():\n    raise {error}\n")
+    code: dict[str, Callable[[], None]] = {}
+    exec(compile(file.read_text(), str(file), "exec"), code)
+    with pytest.raises(Exception) as raised:
+        code["fail"]()
+    assert judge(raised.value, tmp_path) == Judged()
+    assert judge(raised.value, tmp_path / "elsewhere") != Judged()
+
+
+def test_a_number_of_the_operating_system_counts_wherever_it_is_raised(tmp_path: Path) -> None:
+    """A refused connection that surfaces in the job's own line is a service that is down."""
+    file = tmp_path / "own_job.py"
+    file.write_text(f"import socket\ndef fail():\n    socket.create_connection(('127.0.0.1', {closed_port()}))\n")
+    code: dict[str, Callable[[], None]] = {}
+    exec(compile(file.read_text(), str(file), "exec"), code)
+    with pytest.raises(ConnectionRefusedError) as raised:
+        code["fail"]()
+    assert judge(raised.value, tmp_path).cause is Cause.DEPENDENCY
+
+
+def test_a_file_that_is_gone_is_not_taken_for_lost_input() -> None:
+    """It may be a static table's; whether the batch's own files are there is looked at before the next run."""
+    found = judge_text("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error", "FAILED_READ_FILE.FILE_NOT_EXIST")
+    assert found.fault is not Fault.SOURCE_LOST
 
 
 @pytest.mark.parametrize("error", [Fenced("f"), SinkAhead("s"), CheckpointLost("c"), JobUnusable("j")], ids=repr)

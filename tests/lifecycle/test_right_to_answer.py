@@ -148,6 +148,16 @@ def test_with_four_eyes_nobody_accepts_beforehand_what_they_ask_for() -> None:
     must_have_right(settings("ada", four_eyes=True), job(), DeployRequest(job="sales", requested_by="ada"))
 
 
+def test_the_loss_of_an_output_is_accepted_by_another_person_than_who_asks_for_the_recovery() -> None:
+    """Four eyes or a list: the second person is judged; a deploy that accepts it beforehand has no second person."""
+    recover = Recovery(action=RecoveryAction.RESTART, cause="x", accepted_by="bob")
+    request = DeployRequest(job="sales", requested_by="ada", recover=recover, accept_output_loss=True)
+    must_have_right(settings(four_eyes=True), job(), request)
+    must_have_right(settings("bob"), job(), request)
+    with pytest.raises(OperationRefused, match="^accept_output_loss"):
+        must_have_right(settings("bob"), job(), msgspec.structs.replace(request, recover=None))
+
+
 def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
     """Whoever triggers it may be anybody; who accepts may not."""
 

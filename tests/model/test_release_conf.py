@@ -12,6 +12,7 @@ from streamkeeper.model.release_conf import (
     check_release_conf,
     check_unchanged,
     installation_confs,
+    without_later_refusals,
 )
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -45,6 +46,14 @@ def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, val
         check_release_conf({key: value}, ["spark.*", key])
     assert key in refused.value.message
     assert "leave it out" in refused.value.hint
+
+
+def test_a_stored_release_is_not_refused_for_what_earlier_versions_took() -> None:
+    """It can be started, recovered and rolled back to; negative control: a new release with the same confs."""
+    conf = {"spark.ui.enabled": "true", "spark.sql.execution.pyspark.python": "/usr/bin/python3"}
+    check_release_conf(without_later_refusals(conf), allowed=conf)
+    with pytest.raises(InvalidInput):
+        check_release_conf(conf, allowed=conf)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StreamkeeperError
@@ -81,6 +82,18 @@ def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> 
 def options_of(job: Registered) -> dict[RecoveryAction, str]:
     """Action -> why it is not possible, empty where it is."""
     return {option.action: option.why_not for option in diagnose_job(job.site, JOB).options}
+
+
+def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -> None:
+    """One person asks and states it: a second one who answers does not exist; the list of approvers still counts."""
+    job = Registered(tmp_path)
+    settings = msgspec.structs.replace(job.site.settings, four_eyes=True, approvers=("cli:ada",))
+    site = job.site.__class__(settings=settings, store=job.site.store, runner=job.runner)
+    job.runner.life = Life.UNKNOWN
+    with pytest.raises(OperationRefused, match="mallory is not among the approvers"):
+        state_death(site, JOB, DRIVER, by="cli:mallory", reason=REASON, accept=True)
+    state_death(site, JOB, DRIVER, by="cli:ada", reason=REASON, accept=True)
+    assert site.journal(JOB, "test").state().instances[DRIVER].stated_by == "cli:ada"
 
 
 def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:

@@ -30,6 +30,8 @@ def test_a_container_has_room_for_what_is_beside_sparks_jvm(memory: str, mib: in
         (OFF_HEAP, 512),
         ({**OFF_HEAP, "spark.memory.offHeap.enabled": "false"}, 0),
         ({"spark.driver.memoryOverheadFactor": "0.75"}, 512),
+        ({"spark.driver.memoryOverheadFactor": "inf"}, 0),
+        ({"spark.driver.memoryOverheadFactor": "nan"}, 0),
         ({"spark.driver.cores": "8"}, 6 * 128),
         ({"spark.master": "local[6]"}, 4 * 128),
         ({"spark.driver.cores": "8", "spark.executor.pyspark.memory": "2g"}, 2048),

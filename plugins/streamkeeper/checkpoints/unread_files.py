@@ -90,7 +90,7 @@ class UnreadFiles:
         for count, (path, written_ms) in enumerate(self._files(), 1):
             if count > most:
                 return None
-            if path not in self._read:
+            if path and path not in self._read:
                 there[path] = written_ms
         return there
 
@@ -103,14 +103,15 @@ class UnreadFiles:
         return too_old(unread, self._newest_ms, self.max_age_ms)
 
     def _files(self) -> Iterator[tuple[str, int]]:
+        """Path and modification time in ms of each file; an empty path for one that Spark does not list."""
         if not scheme_of(self.directory):
             yield from _files(self.directory, recursive=self._recursive)
             return
         for path, stamp in tree_at(self.directory).stamps():
             *folders, name = path.split("/")
             listed = all(self._recursive or "=" in folder for folder in folders)
-            if listed and not any(map(_is_hidden, (*folders, name))):
-                yield f"{self.directory}/{path}", stamp.modified // 1_000_000
+            read = listed and not any(map(_is_hidden, (*folders, name)))
+            yield f"{self.directory}/{path}" if read else "", stamp.modified // 1_000_000
 
     def _follow(self, tree: Tree, source: FileSource) -> bool:
         """Take in what the log has gained since; False when that is too much."""

@@ -60,7 +60,8 @@ _DAMAGE = re.compile(
     r"(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|INVALID_LOG_VERSION|BATCH_METADATA_NOT_FOUND|CHECKPOINT_FILE_CHECKSUM"
     r"|MISSING_CHECKPOINT)"
 )
-_LOST_INPUT = re.compile(r"(KAFKA_DATA_LOSS|FAILED_READ_FILE\.FILE_NOT_EXIST)")
+_LOST_INPUT = re.compile(r"KAFKA_DATA_LOSS")
+"""Not a file that is gone: it may be a static table's. The next run looks for the batch's own files first."""
 _PASSING = frozenset({"STATE_STORE_COMMIT_VALIDATION_FAILED", "STATE_STORE_OPERATION_OUT_OF_ORDER"})
 """Conditions of one run only."""
 _READS_CHECKPOINT = re.compile(
@@ -99,6 +100,8 @@ _ASKED_IN_VAIN = ("25", "40", "55", "57014")
 _SQLITE_AWAY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL"})
 _DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
 """In the text of an OperationalError of a Python worker, where only text is left of it."""
+_TIMED_OUT = ("timed out", "The read operation timed out", "The handshake operation timed out")
+"""Messages of a socket that timed out; such an error has no number."""
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 _LOST_WORKER, _PYTHON_RUNNER = "Python worker exited unexpectedly", "org.apache.spark.api.python."
 _TAKEN = re.compile(r"(\S+): another writer was first")
@@ -184,7 +187,7 @@ def _no_room(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
         if link.short in _OUT_OF_MEMORY and "native thread" in link.message:
             return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY)
         return None
-    if _is_builtin(link, MemoryError):
+    if _is_builtin(link, MemoryError) and not (link.message and _is_raised_by_job(link, root)):
         return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY)
     if _errno(link) in _FULL:
         return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY if _errno(link) == errno.ENOMEM else Fault.DISK_FULL)
@@ -204,7 +207,8 @@ def _no_memory(link: Link, _: Sequence[Link], root: Path | None) -> Judged | Non
 
 
 def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged | None:
-    away = _errno(link) in _AWAY or any(_is_known(name) for name in _names(link, root))
+    named = not _is_raised_by_job(link, root) and any(_is_known(name) for name in _names(link, root))
+    away = _errno(link) in _AWAY or named
     if not away and not (link.java and link.kind.startswith("org.apache.kafka.") and _NO_BOOTSTRAP in link.message):
         return None
     if isinstance(link.error, StoreUnavailable):
@@ -253,6 +257,17 @@ def _is_own(name: str, root: Path | None) -> bool:
 
 def _is_builtin(link: Link, kind: type[BaseException]) -> bool:
     return isinstance(link.error, kind) if link.error is not None else link.kind == kind.__name__
+
+
+def _is_raised_by_job(link: Link, root: Path | None) -> bool:
+    """Whether the job's own line raises one of Python's errors by name: ``raise TimeoutError("shop 7 is closed")``.
+
+    An error that the operating system raises there has a number, and a socket's timeout has its own words.
+    """
+    if link.java or root is None or not hasattr(builtins, link.kind):
+        return False
+    own = Path(link.raised_in.rpartition(":")[0]).is_relative_to(root)
+    return own and not _errno(link) and link.message not in _TIMED_OUT
 
 
 def _errno(link: Link) -> int:

@@ -117,7 +117,8 @@ def _said_beforehand(request: DeployRequest) -> Iterator[str]:
         yield "accept_risk"
     if request.accept_state_loss:
         yield "accept_state_loss"
-    if request.accept_output_loss:
+    # Whoever accepted a recovery's loss is judged apart, and not the person who asked for the recovery.
+    if request.accept_output_loss and not (request.recover and request.recover.accepted_by):
         yield "accept_output_loss"
     if not request.compare:
         yield "compare=false"

@@ -38,6 +38,7 @@ _REFUSED = {
     "spark.sql.streaming.stateStore.rowChecksum.enabled": _STATE_FORMAT,
     "spark.sql.streaming.transformWithState.stateSchemaVersion": _STATE_FORMAT,
 }
+_REFUSED_SINCE = frozenset({"spark.ui.enabled", "spark.sql.execution.pyspark.python"})
 _REASONS = {key.lower(): reason for key, reason in _REFUSED.items()}
 _STATE_FORMAT_VERSION = re.compile(r"spark\.sql\.streaming\.\w+\.stateformatversion")
 MASTER = "spark.master"
@@ -158,6 +159,14 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
                 "leave it out, or have whoever runs this installation add it, by its full name, to STREAMKEEPER_CONFS"
             )
             raise InvalidInput(f"conf {key}={shorten(value)} puts rows at risk: {risk}", hint=hint)
+
+
+def without_later_refusals(conf: Mapping[str, str]) -> dict[str, str]:
+    """A stored release's confs without those that earlier versions took and a new release may not set any more.
+
+    Such a release must still be started, recovered and rolled back to. Its session keeps Spark's UI closed.
+    """
+    return {key: value for key, value in conf.items() if key.lower() not in _REFUSED_SINCE}
 
 
 def _misfit(key: str, value: str) -> str:

@@ -12,7 +12,11 @@ from streamkeeper.model.release import ParamValue, Release
 from streamkeeper.model.secret_references import MASK, is_reference
 
 _WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
-_OTHER_NAMES = re.compile(r"passw|passphrase|pwd|(?:api|access|account|private|shared)[_.\-]?key", re.IGNORECASE)
+_OTHER_NAMES = re.compile(
+    r"passw|passphrase|passcode|pwd|(?:^|[_.\-])pass(?:$|[_.\-])|authorization|bearer"
+    r"|(?:api|access|account|private|shared|client|signing|encryption)[_.\-]?key",
+    re.IGNORECASE,
+)
 _CREDENTIALS = re.compile(r"(://)[^/@\s]*@")
 _SECRET_PART = re.compile(
     r"(\w*(?:pass|pwd|secret|token|credential|key|sig)\w*\s*=\s*)[^&;\s]+",

@@ -54,7 +54,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
-from streamkeeper.model.release_conf import MASTER, check_release_conf, own_threads
+from streamkeeper.model.release_conf import MASTER, check_release_conf, own_threads, without_later_refusals
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.model.step import Step
@@ -202,7 +202,7 @@ class DeployActs:
                 )
             # It may have been registered by a Streamkeeper that let more through; its own confs it keeps.
             conf = self._journal.state().releases[name].content.conf
-            check_release_conf(conf, allowed=conf)
+            check_release_conf(without_later_refusals(conf), allowed=conf)
         else:
             raise NotFound(
                 f"job {self._job} has no release {wanted}", hint=f"see: streamkeeper release list {self._job}"

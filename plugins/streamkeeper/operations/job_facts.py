@@ -38,7 +38,8 @@ def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts
     if whole and newest_number(site.store, job, known.number) == known.number:
         return known
     facts = make_facts(site, site.journal(job, "watch").state())
-    if facts.number >= known.number:
+    # A rebuilt journal begins anew, and a pass that began before it may have remembered more.
+    if facts.number >= known.number or facts.rebuilt:
         return facts
     told = f"the journal of job {job} ends at entry {facts.number}, and the watch has seen its entry {known.number}"
     return replace(facts, went_back=f"{told}: an older copy of the store was put in its place")

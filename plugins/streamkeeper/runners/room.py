@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -65,9 +66,10 @@ def _given_overhead_mib(conf: Mapping[str, str]) -> int | None:
 
 def _factor(conf: Mapping[str, str], otherwise: float) -> float:
     try:
-        return float(conf.get("spark.driver.memoryOverheadFactor", ""))
+        found = float(conf.get("spark.driver.memoryOverheadFactor", ""))
     except ValueError:
         return otherwise
+    return found if math.isfinite(found) and found > 0 else otherwise
 
 
 def _extra_mib(conf: Mapping[str, str]) -> int:
