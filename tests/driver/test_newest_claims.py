@@ -57,10 +57,11 @@ class Place:
     def take_over(self, generation: int, *, looking: bool = True) -> int:
         """The epoch under which the old driver may write."""
         seen = see_claims(JOB, self.query, self.checkpoint, installation=MINE) if looking else ()
+        history = self.line.look().output_history(NAME, self.checkpoint.name)
         claim, state = claim_epoch(
             self.line, JOB, "old", generation, self.query, self.checkpoint, installation=MINE, seen=seen
         )
-        open_writer(self.query, claim, self.checkpoint, state).close()
+        open_writer(self.query, claim, self.checkpoint, state, history).close()
         return claim.epoch
 
 
