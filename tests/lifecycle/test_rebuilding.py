@@ -265,3 +265,19 @@ def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:
     assert "claimed last for v0001 under epoch 5, and its checkpoint v0002 under epoch 6" in refused.refusals[0]
     same = recorded(decided(lost(*both, fences=(table("v0001", epoch=6),), claims=claimed("v0002", 6))))
     assert same.queries["totals"].version == "v0001"
+
+
+def test_a_claim_without_a_checkpoint_only_takes_its_epoch() -> None:
+    """Its query's versions were deleted by hand: no other query may claim an epoch that it has had."""
+    removed = EpochClaim(epoch=9, version="v0003", instance="op", generation=1, installation="mine")
+    foreign = EpochClaim(epoch=99, version="v0003", instance="op", generation=1, installation="another")
+    record = recorded(decided(lost(directory("v0001"), claims={"removed": (removed, foreign)})))
+    assert (sorted(record.queries), record.epoch) == (["totals"], 9)
+
+
+def test_a_claim_without_a_checkpoint_does_not_keep_a_removed_query() -> None:
+    """Its output is still there, from before the claim: --gone suffices. The journal knows the claimed version."""
+    seen = lost(fences=(table("v0001", epoch=5),), claims=claimed("v0002", 6))
+    record = recorded(decided(seen, gone=frozenset({"totals"})))
+    assert record.epoch == 6
+    assert [version.version for version in record.queries["totals"].versions] == ["v0001", "v0002"]

@@ -262,3 +262,22 @@ def test_a_rebuild_says_how_and_then_knows_every_claim(job: Registered) -> None:
     (plan,) = plan_rebuild(job.site, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
     assert plan.record is not None, plan.refusals
     assert (plan.record.queries[QUERY].version, plan.record.epoch) == ("v0002", 2)
+
+
+def test_a_rebuild_counts_the_claims_of_a_query_without_versions(job: Registered) -> None:
+    """A removed query whose versions were deleted by hand leaves its claims: the rebuilt journal is above them.
+
+    Negative control: the same claim under a newer epoch makes that journal outdated.
+    """
+    removed = LocalTree(job.directory.parent.with_name("removed") / ".claims")
+    leave_claim(removed, replace(NEWER, epoch=9))
+    shutil.rmtree(Path(job.site.settings.store) / "registry" / JOB)
+    asked = replace(ASKED, unfenced=frozenset(), no_driver_elsewhere=True)
+    (plan,) = plan_rebuild(job.site, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
+    assert plan.record is not None, plan.refusals
+    job.record(plan.record)
+    state = job.site.journal(JOB, "test").state()
+    assert sorted(state.versions) == [QUERY]
+    assert outdated.find_outdated(job.site, state) == ""
+    leave_claim(removed, replace(NEWER, epoch=10))
+    assert "query removed" in outdated.find_outdated(job.site, state)

@@ -134,7 +134,9 @@ def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> Rebuil
     known = {*there, *(fence.versions if fence else ()), *([fence.version] if fence and fence.version else [])}
     if query in seen.snapshots:
         known |= set(seen.snapshots[query].versions)
-    known |= {current} - {""} | {claim.version for claim in seen.claims.get(query, ())}
+    known |= {current} - {""}
+    if known:
+        known |= {claim.version for claim in seen.claims.get(query, ())}
     versions = [_version(name, there.get(name), fence, installation) for name in sorted(known, key=version_number)]
     parents = _parents(fence, current, there)
     return RebuiltQuery(
@@ -166,7 +168,8 @@ def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
 
 def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there: Mapping[str, SeenCheckpoint]) -> str:
     said, written = asked.versions.get(query, ""), fence.version if fence else ""
-    claim = max(seen.claims.get(query, ()), key=lambda claim: claim.epoch, default=None)
+    # Without a checkpoint a claim says only which epoch is taken.
+    claim = max(seen.claims.get(query, ()) if there else (), key=lambda claim: claim.epoch, default=None)
     if claim is not None and not written:
         written = claim.version
     elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:

@@ -63,9 +63,9 @@ class SeenDriver(msgspec.Struct, frozen=True, kw_only=True):
 class LostJob(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was seen of one job, by query.
 
-    ``claims``: the newest of each installation, beside the checkpoints. ``journal``: why there is no journal to be
-    made, empty where there is none yet; ``unseen``: why a driver could be somewhere that cannot be looked at, empty
-    where none can; ``host``: where was looked.
+    ``claims``: the newest of each installation, beside the checkpoints, also of queries without one. ``journal``: why
+    there is no journal to be made, empty where there is none yet; ``unseen``: why a driver could be somewhere that
+    cannot be looked at, empty where none can; ``host``: where was looked.
     """
 
     job: str

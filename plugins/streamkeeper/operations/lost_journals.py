@@ -165,10 +165,11 @@ def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], sna
             mine[query] = (*mine.get(query, ()), fence)
     try:
         checkpoints = {query: tuple(_checkpoints(root, job, query)) for query in _folders(root, job)}
+        # Also of a query whose versions were deleted: its claims outlive them.
+        claimed = {query: _claims(root, job, query) for query in checkpoints}
     except OSError as error:
         raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
     checkpoints = {query: versions for query, versions in checkpoints.items() if versions}
-    claimed = {query: _claims(root, job, query) for query in checkpoints}
     kept = {query: _snapshots(snapshots, job, query) for query in sorted({*mine, *checkpoints})}
     ids = [fence.installation for every in mine.values() for fence in every]
     directories = [
@@ -233,7 +234,9 @@ def _claims(root: Tree, job: str, query: str) -> tuple[EpochClaim, ...]:
 
 def _ids_of_claims(lost: Iterable[LostJob], present: str) -> set[str]:
     """Whose the checkpoints are, where nothing else says it; two installations may share a root."""
-    found = {claim.installation for of in lost for claims in of.claims.values() for claim in claims} - {""}
+    # A query without a checkpoint may have been removed under an installation of before.
+    of_checkpoints = [claims for of in lost for query, claims in of.claims.items() if query in of.checkpoints]
+    found = {claim.installation for claims in of_checkpoints for claim in claims} - {""}
     return {present} if present in found else found
 
 
