@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from streamkeeper.model.checkpoint_version import CheckpointVersion, EpochState
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.job_state import JobState, fold
+from streamkeeper.model.journal import Entry, EpochClaimed
 from streamkeeper.model.output_history import OutputHistory, OutputRecord, find_output_loss
 
 PLAIN = OutputHistory(version="v0001")
@@ -36,7 +37,12 @@ def files(**last: int) -> OutputRecord:
         (PLAIN, 5, record(v0002=9), ""),
         (PLAIN, 5, OutputRecord(gone="it has no row", last={"v0001": 5}), ""),
         (SINCE_EPOCH_3, 4, OutputRecord(gone="gone", last={"v0001": 5}), "gone, and batch 4 of v0001 was committed"),
-        (SINCE_EPOCH_3, 5, record(2, v0002=9), "its epoch is 2, and batch 5 of v0001 was committed under epoch 3"),
+        (
+            SINCE_EPOCH_3,
+            5,
+            record(2, v0002=9),
+            "its epoch is 2, and batch 5 of v0001 was committed under epoch 3 or a later one",
+        ),
         (SINCE_EPOCH_3, 4, record(2, v0002=9), ""),
         (SINCE_EPOCH_3, 5, record(3, v0002=9), ""),
         (SEEDED, 7, record(v0001=7), ""),
@@ -96,3 +102,63 @@ def test_only_the_epoch_of_this_version_counts() -> None:
     state = JobState(job="sales", versions={"totals": (version("v0001"), version("v0002"))}, epochs={"totals": epoch})
     assert state.output_history("totals", "v0001").epoch_committed == 4
     assert state.output_history("totals", "v0002").epoch == 0
+
+
+def claims_of(*claims: tuple[int, str, int | None]) -> JobState:
+    """A job whose query was claimed under these epochs, for these versions, at these committed batches."""
+    state = JobState(job="sales", versions={"totals": (version("v0001"), version("v0002"))})
+    for epoch, name, committed in claims:
+        claim = EpochClaimed(
+            query="totals", output="t", epoch=epoch, instance="i", generation=epoch, version=name, committed=committed
+        )
+        state = fold(state, Entry(number=state.number + 1, at="", by="test", record=claim))
+    return state
+
+
+BEFORE_THE_SWITCH = record(3, v0001=40)
+
+
+def test_an_idle_restart_keeps_the_proof_of_the_first_claim() -> None:
+    """v0002 wrote 50 batches under epoch 5, restarted without input, and the copy of the database is from epoch 3."""
+    restarted = claims_of((3, "v0001", None), (5, "v0002", 0), (6, "v0002", 50))
+    history = restarted.output_history("totals", "v0002")
+    assert (history.epoch, history.epoch_committed, history.first_epoch, history.first_committed) == (6, 50, 5, 0)
+    loss = find_output_loss(history, 50, BEFORE_THE_SWITCH)
+    assert loss == "its epoch is 3, and batch 50 of v0002 was committed under epoch 5 or a later one"
+    assert find_output_loss(history, 50, record(5, v0001=40)) == ""
+
+
+def test_claims_without_a_batch_prove_no_fence() -> None:
+    """Two drivers died between claim and fence: the output still holds what the version before wrote."""
+    claimed = claims_of((3, "v0001", None), (5, "v0002", 10), (6, "v0002", 10))
+    assert find_output_loss(claimed.output_history("totals", "v0002"), 10, BEFORE_THE_SWITCH) == ""
+
+
+def test_another_version_ends_the_series_of_claims() -> None:
+    """Back in v0001 for a while: what v0002 wrote before that was under an epoch that the output has left."""
+    back = claims_of((5, "v0002", 0), (6, "v0001", 40), (7, "v0002", 50))
+    history = back.output_history("totals", "v0002")
+    assert (history.first_epoch, history.first_committed) == (7, 50)
+
+
+def test_a_fold_without_the_first_claim_stays_without_it() -> None:
+    """What an older version has folded names the newest claim alone: that one counts, as it did."""
+    epoch = EpochState(query="totals", output="t", epoch=5, instance="i", generation=1, version="v0002", committed=0)
+    state = JobState(job="sales", versions={"totals": (version("v0002"),)}, epochs={"totals": epoch})
+    assert find_output_loss(state.output_history("totals", "v0002"), 50, BEFORE_THE_SWITCH) != ""
+    claim = EpochClaimed(query="totals", output="t", epoch=6, instance="i", generation=2, version="v0002", committed=50)
+    history = fold(state, Entry(number=1, at="", by="test", record=claim)).output_history("totals", "v0002")
+    assert (history.first_epoch, history.first_committed) == (0, None)
+    assert find_output_loss(history, 50, BEFORE_THE_SWITCH) == ""
+
+
+def test_a_cutover_into_a_new_output_goes_on_after_a_crash_before_its_fence() -> None:
+    """The rebuilt version holds all its batches; the new output has no record until the fence is raised."""
+    unseen = OutputRecord(gone="it has no row", last={"v0002": 10})
+    for claims in ([(5, "v0002", 10)], [(5, "v0002", 10), (6, "v0002", 10)]):
+        history = claims_of(*claims).output_history("totals", "v0002")
+        assert find_output_loss(history, 10, unseen) == ""
+        # What it has not written is missing all the same.
+        assert find_output_loss(history, 10, OutputRecord(gone="it has no row", last={"v0002": 9})) != ""
+        # A batch committed after the claim proves that the output had its record.
+        assert find_output_loss(history, 11, OutputRecord(gone="it has no row", last={"v0002": 11})) != ""

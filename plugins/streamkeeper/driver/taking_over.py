@@ -102,7 +102,7 @@ def claim_and_fence(
         keep_claim(claim, checkpoint)
         state = hand_over(at.line, query, claim, checkpoint, spec.checkpoints, state, accepted=accepted)
         now = state.output_history(query.name, checkpoint.name)
-        history = structs.replace(now, epoch=history.epoch, epoch_committed=history.epoch_committed)
+        history = structs.replace(history, inherited=now.inherited, parent=now.parent, parent_batch=now.parent_batch)
         return claim, open_writer(query, claim, checkpoint, state, history, accepted=accepted)
 
 

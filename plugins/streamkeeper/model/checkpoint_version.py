@@ -56,6 +56,8 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
     """The newest epoch of one query.
 
     ``committed``: newest batch of ``version`` when it was claimed, -1 for none; None in copies of before it was kept.
+    ``first_epoch`` and ``first_committed``: the same of the first of the consecutive claims on ``version``; 0 and None
+    in copies of before they were kept.
     """
 
     query: str
@@ -65,6 +67,8 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     version: str
     committed: int | None = None
+    first_epoch: int = 0
+    first_committed: int | None = None
 
 
 def output_history(versions: Sequence[CheckpointVersion], version: str) -> OutputHistory:
@@ -127,6 +131,25 @@ def seen(query: str, version: RebuiltVersion) -> CheckpointVersion:
         query_id=version.query_id,
         committed=version.committed,
         installation=version.installation,
+    )
+
+
+def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
+    """The epoch after a claim. ``before``: the query's newest epoch until then; None for the first claim."""
+    committed = -1 if record.committed is None else record.committed
+    first: tuple[int, int | None] = (record.epoch, committed)
+    if before is not None and before.version == record.version:
+        first = (before.first_epoch, before.first_committed)
+    return EpochState(
+        query=record.query,
+        output=record.output,
+        epoch=record.epoch,
+        instance=record.instance,
+        generation=record.generation,
+        version=record.version,
+        committed=committed,
+        first_epoch=first[0],
+        first_committed=first[1],
     )
 
 

@@ -10,6 +10,7 @@ from streamkeeper.model.checkpoint_version import (
     CheckpointVersion,
     EpochState,
     checkpoint_location,
+    claimed,
     completed,
     created,
     opened,
@@ -50,11 +51,11 @@ from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
-FORMAT = 6
+FORMAT = 7
 """2: what is recorded of a checkpoint version's place and identity. 3: a release's approvers, what a request inherits,
 and that a job is forgotten. 4: that a journal was made again. 5: what an operation has failed
 by, and who has stated the end of an instance. 6: what was committed when a version was made, and when an epoch was
-claimed. Copies of an older format lack it."""
+claimed. 7: the first of the consecutive claims on a version. Copies of an older format lack it."""
 
 
 UNKNOWN_RELEASE = "the release of before the store was lost"
@@ -175,7 +176,13 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         found, epoch = output_history(self.versions.get(query, ()), version), self.epochs.get(query)
         if epoch is None or epoch.version != version:
             return found
-        return msgspec.structs.replace(found, epoch=epoch.epoch, epoch_committed=epoch.committed)
+        return msgspec.structs.replace(
+            found,
+            epoch=epoch.epoch,
+            epoch_committed=epoch.committed,
+            first_epoch=epoch.first_epoch,
+            first_committed=epoch.first_committed,
+        )
 
     @property
     def owners(self) -> list[InstanceState]:
@@ -327,16 +334,7 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
     state = (
         _put(state, "versions", record.query, tuple(opened(version, record) for version in known)) if known else state
     )
-    epoch = EpochState(
-        query=record.query,
-        output=record.output,
-        epoch=record.epoch,
-        instance=record.instance,
-        generation=record.generation,
-        version=record.version,
-        committed=-1 if record.committed is None else record.committed,
-    )
-    return _put(state, "epochs", record.query, epoch)
+    return _put(state, "epochs", record.query, claimed(before, record))
 
 
 def _created(state: JobState, record: CheckpointVersionCreated) -> JobState:

@@ -29,6 +29,8 @@ class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
     ``inherited``: newest batch in the version's own numbers that an earlier version wrote, -1 for none; ``parent`` and
     ``parent_batch``: that version and the batch in its numbers. ``epoch``: the newest one claimed on this version, 0
     for none; ``epoch_committed``: newest batch committed when it was claimed, None where it was not recorded.
+    ``first_epoch`` and ``first_committed``: the same of the first of its consecutive claims on this version; 0 and None
+    where that was not recorded.
     """
 
     version: str
@@ -37,6 +39,8 @@ class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
     parent_batch: int = -1
     epoch: int = 0
     epoch_committed: int | None = None
+    first_epoch: int = 0
+    first_committed: int | None = None
 
     def expects(self, committed: int | None) -> tuple[str, int] | None:
         """The newest batch that the output must hold, with its checkpoint version; None when nothing is proven."""
@@ -53,8 +57,11 @@ def find_output_loss(history: OutputHistory, committed: int | None, record: Outp
     version, batch = expected
     proof = f"batch {batch} of {version} was committed"
     held = record.last.get(version)
-    # A version that was written unseen is there before the output that it is to be.
-    unseen = held is not None and held >= batch and not history.epoch
+    # A version that was written unseen exists before its output does. A claim creates no output, its fence does: only
+    # a batch committed after the claim proves that the fence was raised.
+    own, before = version == history.version, history.first_committed
+    fenced = history.epoch and not (own and before is not None and batch <= before)
+    unseen = held is not None and held >= batch and not fenced
     if record.gone and not unseen:
         return f"{record.gone}, and {proof}"
     if held is not None:
@@ -63,8 +70,11 @@ def find_output_loss(history: OutputHistory, committed: int | None, record: Outp
         return f"it holds no batch, and {proof}"
     if record.every_version:
         return f"it holds no batch of {version}, and {proof}"
-    # Another version wrote last. A batch committed since an epoch was claimed proves that epoch's fence.
-    known = history.epoch_committed
-    if version == history.version and known is not None and batch > known and record.epoch < history.epoch:
-        return f"its epoch is {record.epoch}, and {proof} under epoch {history.epoch}"
+    # Another version wrote last. A batch committed since an epoch was claimed proves that epoch's fence. The first of
+    # the claims proves most: a driver that restarts without input claims again and commits nothing.
+    epoch, known = history.first_epoch, history.first_committed
+    if not epoch:
+        epoch, known = history.epoch, history.epoch_committed
+    if own and known is not None and batch > known and record.epoch < epoch:
+        return f"its epoch is {record.epoch}, and {proof} under epoch {epoch} or a later one"
     return ""
