@@ -255,6 +255,8 @@ def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
 
     def kill_once_read(victim: int) -> None:
         wait_for("a job of Spark's", spark.sparkContext.statusTracker().getActiveJobsIds)
+        # A batch that has not read its record yet asks the dead broker for two minutes: slow, and the same outcome.
+        time.sleep(8)
         os.kill(victim, signal.SIGKILL)
 
     def rehearsed(topic: Topic, victim: int) -> Rehearsal:
