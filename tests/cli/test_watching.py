@@ -60,6 +60,19 @@ def test_a_dead_scheduler_is_noticed_from_outside(job: Registered) -> None:
     assert told.startswith("the last pass of the watch, by scheduler-1:7, is 10 min old, and 3 min are allowed: ")
 
 
+def test_a_pass_by_another_watch_does_not_hide_a_dead_scheduler(job: Registered) -> None:
+    """A pass from a shell keeps the time of Airflow's last one; negative control: no pass by Airflow is on record."""
+    run("watch", "--once")
+    assert "by Airflow" not in run("watch", "--overdue-s", "180").output
+    index = msgspec.json.decode(job.site.store.read(INDEX_KEY), type=FleetIndex)
+    write_index(job.site.store, replace(index, airflow_pass_at=time.time() - 600))
+    run("watch", "--once")
+    found = CliRunner().invoke(app, ["watch", "--overdue-s", "180"])
+    assert found.exit_code == 1
+    assert found.output.startswith("the last pass of the watch, by Airflow, is 10 min old, and 3 min are allowed: ")
+    assert "Airflow made its last pass 10 min ago and sends no notices: see that it runs" in run("jobs").output
+
+
 def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
     """In the list of all, in the job's own story, and as JSON; ``jobs`` names it and says how old that is."""
     run("watch", "--once")

@@ -108,6 +108,16 @@ def test_with_a_watch_the_index_and_the_statuses_are_all_that_is_read(tmp_path: 
     assert seen.watch_pass == NOW - 58
 
 
+def test_a_fresh_pass_by_another_watch_does_not_hide_a_dead_scheduler(tmp_path: Path) -> None:
+    """The metric that pages is Airflow's last pass; what the other watch saw is still shown."""
+    store = LocalStore(tmp_path / "store")
+    serve(store, "sales")
+    write_index(store, replace(index_of("sales", started=NOW - 60), airflow_pass_at=NOW - 600))
+    seen = look_at_fleet(site_of(tmp_path, store), now=NOW)
+    assert seen.watch_pass == NOW - 600
+    assert [symptom.rule for symptom in seen.symptoms] == ["stalled"]
+
+
 def test_an_old_index_is_not_taken_for_what_is_so_now(tmp_path: Path) -> None:
     """When the last pass was is told, for the alert on it; what it saw is not, and each job is looked at."""
     store = LocalStore(tmp_path / "store")

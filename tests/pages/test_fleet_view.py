@@ -162,3 +162,15 @@ def test_a_watch_that_missed_passes_is_told() -> None:
     assert not view(row(), after_s=180).stale
     assert view(row(), after_s=181).stale
     assert view(row(), after_s=-5).age_s == 0
+
+
+def test_a_fresh_pass_by_another_watch_does_not_hide_a_dead_scheduler() -> None:
+    """Only Airflow sends notices: the page is marked by Airflow's own last pass, until Airflow is gone for 30 days."""
+
+    def seen(airflow_s: float) -> FleetView:
+        index = FleetIndex(number=7, started=AT, airflow_pass_at=AT - airflow_s, rows=(row(),))
+        return view_fleet(index, FleetFilter(), now=AT + 40)
+
+    assert (seen(0).pass_age_s, seen(0).stale) == (40, False)
+    assert (seen(600).age_s, seen(600).pass_age_s, seen(600).stale) == (40, 640, True)
+    assert (seen(31 * 86_400).pass_age_s, seen(31 * 86_400).stale) == (40, False)

@@ -52,9 +52,13 @@ def described(row: JobRow) -> dict[str, object]:
 def _told_age(index: FleetIndex, now: float) -> str:
     if not index.number:
         return "as they are now"
-    age_s = max(0.0, now - index.started)
+    age_s, pass_age_s = max(0.0, now - index.started), index.pass_age_s(now)
     told = f"as the watch saw them {tell_span(age_s)} ago (--now looks again)"
-    return f"{told}; it has made no pass since: see that it runs" if age_s > _STALE_S else told
+    if pass_age_s <= _STALE_S:
+        return told
+    if age_s <= _STALE_S:
+        return f"{told}; Airflow made its last pass {tell_span(pass_age_s)} ago and sends no notices: see that it runs"
+    return f"{told}; it has made no pass since: see that it runs"
 
 
 def _row(row: JobRow, at: float) -> Row:

@@ -47,7 +47,7 @@ def watch(
     overdue_s: Annotated[
         float | None,
         typer.Option(
-            "--overdue-s", min=1, help="Make no pass: exit with 1 if the last one, of any watch, is older than this"
+            "--overdue-s", min=1, help="Make no pass: exit with 1 if Airflow's last pass is older than this (any watch's, if Airflow makes none)"
         ),
     ] = None,
 ) -> None:
@@ -82,8 +82,9 @@ def _must_be_recent(overdue_s: float) -> None:
     if index is None:
         echo(f"no watch has made a pass over the jobs of {site.store.url}", err=True)
         raise typer.Exit(1)
-    age_s = max(0.0, time.time() - index.started)
-    told = f"the last pass of the watch, by {index.by}, is {tell_span(age_s)} old"
+    age_s = index.pass_age_s(now := time.time())
+    by = f"by {index.by}" if index.last_pass_at(now) == index.started else "by Airflow"
+    told = f"the last pass of the watch, {by}, is {tell_span(age_s)} old"
     if age_s > overdue_s:
         echo(f"{told}, and {tell_span(overdue_s)} are allowed: see that Airflow's scheduler runs", err=True)
         raise typer.Exit(1)

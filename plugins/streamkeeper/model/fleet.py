@@ -18,6 +18,8 @@ from streamkeeper.model.standing import Standing
 FORMAT = 1
 PASS_OVERDUE_S = 180.0
 """A watch that passes each minute has missed two passes by then: what it found before is out of date."""
+AIRFLOW_WATCH_REMOVED_S = 30 * 86_400.0
+"""An Airflow that has made no pass for this long no longer belongs to the installation."""
 INDEX_KEY = "fleet/index.json"
 PRUNE_KEY = "fleet/prune.json"
 
@@ -215,6 +217,8 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
     """One pass. ``started``: seconds since 1970; ``seconds``: how long it took; ``requests``: asked of the store.
 
     ``installation``: whose pass it was: in a copied store the index is that of what it was copied from.
+    ``airflow_pass_at``: when Airflow last began a pass, seconds since 1970; 0 if it never made one. Only Airflow sends
+    notices and runs backups, so a pass by another watch does not replace one by Airflow.
     """
 
     format: int = FORMAT
@@ -224,6 +228,7 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 0
     by: str = ""
     installation: str = ""
+    airflow_pass_at: float = 0.0
     rows: tuple[JobRow, ...] = ()
     failed: tuple[str, ...] = ()
     """What the pass could not do, one sentence each: a notifier that fails, an act."""
@@ -231,6 +236,15 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
     def row(self, job: str) -> JobRow | None:
         """The row of one job."""
         return next((row for row in self.rows if row.job == job), None)
+
+    def pass_age_s(self, now: float) -> float:
+        """Seconds since the last pass that could send notices: Airflow's, if it makes any, else the last of all."""
+        return max(0.0, now - self.last_pass_at(now))
+
+    def last_pass_at(self, now: float) -> float:
+        """When that pass began, seconds since 1970."""
+        removed = now - self.airflow_pass_at > AIRFLOW_WATCH_REMOVED_S
+        return self.started if removed else self.airflow_pass_at
 
 
 class PruneRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,8 +36,8 @@ def look_at_fleet(site: Installation, now: float) -> Fleet:
     """
     try:
         index = read_index(site.store, site.id)
-        watch_pass = index.started + index.seconds if index is not None else None
-        if index is None or watch_pass is None or now - watch_pass > FRESH_S:
+        watch_pass = _last_pass(index, now) if index is not None else None
+        if index is None or now - index.started - index.seconds > FRESH_S:
             jobs = tuple(_look(site, job) for job in recorded_jobs(site))
             return Fleet(jobs=jobs, watch_pass=watch_pass, store_up=True)
         return Fleet(
@@ -48,6 +48,12 @@ def look_at_fleet(site: Installation, now: float) -> Fleet:
         )
     except StoreUnavailable:
         return Fleet(store_up=False)
+
+
+def _last_pass(index: FleetIndex, now: float) -> float:
+    """When the last pass ended that could send notices, or began, if a later one has replaced its index."""
+    last = index.last_pass_at(now)
+    return last + index.seconds if last == index.started else last
 
 
 class RecentFleet:

@@ -45,7 +45,7 @@ class Watch:
     """How a pass is made. ``now``: seconds since 1970; ``senders``: name -> who tells people.
 
     ``dry_run``: say what would be done, and write nothing; ``acts``: whether it does by itself what is safe; ``but``:
-    rules that are not asked; ``act_s``: how long it carries operations on.
+    rules that are not asked; ``act_s``: how long it carries operations on; ``by_airflow``: whether Airflow makes it.
     """
 
     site: Installation
@@ -57,6 +57,7 @@ class Watch:
     act_s: float = ACT_S
     now: Callable[[], float] = time.time
     by: str = ""
+    by_airflow: bool = False
 
 
 @dataclass
@@ -118,6 +119,7 @@ def run_pass(watch: Watch) -> PassReport:
         requests=store.requests + 1,
         by=watch.by or _this_watch(),
         installation=watch.site.id,
+        airflow_pass_at=began if watch.by_airflow else before.airflow_pass_at if before is not None else 0.0,
         rows=tuple(job.row() for job in every),
         failed=tuple(failed),
     )

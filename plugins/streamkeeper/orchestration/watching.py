@@ -57,6 +57,7 @@ class WatchOperator(AskedTask):
             run_is_over=lambda dag, run: _is_over(context, dag, run),
             dry_run=dry_run,
             acts=read_acts(os.environ),
+            by_airflow=True,
         )
         report = run_pass(made)
         for line in report.index.failed:

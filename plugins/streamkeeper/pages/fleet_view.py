@@ -132,8 +132,8 @@ class ShownJob:
 class FleetView:
     """``found``: jobs that the filter leaves, of ``jobs``; ``rows``: those of them on this page, of ``pages``.
 
-    ``owners``: of all jobs; ``forgotten``: how many are not shown; ``age_s``: of the look; ``stale``: whether passes
-    were missed; ``failed``: what the pass could not do.
+    ``owners``: of all jobs; ``forgotten``: how many are not shown; ``age_s``: of the look; ``pass_age_s``: of the last
+    pass that could send notices; ``stale``: whether such passes were missed; ``failed``: what the pass could not do.
     """
 
     rows: tuple[ShownJob, ...]
@@ -144,6 +144,7 @@ class FleetView:
     owners: tuple[str, ...]
     forgotten: int
     age_s: float
+    pass_age_s: float
     stale: bool
     failed: tuple[str, ...]
 
@@ -155,7 +156,7 @@ def view_fleet(index: FleetIndex, chosen: FleetFilter, *, now: float) -> FleetVi
     in_order = _sorted(found, chosen)
     pages = max(1, -(-len(found) // ROWS))
     page = min(max(1, chosen.page), pages)
-    age_s = max(0.0, now - index.started)
+    pass_age_s = index.pass_age_s(now)
     return FleetView(
         rows=tuple(_shown(row, index.started) for row in in_order[(page - 1) * ROWS : page * ROWS]),
         found=len(found),
@@ -164,8 +165,9 @@ def view_fleet(index: FleetIndex, chosen: FleetFilter, *, now: float) -> FleetVi
         page=page,
         owners=tuple(sorted({row.owner for row in known if row.owner})),
         forgotten=len(index.rows) - len(known),
-        age_s=age_s,
-        stale=age_s > STALE_S,
+        age_s=max(0.0, now - index.started),
+        pass_age_s=pass_age_s,
+        stale=pass_age_s > STALE_S,
         failed=index.failed,
     )
 

@@ -32,11 +32,12 @@ class SymptomLine(msgspec.Struct, frozen=True, kw_only=True):
 class HealthView(msgspec.Struct, frozen=True, kw_only=True):
     """``age_s``: of the watch's look; None with ``unseen``, which says why there is none.
 
-    ``stale``: passes were missed since; ``unlooked``: what it could not look at; ``silent_s``: how long the driver's
+    ``pass_age_s``: of the last pass that could send notices; ``stale``: such passes were missed since; ``unlooked``: what it could not look at; ``silent_s``: how long the driver's
     beat had not grown then.
     """
 
     age_s: float | None = None
+    pass_age_s: float = 0.0
     stale: bool = False
     unseen: str = ""
     symptoms: tuple[SymptomLine, ...] = ()
@@ -54,9 +55,11 @@ def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView
     if row is None:
         return HealthView(unseen="the last pass of the watch did not know this job yet")
     age_s = max(0.0, now - (row.seen_at or index.started))
+    pass_age_s = index.pass_age_s(now)
     return HealthView(
         age_s=age_s,
-        stale=age_s > STALE_S,
+        pass_age_s=pass_age_s,
+        stale=max(age_s, pass_age_s) > STALE_S,
         symptoms=tuple(_symptoms(row)),
         unlooked=tuple(f"{part}: {why}" for part, why in sorted(row.unlooked.items())),
         silent_s=row.silent_s,
