@@ -75,6 +75,18 @@ def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
     assert files_below(shell.root / "back") == wanted(shell.root / "live", 8)
 
 
+def test_a_snapshot_leaves_out_the_plan_of_the_open_batch_when_asked(shell: Shell) -> None:
+    """Also when the newest snapshot, of the same batch, holds that plan; negative control: by default it is kept."""
+    shell.live.plan(8)
+    assert "s0001 holds batch 7" in shell.snapshot("take").output
+    assert "s0002 holds batch 7" in shell.snapshot("take", "--without-open-batch").output
+    assert "nothing was committed since s0002" in shell.snapshot("take", "--without-open-batch").output
+    for name in ("s0001", "s0002"):
+        assert shell.snapshot("restore", "--id", name, "--to", str(shell.root / name)).exit_code == 0
+    assert files_below(shell.root / "s0001") == wanted(shell.root / "live", 7, pending=True)
+    assert files_below(shell.root / "s0002") == wanted(shell.root / "live", 7)
+
+
 def test_a_lost_directory_is_restored_by_the_name_of_its_series(shell: Shell) -> None:
     """The store alone is enough; the series is the one that list shows."""
     kept = wanted(shell.root / "live", 7)

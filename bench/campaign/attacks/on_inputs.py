@@ -60,9 +60,9 @@ def pattern_names(at: Attack, chance: random.Random) -> None:
             at.damage.append(f"{name}.csv is not named: {answer.stderr.strip()[-300:]}")
         for folder in (EVENTS, SALES):
             os.rename(at.bed.input / folder / f"{name}.csv", at.bed.input / folder / "800002.csv")
-        at.must(at.run("snapshot", "take", JOB))
+        at.must(at.run("snapshot", "take", JOB, "--without-open-batch"))
         queries = [word for query in QUERIES for word in ("--query", query)]
-        reason = ("--reason", "files renamed", "--accept-replay")
+        reason = ("--reason", "files renamed", "--accept-replay", "--accept-loss")
         restored = at.run("recover", JOB, "--action", "restore", *queries, *reason)
         at.told.append(" ".join((restored.stderr or restored.stdout).split())[-400:])
         at.must(restored)

@@ -37,7 +37,7 @@ def lost_output(at: Attack, chance: random.Random) -> None:
         looked = at.run("recover", JOB)
         if _LACKS not in looked.stdout:
             at.damage.append(f"recover: {looked.stdout.strip()[-300:]}")
-        at.refused("restart", at.run("recover", JOB, "--action", "restart", *at.haste), "--accept-loss")
+        at.refused("restart", at.run("recover", JOB, "--action", "restart", "--reason", "attack"), "--accept-loss")
         if _listing(at.output) != before:
             at.damage.append(f"created in its place: {sorted(_listing(at.output) - before)}")
         at.kill()

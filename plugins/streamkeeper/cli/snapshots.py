@@ -61,6 +61,13 @@ def take(
     checkpoint: CheckpointOption = "",
     store: StoreOption = "",
     batch: Annotated[int | None, typer.Option("--batch", metavar="N", help="Else the last committed batch")] = None,
+    without_open_batch: Annotated[
+        bool,
+        typer.Option(
+            "--without-open-batch",
+            help="Leave out the plan of the open batch, whose input is gone or cannot be read: a restore lists it anew",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Take a snapshot of one query, of a job's, of all jobs', or of any checkpoint; exit code 1 if one fails."""
@@ -69,7 +76,7 @@ def take(
     for target in place.targets():
         try:
             with _bar(target.series) as show:
-                captured = back_up(where, target, batch=batch, show=_bytes(show))
+                captured = back_up(where, target, batch=batch, pending=not without_open_batch, show=_bytes(show))
         except StreamkeeperError as error:
             if place.adopted or "/" in series:
                 raise

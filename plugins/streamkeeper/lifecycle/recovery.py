@@ -125,7 +125,10 @@ def _unproven(at: RecoveryLook) -> Rung | None:
 
 def _input_gone(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: {query.input_gone}" for query in at.queries if query.input_gone]
-    put_back = "put the files back and restart: Spark would run the batch without them and say nothing"
+    put_back = (
+        "put the files back and restart: Spark would run the batch without them and say nothing; renamed or gone for"
+        f" good: streamkeeper snapshot take {at.job} --without-open-batch, then restore"
+    )
     return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
 
 

@@ -40,15 +40,24 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def back_up(
-    store: Store, target: Target, *, batch: int | None = None, hold: Hold | None = None, show: Show | None = None
+    store: Store,
+    target: Target,
+    *,
+    batch: int | None = None,
+    pending: bool = True,
+    hold: Hold | None = None,
+    show: Show | None = None,
 ) -> Captured:
-    """Take a snapshot unless nothing was committed since the last one; ``hold`` keeps it for an operation.
+    """Take a snapshot unless nothing was committed since the last one.
+
+    ``batch``: which one, by default the last committed batch; ``pending``: with the plan of the open batch after it;
+    ``hold``: keeps it for an operation; ``show``: called with the progress.
 
     Raises what ``capture`` raises, and CheckpointDamaged for a deployed query whose directory is gone or emptied.
     """
     catalogue = Catalogue(store, target.series)
     try:
-        captured = capture(target.open(), catalogue, batch=batch, origin=target.origin, show=show)
+        captured = capture(target.open(), catalogue, batch=batch, origin=target.origin, show=show, pending=pending)
     except NotFound as error:
         if batch is None:
             _must_be_new(target, catalogue.newest(), error)

@@ -87,6 +87,10 @@ def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collec
     """Why a snapshot cannot be restored, or its output not be carried on; empty if it can."""
     if snapshot.version not in spans:
         return f"the output does not carry on what {snapshot.version or 'another checkpoint'} has written"
+    query = left.query
+    if query.input_gone and (snapshot.version, snapshot.open_batch) == (query.version, query.open_batch):
+        take = f"streamkeeper snapshot take {catalogue.series} --without-open-batch makes one without it"
+        return f"it holds the plan of batch {snapshot.open_batch}, whose files are gone ({take})"
     if cannot := reconcile(left.manifest.sink, snapshot.version, snapshot.batch).refusal:
         return cannot
     damaged = verify(catalogue, [snapshot.number]).damaged

@@ -87,7 +87,7 @@ def capture(
     """Take a snapshot of ``batch``, by default of the last committed one.
 
     ``plan``: what to take instead of the batch's closed set; then also when nothing was committed meanwhile.
-    ``pending``: with the plan of the batch after it, if there is one.
+    ``pending``: with the plan of the batch after it, if there is one; False: never with it.
 
     Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
     attempts, SnapshotsChanged, StoreUnavailable. Whatever is raised, the list holds no half snapshot.
@@ -95,7 +95,7 @@ def capture(
     started = time.monotonic()
     anchor = _find_anchor(tree, batch, pending=pending)
     newest, base = _find_base(catalogue)
-    if base is not None and plan is None and _is_same(base, anchor):
+    if base is not None and plan is None and _is_same(base, anchor, pending=pending):
         return Captured(snapshot=base, taken=False)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="upload") as uploads:
         run = _Run(tree, catalogue, base, uploads, show or _say_nothing, plan or _closed_set)
@@ -331,8 +331,10 @@ def _find_anchor(tree: Tree, batch: int | None, *, pending: bool) -> Anchor:
     return anchor if pending else msgspec.structs.replace(anchor, pending=False)
 
 
-def _is_same(base: Snapshot, anchor: Anchor) -> bool:
-    return (base.query_id, base.batch) == (anchor.query_id, anchor.batch) and (base.pending or not anchor.pending)
+def _is_same(base: Snapshot, anchor: Anchor, *, pending: bool) -> bool:
+    """A snapshot with a plan also serves where the checkpoint has none, unless the plan has to be left out."""
+    enough = base.pending or not anchor.pending if pending else not base.pending
+    return enough and (base.query_id, base.batch) == (anchor.query_id, anchor.batch)
 
 
 def _describe(tree: Tree, series: str, anchor: Anchor, origin: Origin, files: tuple[SnapshotFile, ...]) -> Snapshot:
