@@ -144,6 +144,26 @@ def test_the_longest_form_comes_first() -> None:
 PASSWORD = 'it\'s a "pä$$" & <b>\\x'
 
 
+@pytest.mark.parametrize("wrap", ["\n", "\r\n", "\n    ", "\\n"])
+@pytest.mark.parametrize("before", ["", "a", "ab", "b" * 40, "c" * 100])
+def test_a_secret_in_base64_is_masked_across_lines(wrap: str, before: str) -> None:
+    """Wherever a line ends in it; negative control: of another text in base64 every line is kept."""
+
+    def wrapped(text: str) -> str:
+        encoded = b64encode(text.encode()).decode()
+        return wrap.join(encoded[at : at + 20] for at in range(0, len(encoded), 20))
+
+    secret = "correct horse battery staple"
+    masked = redact(f"head\n{wrapped(before + secret)}\ntail", {"s": secret})
+    whole = b64encode((before + secret).encode()).decode()
+    kept = whole[: len(before) // 15 * 20]
+    assert masked.startswith("head\n")
+    assert masked.endswith("***\ntail")
+    assert masked.replace(wrap, "").replace("\n", "") == f"head{kept}***tail"
+    other = f"head\n{wrapped('nothing that anybody has to hide here')}\ntail"
+    assert redact(other, {"s": secret}) == other
+
+
 def as_csv(text: str) -> str:
     file = io.StringIO()
     csv.writer(file).writerow([text])
@@ -181,6 +201,8 @@ def test_a_secret_is_masked_as_other_languages_write_it(form: str) -> None:
     [
         ("postgresql://app:s3cr%40t@db/app", ["s3cr%40t", "s3cr@t"]),
         ("s3://AKIA:sec@ret+x@host/b", ["sec@ret+x", "sec@ret x"]),
+        ("postgresql://app:se/cr?e#t@db/app", ["se/cr?e#t"]),
+        ("https://host/design:x@1", []),
         ("jdbc:postgresql://h/db?user=u&password=hunter22&ssl=true", ["hunter22"]),
         ("host=db password='hun ter' user=x", ["hun ter"]),
         ('PlainLoginModule required username="u" password="hunter22";', ["hunter22"]),

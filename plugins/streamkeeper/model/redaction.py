@@ -14,9 +14,11 @@ import html
 import json
 import re
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache, lru_cache
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -33,6 +35,8 @@ Structure = Annotated[str, _STRUCTURE]
 Text = Annotated[str, _TEXT]
 """Marks the keys of a dict that are texts, such as expressions: they are masked."""
 _PASSWORD = re.compile(r"://[^/?#\s:@]*:([^/?#\s]+)@")
+_UNQUOTED_PASSWORD = re.compile(r"://[^/?#\s:@]*:([^\s@]*[/?#][^\s@]*)@")
+"""With a slash, a question mark or a hash that should have been percent-encoded; clients of databases accept that."""
 _NAMED_PART = re.compile(
     r"(?:[\w.\-]*(?:pass|pwd|secret|token|credential|(?:api|access|account|private|shared)[_-]?key)[\w.\-]*"
     r"|\bsig(?:nature)?)"
@@ -40,6 +44,7 @@ _NAMED_PART = re.compile(
     re.IGNORECASE,
 )
 """``password=x`` of a URL's query or a connection string, ``"private_key": "x"`` of a key file."""
+_PARTS = (_PASSWORD, _UNQUOTED_PASSWORD, _NAMED_PART)
 _BETWEEN_PARTS = re.compile(r"[:/@?&=;,\s\"'{}]+")
 _A_URL = re.compile(r"[a-z][a-z0-9+.\-]*://", re.IGNORECASE)
 _SHELL_SPECIAL = re.compile(r"([^\w@%+=:,./\-])")
@@ -50,6 +55,9 @@ _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _SHORTEST_CORE = 6
 """Characters of base64 by which a secret is known inside of a longer text that was encoded with it."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=_\-]")
+_LINE_BREAK = re.compile(r"(?<=[A-Za-z0-9+/_\-])[ \t]*(?:\r?\n|\\r\\n|\\n)[ \t]*(?=[A-Za-z0-9+/=_\-])")
+"""Between two lines of base64, as it is or as JSON writes it."""
+_ESCAPED = ("\\n", "\\r", "\\t")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
@@ -88,7 +96,7 @@ def secret_parts(value: str) -> Iterator[str]:
     One that stands in the same text as something else too, as a user's or a database's name, is no part of its own: a
     mask for it would hide that name everywhere.
     """
-    for match in (*_PASSWORD.finditer(value), *_NAMED_PART.finditer(value)):
+    for match in (match for form in _PARTS for match in form.finditer(value)):
         assert match.lastindex is not None
         part, (start, end) = match[match.lastindex], match.span(match.lastindex)
         others = _BETWEEN_PARTS.split(f"{value[:start]} {value[end:]}")
@@ -205,6 +213,7 @@ def _masked(text: str, values: tuple[str, ...]) -> str:
     """Found all in the text as it came: secrets that overlap leave no tail, and no mask is masked again."""
     found = [span for form in _forms(values) if form in text for span in _places(form, text)]
     found += [_run(text, *span) for core in _cores(values) if core in text for span in _places(core, text)]
+    found += _wrapped(text, _cores(values))
     found.sort()
     if not found:
         return text
@@ -217,9 +226,27 @@ def _masked(text: str, values: tuple[str, ...]) -> str:
     return "".join([*pieces, text[done:]])
 
 
+def _wrapped(text: str, cores: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """Places of base64 that goes on in the next line, as mail, PEM and ``base64`` wrap it."""
+    breaks = [match.span() for match in _LINE_BREAK.finditer(text)] if cores else []
+    if not breaks:
+        return
+    lines = [text[start:end] for (_, start), (end, _) in pairwise([(0, 0), *breaks, (len(text), 0)])]
+    begins, starts = list(accumulate(map(len, lines), initial=0)), [0, *(end for _, end in breaks)]
+
+    def place(at: int) -> int:
+        line = bisect_right(begins, at, hi=len(lines)) - 1
+        return starts[line] + at - begins[line]
+
+    joined = "".join(lines)
+    for core in cores:
+        if core in joined:
+            yield from (_run(text, place(start), place(end - 1) + 1) for start, end in _places(core, joined))
+
+
 def _run(text: str, start: int, end: int) -> tuple[int, int]:
     """All of the base64 around a place: the first and last characters tell a few bits of the secret, too."""
-    while start and _BASE64.match(text[start - 1]):
+    while start and _BASE64.match(text[start - 1]) and text[start - 2 : start] not in _ESCAPED:
         start -= 1
     while end < len(text) and _BASE64.match(text[end]):
         end += 1
