@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import socket
 import sqlite3
@@ -78,6 +79,13 @@ def _starts_a_process(path: str) -> None:
     subprocess.run(["/bin/sh", "-c", 'echo changed > "$0"', path], check=True)
 
 
+def _spawns_a_process(path: str) -> None:
+    spawning = multiprocessing.get_context("spawn")
+    spawned = spawning.Process(target=os.mkdir, args=(path,))
+    spawned.start()
+    spawned.join(timeout=60)
+
+
 def _opens_a_database(path: str) -> None:
     sqlite3.connect(path).close()
 
@@ -97,7 +105,7 @@ class _Server:
             self.asked += 1
 
 
-EFFECTS = [_writes, _removes, _asks_a_server, _starts_a_process, _opens_a_database]
+EFFECTS = [_writes, _removes, _asks_a_server, _starts_a_process, _opens_a_database, _spawns_a_process]
 
 
 @Protected
@@ -134,7 +142,7 @@ def test_a_function_changes_nothing_beside_the_owner(
         assert seen[0].told.count("EffectInClone") == len(EFFECTS)
         assert (left, server.asked) == (["effect.port", "effect.there"], 0)
     else:
-        assert (left, server.asked) == (["effect.port", "effect0", "effect3", "effect4"], 1)
+        assert (left, server.asked) == (["effect.port", "effect0", "effect3", "effect4", "effect5"], 1)
 
 
 def test_a_rehearsal_and_a_drill_name_what_they_stopped(spark: SparkSession, tmp_path: Path) -> None:

@@ -54,6 +54,18 @@ class _Guard:
     def arm(self) -> None:
         self.task, self.armed = _task(), True
 
+    def watch_spawns(self) -> None:
+        """Python reports no event where ``multiprocessing`` spawns a process: its one call into C is wrapped."""
+        import _posixsubprocess
+
+        fork_exec = _posixsubprocess.fork_exec
+
+        def guarded(*arguments: Any) -> int:
+            self.hook("os.posix_spawn", arguments[:1])
+            return int(fork_exec(*arguments))
+
+        _posixsubprocess.fork_exec = guarded
+
     def hook(self, event: str, arguments: Any) -> None:
         if not self.armed or (event != "open" and event not in _PATHS and event not in _OTHERS):
             return
@@ -117,4 +129,5 @@ def arm() -> None:
         guard = _Guard()
         setattr(sys, _NAME, guard)
         sys.addaudithook(guard.hook)
+        guard.watch_spawns()
     guard.arm()
