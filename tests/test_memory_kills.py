@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper import memory_kills as module
-from streamkeeper.memory_kills import killed_for_memory, memory_kills
+from streamkeeper.memory_kills import RecentKills, memory_kills
 
 
 @pytest.mark.parametrize(
@@ -28,8 +27,43 @@ def test_the_count_is_read_where_the_group_is_mounted(tmp_path: Path, groups: st
     assert memory_kills(tmp_path, tmp_path / "groups") == 3
 
 
-def test_a_sigkill_is_the_kernels_only_where_its_count_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative controls: another end, a count that stands, and no count."""
-    monkeypatch.setattr(module, "memory_kills", lambda: 3)
-    assert killed_for_memory(2, -9)
-    assert not any(killed_for_memory(before, code) for before, code in ((2, 1), (3, -9), (None, -9), (2, None)))
+class Kernel:
+    """Its count of kills, and the time."""
+
+    def __init__(self) -> None:
+        self.kills: int | None = 2
+        self.now = 0.0
+
+    def recent(self) -> RecentKills:
+        return RecentKills(lambda: self.kills, lambda: self.now)
+
+
+def test_a_sigkill_is_the_kernels_only_where_its_count_has_grown() -> None:
+    """Negative controls: another end, a count that stays the same, and no count."""
+    kernel = Kernel()
+    recent = kernel.recent()
+    assert not recent.explain(-9)
+    kernel.kills = 3
+    assert (recent.explain(-9), recent.explain(137), recent.explain(1), recent.explain(None)) == (
+        True,
+        True,
+        False,
+        False,
+    )
+    kernel.kills = None
+    assert not recent.any()
+    assert not kernel.recent().any()
+
+
+def test_an_old_kill_in_a_shared_control_group_blames_nobody() -> None:
+    """Another process was killed long before; negative control: a kill just now counts, also right after a look."""
+    kernel = Kernel()
+    recent = kernel.recent()
+    kernel.kills = 3
+    for kernel.now in (5.0, 12.0, 24.0):
+        recent.look()
+    assert not recent.explain(-9)
+    kernel.kills = 4
+    kernel.now = 35.0
+    recent.look()
+    assert recent.explain(-9)

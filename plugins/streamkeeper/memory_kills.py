@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _COUNT = "oom_kill"
+LATELY_S = 10.0
 
 
 def memory_kills(root: Path = _ROOT, groups: Path = Path("/proc/self/cgroup")) -> int | None:
@@ -40,12 +43,32 @@ def _count(file: Path) -> int | None:
     return int(values[_COUNT]) if _COUNT in values else None
 
 
-def killed_for_memory(before: int | None, code: int | None) -> bool:
-    """Whether a process that has ended with ``code`` was: a SIGKILL, and the count has grown since ``before``."""
-    return code in (-9, 137) and has_killed_since(before)
+class RecentKills:
+    """Whether Linux has killed a process for its memory within the last seconds.
 
+    Other processes may share the control group, so a kill from before that explains nothing. ``look`` is called again
+    and again as long as the process lives; a kill counts for 10 to 20 s if it is called at least every 10 s.
+    ``count``: reads the kernel's count; ``clock``: seconds.
+    """
 
-def has_killed_since(before: int | None) -> bool:
-    """Whether the count has grown."""
-    now = memory_kills()
-    return before is not None and now is not None and now > before
+    def __init__(
+        self, count: Callable[[], int | None] = memory_kills, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._count, self._clock = count, clock
+        self._before = self._last = count()
+        self._at = clock()
+
+    def look(self) -> None:
+        """Forget kills that are older than two spans of ``LATELY_S``."""
+        now = self._clock()
+        if now - self._at >= LATELY_S:
+            self._before, self._last, self._at = self._last, self._count(), now
+
+    def any(self) -> bool:
+        """Whether the count has grown since then."""
+        now = self._count()
+        return self._before is not None and now is not None and now > self._before
+
+    def explain(self, code: int | None) -> bool:
+        """Whether a process that has just ended with ``code`` was killed for its memory: by a SIGKILL, that is."""
+        return code in (-9, 137) and self.any()

@@ -151,7 +151,11 @@ def metric_families(fleet: Fleet) -> Iterator[Metric]:
     for found in fleet.symptoms:
         symptoms.add_metric([found.rule, found.severity.value, found.job, found.query], 1)
     yield symptoms
-    yield from _single("watch_pass_timestamp_seconds", "When Airflow's watch last made a pass; any watch's, if Airflow makes none.", fleet.watch_pass)
+    yield from _single(
+        "watch_pass_timestamp_seconds",
+        "When Airflow's watch last made a pass; any watch's, if Airflow makes none.",
+        fleet.watch_pass,
+    )
     yield from _single("store_up", "Whether the store answers.", fleet.store_up)
 
 

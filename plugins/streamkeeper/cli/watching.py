@@ -47,7 +47,9 @@ def watch(
     overdue_s: Annotated[
         float | None,
         typer.Option(
-            "--overdue-s", min=1, help="Make no pass: exit with 1 if Airflow's last pass is older than this (any watch's, if Airflow makes none)"
+            "--overdue-s",
+            min=1,
+            help="Make no pass: exit with 1 if Airflow's last one (any watch's, if Airflow makes none) is older",
         ),
     ] = None,
 ) -> None:

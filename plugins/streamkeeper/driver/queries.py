@@ -33,7 +33,7 @@ from streamkeeper.driver.raised import Link, links_of, links_of_text, links_of_t
 from streamkeeper.errors import InputGone
 from streamkeeper.jvm.batch_files import prepare
 from streamkeeper.jvm.create_only import must_be_create_only
-from streamkeeper.memory_kills import has_killed_since, memory_kills
+from streamkeeper.memory_kills import RecentKills
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.restarts import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
@@ -87,7 +87,7 @@ class ServedQuery:
         self._failed_at: list[float] = []
         self._waited_from = 0.0
         self._waits = 0
-        self._kills_before = memory_kills()
+        self.kills = RecentKills()
 
     @property
     def run_id(self) -> str:
@@ -116,7 +116,7 @@ class ServedQuery:
         restore_confs(spark, self._planned.confs)
         trigger = parse_trigger(query.trigger)
         timing: dict[str, Any] = {"availableNow": True} if trigger.available_now else {"processingTime": trigger.text}
-        self.restart_at, self._kills_before = None, memory_kills()
+        self.restart_at = None
         self._run = (
             query.df.writeStream.queryName(query.name)
             .outputMode(query.output_mode)
@@ -194,7 +194,7 @@ class ServedQuery:
         else:
             links = self._links_of_run() or links_of_text(event.text, event.condition)
             self.error, judged = describe_links(links), judge_links(links, self._root)
-        if is_lost_worker(links) and has_killed_since(self._kills_before):
+        if is_lost_worker(links) and self.kills.any():
             self.error = f"{self.error} Linux has killed a process of this container or control group for its memory"
             judged = Judged(judged.cause, Fault.OUT_OF_MEMORY)
         if judged.fault is Fault.UNCLASSIFIED and "file:" not in self.error:

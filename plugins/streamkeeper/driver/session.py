@@ -22,7 +22,7 @@ from streamkeeper.java import check_java, find_java
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
-from streamkeeper.memory_kills import killed_for_memory, memory_kills
+from streamkeeper.memory_kills import RecentKills
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.release_conf import FIXED, UI, own_threads
 from streamkeeper.private_files import FOLDER, make_folders, write_file
@@ -117,7 +117,7 @@ class Session:
         self.spark = spark
         gateway: Any = spark.sparkContext._gateway
         self._process: subprocess.Popen[bytes] = gateway.proc
-        self._kills_before = memory_kills()
+        self._kills = RecentKills()
 
     def ring_when_dead(self, wakeups: Wakeups) -> None:
         """Ring when the JVM ends by itself."""
@@ -130,8 +130,11 @@ class Session:
 
     @property
     def dead(self) -> bool:
-        """Whether the JVM is gone."""
-        return self._process.poll() is not None
+        """Whether the JVM is gone; asked at every turn of the driver."""
+        dead = self._process.poll() is not None
+        if not dead:
+            self._kills.look()
+        return dead
 
     def answers(self) -> bool:
         """Whether the JVM can be called: one that dies hangs up before it has ended."""
@@ -148,7 +151,7 @@ class Session:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)
         code = self._process.poll()
-        if killed_for_memory(self._kills_before, code):
+        if self._kills.explain(code):
             return "the JVM was killed by Linux: no memory was left in its container or control group"
         return describe_end(code)
 
@@ -156,7 +159,7 @@ class Session:
     def fault(self) -> Fault:
         """What a JVM that is gone has ended by: as its code says, or the kernel's count of kills."""
         code = self._process.poll()
-        full = code in _OUT_OF_MEMORY or killed_for_memory(self._kills_before, code)
+        full = code in _OUT_OF_MEMORY or self._kills.explain(code)
         return Fault.OUT_OF_MEMORY if full else Fault.UNCLASSIFIED
 
     def kill(self) -> None:

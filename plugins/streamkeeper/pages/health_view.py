@@ -32,8 +32,8 @@ class SymptomLine(msgspec.Struct, frozen=True, kw_only=True):
 class HealthView(msgspec.Struct, frozen=True, kw_only=True):
     """``age_s``: of the watch's look; None with ``unseen``, which says why there is none.
 
-    ``pass_age_s``: of the last pass that could send notices; ``stale``: such passes were missed since; ``unlooked``: what it could not look at; ``silent_s``: how long the driver's
-    beat had not grown then.
+    ``pass_age_s``: of the last pass that could send notices; ``stale``: such passes were missed since; ``unlooked``:
+    what it could not look at; ``silent_s``: how long the driver's beat had not grown then.
     """
 
     age_s: float | None = None
@@ -55,7 +55,8 @@ def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView
     if row is None:
         return HealthView(unseen="the last pass of the watch did not know this job yet")
     age_s = max(0.0, now - (row.seen_at or index.started))
-    pass_age_s = index.pass_age_s(now)
+    # A look comes after its pass has begun: only a pass that is not this one's counts beside its age.
+    pass_age_s = index.pass_age_s(now) if index.last_pass_at(now) != index.started else age_s
     return HealthView(
         age_s=age_s,
         pass_age_s=pass_age_s,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from streamkeeper.errors import StreamkeeperError
+from streamkeeper.memory_kills import LATELY_S, RecentKills
 from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.process_tree import Mark, Root, catches, find_tree, read_above, read_process, send, wait_gone
 
@@ -98,6 +99,7 @@ class DriverProcess:
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._output, False)
         self.pid = self._process.pid
+        self.kills = RecentKills()
 
     def wait(self, signals: Signals) -> int | None:
         """Copy output until the process ends: its exit code, or minus the signal; None when a signal came first."""
@@ -120,8 +122,8 @@ class DriverProcess:
                 for readable in (handle, self._output, *((signals.pipe,) if signals is not None else ())):
                     selector.register(readable, selectors.EVENT_READ)
                 while signals is None or not signals.received():
-                    left = None if until is None else until - time.monotonic()
-                    if left is not None and left <= 0:
+                    left = LATELY_S if until is None else min(LATELY_S, until - time.monotonic())
+                    if left <= 0:
                         break
                     ready = {key.fd for key, _ in selector.select(left)}
                     if self._output in ready and not self._copy():
@@ -130,6 +132,7 @@ class DriverProcess:
                         signals.drain()
                     if handle in ready:
                         return self._process.wait()
+                    self.kills.look()
             return None
         finally:
             os.close(handle)

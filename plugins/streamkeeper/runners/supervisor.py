@@ -29,7 +29,6 @@ import msgspec
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.going_on import Verdict, may_go_on
-from streamkeeper.memory_kills import killed_for_memory, memory_kills
 from streamkeeper.model.control import (
     SECRETS,
     TERMINATED,
@@ -64,6 +63,7 @@ T = TypeVar("T")
 
 _STORE_PAUSE_S = 0.5
 _OUTAGE_LOOK_S = 2.0
+_NO_MEMORY = "the driver was killed by Linux: no memory was left in its container or control group"
 _KILLED_WITHIN_S = 10.0
 """Of the time that a pod's node gives a driver: for killing what is left, and for the supervisor's last word."""
 _TELL_S = 5.0
@@ -110,10 +110,8 @@ class Supervisor:
         while True:
             generation += 1
             self._claim(generation)
-            began, kills = time.monotonic(), memory_kills()
+            began = time.monotonic()
             code, error = self._run_generation(generation)
-            if not error and killed_for_memory(kills, code):
-                error = "the driver was killed by Linux: no memory was left in its container or control group"
             if number := self._signals.received():
                 in_order = ", between two batches" if code == ExitCode.DRAINED else ""
                 return self._exit(DriverState.FAILED, code, _Word(f"{TERMINATED} {number}{in_order}"), signal=number)
@@ -221,7 +219,7 @@ class Supervisor:
         crash_point("supervisor.claim.after")
 
     def _run_generation(self, generation: int) -> tuple[int, str]:
-        """Exit code, and an error of the start itself."""
+        """Exit code, and an error of the start itself, or why Linux killed it."""
         environ = {**os.environ, process_tree.GENERATION: str(generation)}
         try:
             driver = DriverProcess([*self._command, str(generation)], environ, self._log)
@@ -233,8 +231,9 @@ class Supervisor:
         if code is None:
             code = self._ended_in_order(driver)
         crash_point("supervisor.driver-ended")
+        killed = _NO_MEMORY if driver.kills.explain(code) else ""
         driver.end_tree(self._mark, self._root)
-        return (-self._signals.received() if code is None else code), ""
+        return (-self._signals.received() if code is None else code), killed
 
     def _ended_in_order(self, driver: DriverProcess) -> int | None:
         """The exit code of a driver that has ended between two batches, where its node gives it time for that."""
