@@ -31,7 +31,7 @@ from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
 from streamkeeper.driver.raised import Link, links_of, links_of_text, links_of_throwable
 from streamkeeper.errors import InputGone
-from streamkeeper.jvm.batch_files import prepare
+from streamkeeper.jvm.batch_files import PUT_BACK, prepare
 from streamkeeper.jvm.create_only import must_be_create_only
 from streamkeeper.memory_kills import RecentKills
 from streamkeeper.model.faults import Fault
@@ -133,7 +133,7 @@ class ServedQuery:
         unseen = other_s3(self._planned.manifest.confs, os.environ)
         found = find_open_input(self.checkpoint.fresh(), lambda: unseen)
         if found.gone:
-            raise InputGone(found.gone, hint="put them back, then start: Spark would run the batch without them")
+            raise InputGone(found.gone, hint=PUT_BACK)
         if found.unchecked:
             say(found.unchecked, query=self.name, level=logging.WARNING)
 

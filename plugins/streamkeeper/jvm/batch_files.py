@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _SOURCE = Path(__file__).with_name("BatchFiles.java")
 _FOUND: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 _NAMED = 3
+PUT_BACK = (
+    "put them back, then start: Spark would run the batch without them; if they were renamed or are gone for good, the "
+    "runbook, Files of the open batch are gone, says how to go on"
+)
 
 
 def prepare(spark: SparkSession) -> None:
@@ -48,7 +52,7 @@ def check_all_there(batch: DataFrame, number: int) -> None:
     if paths := sorted(map(str, _FOUND[given.sparkSession.sparkContext].missing(given._jdf))):
         raise InputGone(
             f"batch {number} was stopped before it ran: {len(paths)} of its files are gone, such as {paths[0]}",
-            hint="put them back, then start: Spark would run the batch without them",
+            hint=PUT_BACK,
         )
 
 
