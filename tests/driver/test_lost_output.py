@@ -18,10 +18,12 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import epoch
 from streamkeeper.driver.epoch import Claim, open_writer, shadow_claim
 from streamkeeper.driver.preflight import look_at_sink
+from streamkeeper.driver.taking_over import _accepted_loss
 from streamkeeper.errors import InvalidInput, OutputLost, SinkAhead
-from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.output_history import OutputHistory
+from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
 from streamkeeper.sinks.contract import Sink, SinkContext
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.file_serving import is_shadow
@@ -68,8 +70,9 @@ class Place:
             connection.execute("CREATE TABLE IF NOT EXISTS totals (customer TEXT PRIMARY KEY)")
             connection.execute("UPDATE streamkeeper_outputs SET version = 'v0001', batch_id = ?", (batch,))
 
-    def begin(self, accepted: int | None = None) -> None:
-        """Take the query over, as a driver does."""
+    def begin(self, up_to: int | None = None, *, made: str = "") -> None:
+        """Take the query over, as a driver does, with a loss accepted up to a batch."""
+        accepted = None if up_to is None else AcceptedLoss(batch=up_to, made=made)
         claim = Claim(
             job="sales", instance="i", generation=1, query="totals", version="v0001", output=str(self.output), epoch=2
         )
@@ -194,6 +197,30 @@ def test_a_loss_is_accepted_up_to_a_batch(tmp_path: Path, accepted: int) -> None
     place.begin(accepted)
     assert place.look() == []
     place.begin()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_accepted_loss_covers_no_batch_of_a_version_made_afterwards(tmp_path: Path, kind: str) -> None:
+    """It counts anew, so a later loss has smaller numbers. Negative control: without its name the loss is covered."""
+    place = Place(tmp_path, kind)
+    move_away(place)
+    with pytest.raises(OutputLost):
+        place.begin(LAST + 5, made="v0001")
+    assert not place.output.exists()
+    if kind == "file":
+        place.begin(LAST + 5)
+
+
+@pytest.mark.parametrize(("operation", "made"), [("op-2", "v0002"), ("op-1", "")])
+def test_an_order_covers_what_was_lost_when_it_was_assessed(operation: str, made: str) -> None:
+    """The version that its own operation made came later; an older one is the one that was assessed."""
+    version = CheckpointVersion(
+        query="totals", version="v0002", release="r2", origin="fresh", state_format="", operation=operation
+    )
+    state = JobState(job="sales", versions={"totals": (version,)})
+    order = Command(number=1, kind=CommandKind.GO, operation="op-2", output_losses={"totals": 9})
+    assert _accepted_loss(state, "totals", "v0002", order) == AcceptedLoss(batch=9, made=made)
+    assert _accepted_loss(state, "other", "v0001", order) is None
 
 
 @pytest.mark.parametrize("lose", [drop, drop_row], ids=lambda way: way.__name__)

@@ -81,7 +81,7 @@ def test_a_lost_output_refuses_a_deploy_and_an_accepted_loss_does_not(tmp_path: 
         found = assess(job)
         if not accepts:
             assert (found.verdict, found.ways) == (Verdict.REFUSE, {})
-            assert "output-lost (the database file is missing" in found.refusal
+            assert "output-lost (totals: the database file is missing" in found.refusal
             continue
         assert (found.verdict, found.refusal, rules(job, found)) == (Verdict.RESUME, "", {"output-lost"})
         assert found.ways[QUERY].output_lacks == 7

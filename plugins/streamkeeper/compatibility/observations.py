@@ -254,7 +254,7 @@ def output_lost(output: str, loss: str) -> Finding:
         rule="output-lost",
         severity=Severity.FATAL,
         where=f"sink {output}",
-        evidence=loss,
+        evidence=f"{output}: {loss}",
         hint="put the output back as it was, or rebuild it; if the loss is intended: accept_output_loss",
     )
 

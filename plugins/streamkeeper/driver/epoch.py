@@ -18,7 +18,7 @@ from streamkeeper.model.epoch_claim import SeenClaim, find_newer, known_epoch, t
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import EpochClaimed, Record, StartOffsetsKnown
 from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
-from streamkeeper.model.output_history import OutputHistory, find_output_loss
+from streamkeeper.model.output_history import AcceptedLoss, OutputHistory, find_output_loss
 from streamkeeper.sinks.contract import SinkContext, SinkWriter, WriterRole
 
 
@@ -149,11 +149,11 @@ def open_writer(
     state: JobState,
     history: OutputHistory,
     *,
-    accepted: int | None = None,
+    accepted: AcceptedLoss | None = None,
 ) -> SinkWriter:
     """A writer whose fence is raised.
 
-    ``history``: of the version, from before the claim; ``accepted``: the output may lack batches up to this one. Raises
+    ``history``: of the version, from before the claim; ``accepted``: the loss that a person accepted. Raises
     Fenced; OutputLost when the output lacks batches that the checkpoint has committed; SinkAhead when the sink knows
     batches that the checkpoint does not: Spark would plan their numbers again, and the sink would skip as many batches
     in silence.
@@ -180,7 +180,7 @@ def open_writer(
 
 
 def look_before_claim(
-    job: str, query: Query, history: OutputHistory, checkpoint: Tree, *, accepted: int | None = None
+    job: str, query: Query, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> None:
     """Raise OutputLost as ``refuse_lost_output`` does; nothing is claimed and nothing is created."""
     context = SinkContext(job=job, query=query.name, version=checkpoint.name, epoch=0)
@@ -198,7 +198,7 @@ def refuse_lost_output(
     history: OutputHistory,
     checkpoint: Tree,
     *,
-    accepted: int | None = None,
+    accepted: AcceptedLoss | None = None,
 ) -> int | None:
     """Raise OutputLost when an output lacks batches that its checkpoint has committed.
 
@@ -211,7 +211,7 @@ def refuse_lost_output(
     loss = "" if record is None else find_output_loss(history, committed, record)
     if not loss or expected is None:
         return None
-    if accepted is not None and expected[1] <= accepted:
+    if accepted is not None and accepted.covers(*expected):
         return max(history.inherited, -1 if committed is None else committed)
     raise OutputLost(
         f"query {query}: output {output} lacks committed batches: {loss}",

@@ -20,7 +20,7 @@ from streamkeeper.errors import Fenced, SinkAhead
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import HandedOff, Record
-from streamkeeper.model.output_history import OutputHistory
+from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
 from streamkeeper.model.sink_capabilities import Numbering, capabilities_of
 from streamkeeper.sinks.contract import SinkContext
 
@@ -36,14 +36,14 @@ def hand_over(
     checkpoints: str,
     state: JobState,
     *,
-    accepted: int | None = None,
+    accepted: AcceptedLoss | None = None,
 ) -> JobState:
     """Make the claimed version's checkpoint if it is to be handed over and is not there; returns the state after it.
 
     Its predecessor is proven dead, so that its last batch stays the last one; it is recorded once, before anything is
     made of it. Where the predecessor has come to no batch there is nothing to carry over; one that was to be handed
     over itself, and whose driver died before, is made first. ``checkpoints``: the root of versions whose records name
-    none. ``accepted``: the output may lack batches of the predecessor up to this one. Raises CheckpointLost, Fenced,
+    none. ``accepted``: the loss of the predecessor's output that a person accepted. Raises CheckpointLost, Fenced,
     OutputLost, SinkAhead, and what ``seed`` raises.
     """
     version = state.version(claim.query, claim.version)
@@ -92,7 +92,7 @@ def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
 
 
 def _last_batch(
-    query: Query, claim: Claim, history: OutputHistory, checkpoint: Tree, *, accepted: int | None
+    query: Query, claim: Claim, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None
 ) -> int | None:
     """The last batch whose rows the output holds, as far as it can tell, else the last that was committed."""
     parent = history.version

@@ -41,7 +41,7 @@ from streamkeeper.jvm.batch_files import check_batch
 from streamkeeper.model.control import Command, LaunchSpec, QueryStatus
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
-from streamkeeper.model.output_history import OutputHistory
+from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
 from streamkeeper.model.signals import QuerySignals
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.sinks.contract import SinkWriter
@@ -71,17 +71,27 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
     known = _known(at, state, planned, checkpoint)
     # First of all: a claim moves the sink's fence, and a handoff makes a directory that is missing.
     must_be_there(checkpoint.fresh(), known)
-    accepted = order.output_losses.get(planned.query.name)
+    accepted = _accepted_loss(state, planned.query.name, checkpoint.name, order)
     claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted)
     return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
 
 
+def _accepted_loss(state: JobState, query: str, version: str, order: Command) -> AcceptedLoss | None:
+    """What the order says of it. A restarted generation gets the same order, long after the version has gone on."""
+    batch = order.output_losses.get(query)
+    if batch is None:
+        return None
+    known = state.version(query, version)
+    made = known is not None and known.operation == order.operation
+    return AcceptedLoss(batch=batch, made=version if made else "")
+
+
 def claim_and_fence(
-    at: Surroundings, planned: PlannedQuery, checkpoint: Tree, *, accepted: int | None = None
+    at: Surroundings, planned: PlannedQuery, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> tuple[Claim, SinkWriter]:
     """The query's next epoch, and a writer under it: from here on the output is what this version makes of it.
 
-    ``accepted``: the output may lack batches up to this one.
+    ``accepted``: the loss of output that a person accepted.
     """
     spec, query = at.spec, planned.query
     history = at.line.look().output_history(query.name, checkpoint.name)

@@ -49,6 +49,21 @@ class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
         return (self.parent, self.parent_batch) if self.parent and self.parent_batch >= 0 else None
 
 
+class AcceptedLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """The loss of output that a person accepted for one operation, as it was at its assessment.
+
+    ``batch``: newest committed batch that the output may lack; ``made``: the checkpoint version that the operation made
+    afterwards, which counts its batches anew: a loss of these is another one. Empty where it made none.
+    """
+
+    batch: int
+    made: str = ""
+
+    def covers(self, version: str, batch: int) -> bool:
+        """Whether the output may lack ``batch`` of ``version``."""
+        return version != self.made and batch <= self.batch
+
+
 def find_output_loss(history: OutputHistory, committed: int | None, record: OutputRecord) -> str:
     """Which committed batches the output lacks, as a clause; empty when it lacks none."""
     expected = history.expects(committed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.output_history import OutputRecord
-from streamkeeper.sinks.databases import identity, may_be_there, open_engine, parse_url
+from streamkeeper.sinks.databases import may_be_there, open_engine, parse_url
 from streamkeeper.sinks.staging import outputs_table
 from streamkeeper.sinks.versions_of_table import check_outputs_table, find_staging_table, version_in_name
 
@@ -34,15 +34,15 @@ def read_table_record(engine: Engine, url: str, table: str, *, name: str = "") -
     if not may_be_there(url):
         return OutputRecord(gone=f"the database file {parse_url(url).database} is missing")
     with engine.connect() as connection:
-        return _read(connection, table, name or table, database=identity(parse_url(url)))
+        return _read(connection, table, name or table)
 
 
-def _read(connection: Connection, table: str, name: str, *, database: str) -> OutputRecord:
+def _read(connection: Connection, table: str, name: str) -> OutputRecord:
     import sqlalchemy as sa
 
     outputs, inspector = outputs_table(sa.MetaData()), sa.inspect(connection)
     if not inspector.has_table(outputs.name):
-        return OutputRecord(gone=f"database {database} has no table {outputs.name}")
+        return OutputRecord(gone=f"the database has no table {outputs.name}")
     columns = (outputs.c.output, outputs.c.epoch, outputs.c.version, outputs.c.batch_id)
     rows = {row.output: row for row in connection.execute(sa.select(*columns))}
     last = {
@@ -52,9 +52,9 @@ def _read(connection: Connection, table: str, name: str, *, database: str) -> Ou
     }
     row = rows.get(name)
     if row is None:
-        return OutputRecord(gone=f"{outputs.name} of {database} has no row for table {name}", last=last)
+        return OutputRecord(gone=f"{outputs.name} has no row for table {name}", last=last)
     if row.version is not None and not inspector.has_table(name):
-        return OutputRecord(gone=f"table {name} is missing from {database}", epoch=row.epoch, last=last)
+        return OutputRecord(gone=f"table {name} is missing", epoch=row.epoch, last=last)
     if row.version is not None and row.batch_id is not None:
         last[row.version] = row.batch_id
     return OutputRecord(epoch=row.epoch, last=last)
