@@ -72,7 +72,7 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
     ("query_lag_files", "Files that wait in the query's sources.", _lag("lag_files")),
     (
         "query_too_old_files",
-        "Input files that Spark never reads, older than maxFileAge allows.",
+        "Input files that Spark never reads: older than maxFileAge allows, or with a name that is not UTF-8.",
         _lag("too_old_files"),
     ),
     ("query_lag_seconds", "Consumer delay of the source that is furthest behind.", lambda query: query.signals.lag_s),

@@ -90,6 +90,21 @@ def _opens_a_database(path: str) -> None:
     sqlite3.connect(path).close()
 
 
+def _attaches_a_database(path: str) -> None:
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("ATTACH ? AS other", (path,))
+        connection.execute("CREATE TABLE other.t (x)")
+
+
+def _makes_a_pipe(path: str) -> None:
+    os.mkfifo(path)
+
+
+def _binds_a_socket(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(path)
+
+
 class _Server:
     """Counts who connects."""
 
@@ -106,6 +121,7 @@ class _Server:
 
 
 EFFECTS = [_writes, _removes, _asks_a_server, _starts_a_process, _opens_a_database, _spawns_a_process]
+EFFECTS += [_attaches_a_database, _makes_a_pipe, _binds_a_socket]
 
 
 @Protected
@@ -126,7 +142,7 @@ def test_a_function_changes_nothing_beside_the_owner(
         for number, effect in enumerate(effects):
             try:
                 effect(f"{path}{number}" if effect not in (effects[1], effects[2]) else path)
-            except Exception as error:
+            except BaseException as error:
                 told.append(f"{type(error).__name__} {error}")
         return "; ".join(told)
 
@@ -142,7 +158,48 @@ def test_a_function_changes_nothing_beside_the_owner(
         assert seen[0].told.count("EffectInClone") == len(EFFECTS)
         assert (left, server.asked) == (["effect.port", "effect.there"], 0)
     else:
-        assert (left, server.asked) == (["effect.port", "effect0", "effect3", "effect4", "effect5"], 1)
+        assert (left, server.asked) == (["effect.port", *(f"effect{number}" for number in (0, 3, 4, 5, 6, 7, 8))], 1)
+
+
+def test_a_clones_functions_run_in_workers_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    """What a stopped function has cached, or imported, is not there for the owner's tasks."""
+    from pyspark.sql import functions as F
+
+    write_files(tmp_path / "in", 1)
+
+    def worker(value: Any) -> Any:
+        return os.getpid()
+
+    def workers(rows: list[Any]) -> set[int]:
+        return {row.worker for row in rows}
+
+    df = read(spark, tmp_path / "in").select(F.udf(worker, "long")("x").alias("worker"))
+    seen: list[Any] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("streamkeeper.sinks.foreach.compute", lambda batch: seen.extend(batch.collect()))
+        assert run(df, tmp_path).fault is None
+    beside = spark.range(20).select(F.udf(worker, "long")("id").alias("worker")).collect()
+    again = spark.range(20).select(F.udf(worker, "long")("id").alias("worker")).collect()
+    assert workers(beside) & workers(again)
+    assert not workers(beside) & workers(seen)
+
+
+def test_a_function_that_passes_over_errors_does_not_pass_over_the_guard(spark: SparkSession, tmp_path: Path) -> None:
+    """With ``except Exception`` it would go on with other results, and a rehearsal would call them the query's."""
+    from pyspark.sql import functions as F
+
+    write_files(tmp_path / "in", 1)
+
+    def asks(value: Any) -> Any:
+        try:
+            socket.create_connection(("127.0.0.1", 9)).close()
+        except Exception:
+            return 0
+        return value
+
+    found = run(read(spark, tmp_path / "in").select(F.udf(asks, "long")("x").alias("x")), tmp_path)
+    assert found.fault is not None
+    assert found.fault.error_class == EFFECT_STOPPED
 
 
 def test_a_rehearsal_and_a_drill_name_what_they_stopped(spark: SparkSession, tmp_path: Path) -> None:

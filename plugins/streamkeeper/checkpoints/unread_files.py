@@ -1,7 +1,8 @@
 """Which files in the directory of a file source were not read: those that wait, and those that Spark never reads.
 
 Spark reads no file whose modification time is more than ``maxFileAge`` (7 days by default) before that of the newest
-file it has read. Copies that keep times (``rsync -a``, ``cp -p``, ``tar x``, ``distcp -p``) arrive like that.
+file it has read. Copies that keep times (``rsync -a``, ``cp -p``, ``tar x``, ``distcp -p``) arrive like that. Nor does
+it read a file whose name is not UTF-8: Java cannot name it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MOST_LOG_BYTES = 32 << 20
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
     """``files``: how many wait; ``oldest``: when the oldest of them was written, seconds since 1970. ``too_old``: how
-    many Spark never reads, for their age; ``example``: one of them."""
+    many Spark never reads, for their age or their name; ``example``: one of them, ``\ufffd`` for what is not UTF-8."""
 
     files: int
     oldest: float | None
@@ -72,13 +73,13 @@ class UnreadFiles:
         there = self.unread(tree, source)
         if there is None:
             return None
-        old = self.too_old(there)
-        waiting = [at for path, at in there.items() if path not in old]
+        never = self.too_old(there) | set(filter(_is_unnameable, there))
+        waiting = [at for path, at in there.items() if path not in never]
         return Unread(
             files=len(waiting),
             oldest=min(waiting) / 1000 if waiting else None,
-            too_old=len(old),
-            example=min(old, default=""),
+            too_old=len(never),
+            example=os.fsencode(min(never, default="")).decode(errors="replace"),
         )
 
     def unread(self, tree: Tree, source: FileSource) -> dict[str, int] | None:
@@ -183,6 +184,11 @@ def _files(directory: str, *, recursive: bool) -> Iterator[tuple[str, int]]:
                     yield from _files(entry.path, recursive=recursive)
             except FileNotFoundError:
                 continue
+
+
+def _is_unnameable(path: str) -> bool:
+    """Whether a path has bytes that are not UTF-8: Python keeps them as lone surrogates."""
+    return any("\udc80" <= letter <= "\udcff" for letter in path)
 
 
 def _is_hidden(name: str) -> bool:

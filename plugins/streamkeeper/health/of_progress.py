@@ -157,8 +157,9 @@ def _too_old(look: JobLook, least: float) -> Found:
         counts = {source.too_old_example: source.too_old_files or 0 for source in status.signals.sources}
         if (total := sum(counts.values())) and total >= least:
             example = next(path for path, count in counts.items() if count)
-            files = f"{total:,} input {'file is' if total == 1 else 'files are'}"
-            yield query, f"{files} older than maxFileAge allows, such as {example}: Spark never reads them"
+            files = f"{total:,} input {'file' if total == 1 else 'files'}"
+            why = "has a name that is not UTF-8" if "\ufffd" in example else "is older than maxFileAge allows"
+            yield query, f"Spark never reads {files}: {example} {why}"
 
 
 _BEHIND = "A query falls behind"

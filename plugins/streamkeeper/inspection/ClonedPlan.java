@@ -23,6 +23,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * <p>Compiled by Janino: no lambdas, no generics that it cannot infer.
  */
 public final class ClonedPlan {
+  /** In the environment of the Python workers of clones, and of no other's. */
+  private static final String VARIABLE = "STREAMKEEPER_CLONE";
+
   private final Map options;
   private final byte[] prefix;
 
@@ -109,9 +112,12 @@ public final class ClonedPlan {
     byte[] joined = new byte[prefix.length + command.length];
     System.arraycopy(prefix, 0, joined, 0, prefix.length);
     System.arraycopy(command, 0, joined, prefix.length, command.length);
+    // Spark keeps workers by their environment: what a stopped function has cached stays out of the owner's.
+    Map variables = new HashMap(given.envVars());
+    variables.put(VARIABLE, "1");
     return new SimplePythonFunction(
         joined,
-        given.envVars(),
+        variables,
         given.pythonIncludes(),
         given.pythonExec(),
         given.pythonVer(),

@@ -24,17 +24,27 @@ _PATHS = {
 _OTHERS = frozenset(
     {
         *("os.exec", "os.kill", "os.killpg", "os.posix_spawn", "os.spawn", "os.startfile", "os.system"),
-        *("socket.connect", "socket.sendmsg", "socket.sendto", "subprocess.Popen", "pty.spawn"),
+        *("socket.bind", "socket.connect", "socket.sendmsg", "socket.sendto", "subprocess.Popen", "pty.spawn"),
     }
 )
 
 
+_WITHOUT_EVENTS = (
+    ("_posixsubprocess", "fork_exec"),
+    ("_posixshmem", "shm_open"),
+    ("os", "mkfifo"),
+    ("os", "mknod"),
+)
+"""Module and function of what changes something and reports no event; each is wrapped."""
 _NAME = "_streamkeeper_clone_guard"
 """Where a worker keeps its one guard."""
 
 
-class EffectInClone(Exception):
-    """A function tried to change something outside of the clone it runs in."""
+class EffectInClone(BaseException):
+    """A function tried to change something outside of the clone it runs in.
+
+    No ``Exception``: a function that catches its errors would go on with other results, and keep them perhaps.
+    """
 
 
 class _Guard:
@@ -54,17 +64,19 @@ class _Guard:
     def arm(self) -> None:
         self.task, self.armed = _task(), True
 
-    def watch_spawns(self) -> None:
-        """Python reports no event where ``multiprocessing`` spawns a process: its one call into C is wrapped."""
-        import _posixsubprocess
+    def wrap(self, module: str, name: str) -> None:
+        """Report a call of a function that Python reports no event of."""
+        try:
+            home = __import__(module)
+            wrapped = getattr(home, name)
+        except (ImportError, AttributeError):
+            return
 
-        fork_exec = _posixsubprocess.fork_exec
+        def guarded(*arguments: Any, **named: Any) -> Any:
+            self.hook("os.system", (f"{module}.{name} {arguments[0] if arguments else ''}",))
+            return wrapped(*arguments, **named)
 
-        def guarded(*arguments: Any) -> int:
-            self.hook("os.posix_spawn", arguments[:1])
-            return int(fork_exec(*arguments))
-
-        _posixsubprocess.fork_exec = guarded
+        setattr(home, name, guarded)
 
     def hook(self, event: str, arguments: Any) -> None:
         if not self.armed or (event != "open" and event not in _PATHS and event not in _OTHERS):
@@ -93,7 +105,7 @@ class _Guard:
     def is_own(self, path: Any, *, new: bool) -> bool:
         """Whether a path is of this clone: below Spark's scratch, or a temporary file that this worker makes or has
         made; ``new``: making it fails where something is there."""
-        if isinstance(path, int) or path in (":memory:", "", os.devnull):
+        if isinstance(path, int) or path in ("", os.devnull):
             return True
         real = os.path.realpath(os.fsdecode(path))
         if new and (real + os.sep).startswith(self.temporary):
@@ -129,5 +141,6 @@ def arm() -> None:
         guard = _Guard()
         setattr(sys, _NAME, guard)
         sys.addaudithook(guard.hook)
-        guard.watch_spawns()
+        for each in _WITHOUT_EVENTS:
+            guard.wrap(*each)
     guard.arm()

@@ -139,7 +139,7 @@ def tell_lag(source: SourceSignals) -> str:
     if source.lag_s is not None:
         waits.append(f"{tell_span(source.lag_s)} behind")
     if source.too_old_files:
-        waits.append(f"{source.too_old_files:,} too old to be read")
+        waits.append(f"{source.too_old_files:,} never read (too old, or not UTF-8)")
     told = ", ".join(waits)
     if source.runway_s is None:
         return told
