@@ -191,3 +191,11 @@ def test_no_conf_of_spark_sql_is_taken_for_another_one() -> None:
     assert not [each for each in there if spark_confs.meant_key(each)]
     for each in sorted(there)[::40]:
         assert spark_confs.meant_key(each[:-1]) == each or each[:-1] in there
+
+
+@pytest.mark.parametrize("value", ["${env:AWS_SECRET_ACCESS_KEY}", "a ${system:user.home}", "${spark.driver.host}"])
+def test_no_conf_refers_to_a_variable_of_the_driver(value: str) -> None:
+    """Spark fills it in and shows it in errors; negative control: the installation may list the conf by its name."""
+    with pytest.raises(InvalidInput, match="refers to a variable"):
+        check_release_conf({"spark.scheduler.mode": value})
+    check_release_conf({"spark.scheduler.mode": value}, ["spark.scheduler.mode"])

@@ -137,7 +137,9 @@ def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) ->
     with pytest.raises(ObjectiveMissed, match="was emptied"):
         judge()
     job.directory.rmdir()
-    with pytest.raises(CheckpointDamaged, match=f"v0001 of {SERIES} is gone: .*snapshot restore {SERIES}"):
+    with pytest.raises(
+        CheckpointDamaged, match=f"v0001 of {SERIES} is gone, or has not begun: .*snapshot restore {SERIES}"
+    ):
         back_up()
 
 

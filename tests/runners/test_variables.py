@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamkeeper.model.settings import Settings
 from streamkeeper.runners.variables import driver_variables, passed_to_containers
 
@@ -20,4 +22,20 @@ def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
 def test_no_credential_of_whoever_starts_it_goes_into_a_container() -> None:
     """Where things are, and nothing that is empty."""
     told = {"AWS_REGION": "eu-central-1", "AWS_SECRET_ACCESS_KEY": "hunter2", "JDK_JAVA_OPTIONS": "", "HOME": "/root"}
-    assert passed_to_containers(told) == {"AWS_REGION": "eu-central-1"}
+    assert passed_to_containers(told) == {"AWS_REGION": "eu-central-1", "LC_CTYPE": "C.UTF-8"}
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        ({"LANG": "de_DE.UTF-8"}, {"LANG": "de_DE.UTF-8"}),
+        ({"LANG": "C", "LC_ALL": "en_US.utf8"}, {"LANG": "C", "LC_ALL": "en_US.utf8"}),
+        ({"LANG": "en_US.UTF-8", "LC_ALL": "C"}, {"LANG": "C", "LC_CTYPE": "C.UTF-8"}),
+        ({"LANG": "de_DE.ISO-8859-1"}, {"LANG": "de_DE.ISO-8859-1", "LC_CTYPE": "C.UTF-8"}),
+        ({}, {"LC_CTYPE": "C.UTF-8"}),
+    ],
+)
+def test_a_driver_names_files_in_utf_8(given: dict[str, str], passed: dict[str, str]) -> None:
+    """Under another encoding its JVM passes over input files whose names it cannot spell, without an error."""
+    found = driver_variables(given, Settings(store="/s", checkpoints="/c", jobs="/j", home="/h"))
+    assert {key: value for key, value in found.items() if key.startswith(("LANG", "LC_"))} == passed

@@ -7,6 +7,7 @@ deleted first: its ``metadata``.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -183,6 +184,10 @@ class LocalTree(Tree):
         except (FileNotFoundError, NotADirectoryError):
             # A link to nothing is in the way; a directory that was made meanwhile is not.
             return "is no directory" if os.path.islink(self._root) else NOT_THERE
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return "has too long a name"
+            raise
         return "" if stat.S_ISDIR(found.st_mode) else "is no directory"
 
     def must_take_files(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -82,15 +84,29 @@ def _look_for_site() -> tuple[Installation | None, str]:
 def read_params(text: str) -> dict[str, ParamValue]:
     """``{"name": scalar}``; raises InvalidInput."""
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         raise InvalidInput(f"--params is not JSON: {error}", hint=_EXAMPLE) from None
+    except RecursionError:
+        raise InvalidInput("--params is nested too deeply", hint=_EXAMPLE) from None
     if not isinstance(found, dict):
         raise InvalidInput("--params must be a JSON object", hint=_EXAMPLE)
     for name, value in found.items():
         if isinstance(value, list | dict):
             raise InvalidInput(f"param {name} must be a string, a number, true, false or null")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidInput(f"param {name} is a number beyond what is stored", hint="write it as a string")
     return found
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
+        raise InvalidInput(f"--params has {twice[0]} more than once", hint="write each param once")
+    return dict(pairs)
+
+
+def _no_number(constant: str) -> Any:
+    raise InvalidInput(f"--params has {constant}, which is no JSON", hint='write it as a string: "NaN"')
 
 
 def read_conf(pairs: list[str] | None) -> dict[str, str]:

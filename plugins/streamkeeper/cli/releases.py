@@ -15,6 +15,7 @@ from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.names import release_number
+from streamkeeper.operations.admission import check_params
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.release_list import OPEN, SERVES, ListedRelease, list_releases
 from streamkeeper.operations.releases import push_release
@@ -28,9 +29,9 @@ app = typer.Typer(no_args_is_help=True, help="Releases: immutable, numbered vers
 @app.command("push")
 def push(job: Job, *, params: Params = "{}", conf: Conf = None) -> None:
     """Register the code that now stands under the jobs root; equal content is the same release again."""
-    release = push_release(
-        open_site(begins=True), job, params=read_params(params), conf=read_conf(conf), writer=caller()
-    )
+    site, given, confs = open_site(begins=True), read_params(params), read_conf(conf)
+    check_params(site, job, given)
+    release = push_release(site, job, params=given, conf=confs, writer=caller())
     echo(release.name)
 
 

@@ -43,7 +43,10 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S) -> None:
             say=lambda line: console.print(Text(line)),
         )
     except KeyboardInterrupt:
-        echo(f"\nstopped looking: job {job} is to serve no more. Carry it on: streamkeeper stop {job}", err=True)
+        echo(
+            f"\nstopped looking: job {job} is to serve no more. Carry it on: streamkeeper stop {job} --reason …",
+            err=True,
+        )
         raise typer.Exit(130) from None
     echo(f"{ended.sentence}; nothing was to be done" if ended.already else ended.sentence)
 

@@ -152,6 +152,9 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
             raise InvalidInput(f"conf {key} is not one that a deploy may set here", hint=hint)
         if (meant := meant_key(key)) and not _is_listed(key, known):
             raise InvalidInput(f"conf {key} is none of Spark's", hint=f"{meant} is one; Spark takes any name")
+        if "${" in value and key not in known:
+            hint = "write the value itself, or secret://env/NAME"
+            raise InvalidInput(f"conf {key} refers to a variable (${{…}}), which Spark would fill in", hint=hint)
         if wanted := _misfit(key, value):
             raise InvalidInput(f"conf {key}={shorten(value)} is not {wanted}", hint="Spark would not start with it")
         if key not in known and (risk := _risk(key, value)):

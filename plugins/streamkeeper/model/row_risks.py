@@ -74,7 +74,7 @@ def _any(value: str) -> bool:
 
 
 def _too_few(value: str) -> bool:
-    return not value.isdigit() or int(value) < _LEAST_RETAINED
+    return not value.isdecimal() or int(value) < _LEAST_RETAINED
 
 
 def _too_soon(value: str) -> bool:

@@ -143,6 +143,14 @@ def _check_release(site: Installation, state: JobState, request: DeployRequest, 
     _check_values(site, request.job, declaration, content.params, content.conf)
 
 
+def check_params(site: Installation, job: str, params: Mapping[str, ParamValue]) -> None:
+    """Compare params with what the job's file declares; raises as ``admit`` does. Secrets may be unknown here."""
+    bundle = build_bundle(Path(site.settings.jobs), job)
+    declaration = _ask(site, job, bundle.data, bundle.entry)
+    if declaration.params is not None:
+        validate_params(declaration.declared, params, job=job)
+
+
 def _ask(site: Installation, job: str, bundle: bytes, entry: str) -> Declaration:
     declaration = ask_declaration(site.settings, bundle, entry, job)
     if declaration.error:

@@ -52,7 +52,7 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
         raise OperationRefused(f"whether {instance} is dead: {objection}")
     seen = site.runner.observe(job, instance)
     if seen.life is Life.ALIVE:
-        raise OperationRefused(f"{instance} lives: {seen.why}", hint=f"streamkeeper stop {job}")
+        raise OperationRefused(f"{instance} lives: {seen.why}", hint=f"streamkeeper stop {job} --reason …")
     if seen.life is not Life.UNKNOWN:
         raise OperationRefused(
             f"nothing has to be stated of {instance}, for its end can be proven here: {seen.why}",

@@ -231,7 +231,7 @@ def _must_be_at_rest(site: Installation, state: JobState) -> None:
         if seen.life not in (Life.DEAD, Life.ABSENT):
             raise OperationRefused(
                 f"driver {owner.instance} of job {state.job} may still write: {seen.why}",
-                hint=f"restore into a directory with --to, or first: streamkeeper stop {state.job}",
+                hint=f"restore into a directory with --to, or first: streamkeeper stop {state.job} --reason …",
             )
 
 

@@ -120,7 +120,7 @@ class _Stop:
                 case Unprovable():
                     raise OperationRefused(
                         f"job {self._job} is to serve no more; {decision.reason}",
-                        hint=f"run `streamkeeper stop {self._job}` on that machine",
+                        hint=f"run `streamkeeper stop {self._job} --reason …` on that machine",
                     )
                 case Wait(on=on):
                     self._wait(on)

@@ -54,8 +54,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             if not self.job:
                 raise
             raise CheckpointDamaged(
-                f"checkpoint {self.origin.version} of {self.series} is gone: {self.location}",
-                hint=f"streamkeeper snapshot restore {self.series}",
+                f"checkpoint {self.origin.version} of {self.series} is gone, or has not begun: {self.location}",
+                hint=f"wait for its first commit; if it had one: streamkeeper snapshot restore {self.series}",
             ) from None
 
 

@@ -15,11 +15,12 @@ PACKAGES = Path(streamkeeper.__file__).parents[1]
 _PASSED_ON = frozenset(
     {
         *("HOME", "LOGNAME", "PATH", "TMPDIR", "USER"),
-        *("LANG", "LC_ALL", "TZ"),
+        "TZ",
         *("HADOOP_CONF_DIR", "HADOOP_USER_NAME", "JAVA_HOME", "JDK_JAVA_OPTIONS"),
         *("SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP"),
     }
 )
+_UTF_8 = "C.UTF-8"
 _PASSED_ON_PREFIXES = ("AWS_", "STREAMKEEPER_CRASH")
 _PASSED_TO_CONTAINERS = frozenset(
     {
@@ -47,7 +48,17 @@ def named_master(settings: Settings, resolve_master: Callable[[str], str] | None
 def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """The environment of every driver of an installation: its settings, and little of whoever starts it."""
     passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
-    return {**passed, **settings_variables(settings), "STREAMKEEPER_HOME": settings.home}
+    return {**passed, **_locale(environ), **settings_variables(settings), "STREAMKEEPER_HOME": settings.home}
+
+
+def _locale(environ: Mapping[str, str]) -> dict[str, str]:
+    """The given one, with names of files in UTF-8: in another encoding a JVM does not see files that it cannot name."""
+    given = {key: environ[key] for key in ("LANG", "LC_CTYPE", "LC_ALL") if environ.get(key)}
+    encoding = (given.get("LC_ALL") or given.get("LC_CTYPE") or given.get("LANG") or "").lower()
+    if encoding.endswith(("utf-8", "utf8")):
+        return given
+    language = given.get("LC_ALL") or given.get("LANG")
+    return ({"LANG": language} if language else {}) | {"LC_CTYPE": _UTF_8}
 
 
 def settings_variables(settings: Settings) -> dict[str, str]:
@@ -68,8 +79,8 @@ def settings_variables(settings: Settings) -> dict[str, str]:
 
 
 def passed_to_containers(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a driver on another machine has of whoever starts it."""
-    return {
+    """What a driver on another machine has of whoever starts it, and names of files in UTF-8 there."""
+    return {"LC_CTYPE": _UTF_8} | {
         key: value
         for key, value in environ.items()
         if (key in _PASSED_TO_CONTAINERS and value) or key.startswith("STREAMKEEPER_CRASH")
