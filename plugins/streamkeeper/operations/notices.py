@@ -58,29 +58,31 @@ def runbook_link(heading: str) -> str:
 def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:
     """Send what was not sent yet, a job's oldest first, and record that; what failed, a sentence each.
 
-    Each notice reaches each notifier at least once: who dies between the two sends it again.
+    Each notice reaches each notifier at least once: who dies between the two sends it again. A notifier that fails
+    gets this notice and those behind it, in order, from the next pass on; the others get theirs now.
     """
     failed: list[str] = []
     if not senders:
         return failed
+    left = dict(senders)
     for notice in log.state().unsent:
         if notice.by != log.writer and now - notice.at < GRACE_S:
             continue
-        reached, missed = _send(notice, senders, now=now)
+        if _needs_nobody(notice, now):
+            log.append(_mark(notice.number, (), done=True), now=now)
+            continue
+        wanted = {name: send for name, send in left.items() if name not in notice.sent}
+        reached, missed = send_message(wanted, compose_message(notice))
         failed += missed
-        done = not missed
+        done = {*senders} <= {*notice.sent, *reached}
         if reached or done:
             log.append(_mark(notice.number, reached, done=done), now=now)
-        if missed:
-            break  # Order tells people what came of what: the rest waits for the next pass.
+        left = {name: send for name, send in left.items() if name not in wanted or name in reached}
     return failed
 
 
-def _send(notice: Notice, senders: Mapping[str, Sender], *, now: float) -> tuple[tuple[str, ...], list[str]]:
-    if now - notice.at > TOO_OLD_S or notice.symptom.severity is Severity.INFO:
-        return (), []
-    left = {name: send for name, send in senders.items() if name not in notice.sent}
-    return send_message(left, compose_message(notice))
+def _needs_nobody(notice: Notice, now: float) -> bool:
+    return now - notice.at > TOO_OLD_S or notice.symptom.severity is Severity.INFO
 
 
 def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple[str, ...], list[str]]:
