@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.incident import IncidentRaised
-from streamkeeper.operations.notices import Message, send_notices
+from streamkeeper.operations.notices import Message, bound_senders, send_notices
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.stores.opening import open_store
 
@@ -69,3 +71,53 @@ def test_a_notifier_that_answers_again_gets_all_in_order(log: IncidentLog) -> No
     assert send_notices(log, senders, now=60.0) == []
     assert hooks == mails == list(RULES)
     assert log.state().unsent == ()
+
+
+@pytest.fixture
+def answer() -> Iterator[Event]:
+    """What a hanging server waits for."""
+    event = Event()
+    yield event
+    event.set()
+
+
+def test_a_notifier_that_hangs_costs_one_wait_and_nobody_else(log: IncidentLog, answer: Event) -> None:
+    """It is given up after its limit and not tried again in this pass; the mail has every page."""
+    mails: list[str] = []
+    senders = bound_senders({"hook": lambda _: answer.wait(60) and None, "mail": keeping(mails)}, send_s=0.2)
+    raise_pages(log, *RULES)
+    began = time.monotonic()
+    failed = send_notices(log, senders, now=0.0) + send_notices(log, senders, now=1.0)
+    assert time.monotonic() - began < 5
+    assert mails == list(RULES)
+    assert ["no answer within 0.2 s" in failed[0], "not tried again" in failed[1]] == [True, True]
+    assert [notice.sent for notice in log.state().unsent] == [("mail",)] * 4
+
+
+def test_all_notices_of_a_pass_have_one_deadline(log: IncidentLog) -> None:
+    """A notifier that works slowly gets what is left in the next pass. Negative control: with time enough, all now."""
+    hooks: list[str] = []
+
+    def slow(message: Message) -> None:
+        time.sleep(0.2)
+        hooks.append(message.rule)
+
+    raise_pages(log, *RULES)
+    (failed,) = send_notices(log, bound_senders({"hook": slow}, tell_s=0.3), now=0.0)
+    assert "TimeoutError" in failed
+    assert len(log.state().unsent) >= 2
+    assert send_notices(log, bound_senders({"hook": slow}), now=60.0) == []
+    assert hooks[-1] == RULES[-1]
+    assert log.state().unsent == ()
+
+
+def test_what_a_notifier_raises_in_time_is_raised_as_it_is(log: IncidentLog) -> None:
+    """A limit changes no error, and an end of the process is no failure of a notifier."""
+
+    def ends(_: Message) -> None:
+        raise KeyboardInterrupt
+
+    raise_pages(log, "sink-down")
+    assert "OSError: webhook down" in send_notices(log, bound_senders({"hook": down}), now=0.0)[0]
+    with pytest.raises(KeyboardInterrupt):
+        send_notices(log, bound_senders({"hook": ends}), now=60.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from streamkeeper.operations.carriers import Carrier, note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.notices import Message
+from streamkeeper.operations.watch_acts import Begun
 from streamkeeper.operations.watching import PassReport, Watch, look_now, run_pass
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_index
@@ -192,7 +194,7 @@ def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
     assert house.raised() == ["driver-dead", "driver-dead"]
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int) -> None:
     """Before any of its writes: the next pass raises what is missing, sends what was not sent, leaves the index."""
     dying = FaultStore(house.job.site.store, AtCall(nth, crash, of=WRITES))
@@ -202,15 +204,44 @@ def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int
         house.make()
     except Crash:
         died = True
-    assert died is (nth <= 3)
+    assert died is (nth <= 4)
     house.site = house.job.site
     house.make(after_s=60)
     assert house.raised() == ["driver-dead"]
     assert {each.subject for each in house.told} == {"[page] sales: driver-dead raised"}
-    assert len(house.told) == (2 if nth == 2 else 1)
+    assert len(house.told) == (2 if nth == 3 else 1)
     assert [row.standing for row in house.index().rows] == [Standing.FAILED]
     house.make(after_s=60)
-    assert len(house.told) == (2 if nth == 2 else 1)
+    assert len(house.told) == (2 if nth == 3 else 1)
+
+
+@pytest.mark.parametrize(
+    ("notifier", "forgets", "starts"), [("dies", False, 3), ("works", False, 3), ("works", True, 8)]
+)
+def test_a_pass_that_ends_while_it_sends_remembers_its_starts(
+    house: House, monkeypatch: pytest.MonkeyPatch, notifier: str, forgets: bool, starts: int
+) -> None:
+    """Airflow ends the task in the middle of a notifier, pass after pass: starts stay limited as with one that works.
+
+    Negative control: without the index of the pass before, each pass starts the job again.
+    """
+    begun: list[str] = []
+
+    def begin(*given: object) -> Begun:
+        begun.append(given[3].act.value)  # type: ignore[attr-defined]
+        return Begun(sentence="starts it again")
+
+    def mail(message: Message) -> None:
+        if notifier == "dies":
+            raise Crash
+
+    monkeypatch.setattr(watching, "begin", begin)
+    for _ in range(8):
+        with suppress(Crash):
+            house.make(after_s=240, acts=True, senders={"mail": mail})
+        if forgets:
+            house.site.store.delete("fleet/index.json")
+    assert begun.count("start") == starts
 
 
 def test_a_notifier_that_fails_is_told_tried_again_and_stops_nothing(house: House) -> None:

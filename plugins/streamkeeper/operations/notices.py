@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from threading import Thread
 
 import msgspec
 
@@ -13,6 +16,10 @@ from streamkeeper.registry.incidents import IncidentLog
 GRACE_S = 45.0
 """Until then a notice is its writer's to send: less than a pass later another one makes up for it."""
 TOO_OLD_S = 24 * 3600.0
+SEND_S = 30.0
+"""How long one notifier may take for one message: Airflow's SmtpNotifier alone would try for three minutes."""
+TELL_S = 60.0
+"""How long all notices of a pass may take."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +104,47 @@ def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple
         else:
             reached.append(name)
     return tuple(reached), failed
+
+
+def bound_senders(
+    senders: Mapping[str, Sender], *, send_s: float = SEND_S, tell_s: float = TELL_S
+) -> dict[str, Sender]:
+    """The senders of one pass, of which none hangs for longer than ``send_s`` and all together not beyond ``tell_s``.
+
+    One that did not answer in time fails with TimeoutError, and for later messages at once.
+    """
+    until = time.monotonic() + tell_s
+    return {name: _bound(send, send_s, tell_s, until) for name, send in senders.items()}
+
+
+def _bound(send: Sender, send_s: float, tell_s: float, until: float) -> Sender:
+    hung = False
+
+    def send_in_time(message: Message) -> None:
+        nonlocal hung
+        if hung:
+            raise TimeoutError("not tried again: it did not answer before")
+        left = min(send_s, until - time.monotonic())
+        if left <= 0:
+            raise TimeoutError(f"not tried: all notices together took longer than {tell_s:g} s")
+        raised: list[BaseException] = []
+        thread = Thread(target=copy_context().run, args=(_keep_error, send, message, raised), daemon=True)
+        thread.start()
+        thread.join(left)
+        hung = thread.is_alive()
+        if hung:
+            raise TimeoutError(f"no answer within {left:.3g} s")
+        if raised:
+            raise raised[0]
+
+    return send_in_time
+
+
+def _keep_error(send: Sender, message: Message, raised: list[BaseException]) -> None:
+    try:
+        send(message)
+    except BaseException as error:  # Raised again where the sender was called.
+        raised.append(error)
 
 
 def _mark(number: int, reached: tuple[str, ...], *, done: bool) -> Callable[[JobIncidents], NoticeSent | None]:

@@ -27,7 +27,7 @@ from streamkeeper.operations.fleet_look import OWN, Seen, compose_look, find_pru
 from streamkeeper.operations.incidents import reconcile
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_rows import make_row, remember_told
-from streamkeeper.operations.notices import Sender, send_notices
+from streamkeeper.operations.notices import Sender, bound_senders, send_notices
 from streamkeeper.operations.watch_acts import AT_ONCE, Carried, begin, carry_on
 from streamkeeper.registry.fleet import read_index, write_index
 from streamkeeper.registry.incidents import IncidentLog
@@ -109,23 +109,42 @@ def run_pass(watch: Watch) -> PassReport:
     if watch.acts:
         _act(watch, jobs, lines, failed)
     crash_point("watch.acted")
+
+    def index_now() -> FleetIndex:
+        index = _make_index(watch, before, every, failed, began)
+        return replace(index, seconds=round(time.monotonic() - clock, 3), requests=store.requests + 1)
+
+    # First: Airflow may end this process while a notifier hangs, and what was done would be forgotten.
+    index = _leave(watch, store, index_now())
+    crash_point("watch.indexed")
+    senders = bound_senders(watch.senders)
     for job in jobs:
-        _tell(watch, job, failed)
+        _tell(watch, job, senders, failed)
     crash_point("watch.told")
-    index = FleetIndex(
+    after = index_now()
+    if (after.rows, after.failed) != (index.rows, index.failed):
+        index = _leave(watch, store, after)
+    return PassReport(index=index, lines=(*lines, *failed))
+
+
+def _make_index(
+    watch: Watch, before: FleetIndex | None, jobs: list[_Job], failed: list[str], began: float
+) -> FleetIndex:
+    return FleetIndex(
         number=(before.number if before is not None else 0) + 1,
         started=began,
-        seconds=round(time.monotonic() - clock, 3),
-        requests=store.requests + 1,
         by=watch.by or _this_watch(),
         installation=watch.site.id,
         airflow_pass_at=began if watch.by_airflow else before.airflow_pass_at if before is not None else 0.0,
-        rows=tuple(job.row() for job in every),
+        rows=tuple(job.row() for job in jobs),
         failed=tuple(failed),
     )
+
+
+def _leave(watch: Watch, store: CountingStore, index: FleetIndex) -> FleetIndex:
     if not watch.dry_run:
         write_index(store, index)
-    return PassReport(index=index, lines=(*lines, *failed))
+    return index
 
 
 def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
@@ -248,12 +267,12 @@ def _wait_of(job: _Job, operation: str) -> Carried:
     return Carried(job=job.look.job, operation=operation, on=on if same else "", since=since if same else 0.0)
 
 
-def _tell(watch: Watch, job: _Job, failed: list[str]) -> None:
+def _tell(watch: Watch, job: _Job, senders: Mapping[str, Sender], failed: list[str]) -> None:
     known = job.memory.incidents
     if watch.dry_run or (known is not None and not (known.unsent or job.symptoms or known.open)):
         return
     try:
-        failed += send_notices(job.log, watch.senders, now=watch.now())
+        failed += send_notices(job.log, senders, now=watch.now())
         job.memory = replace(job.memory, incidents=job.log.state())
     except StreamkeeperError as error:
         failed.append(f"{job.look.job}: its notices cannot be sent: {error}")

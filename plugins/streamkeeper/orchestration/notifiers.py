@@ -67,9 +67,9 @@ def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Send
 
 def tell_all(context: Context, message: Message) -> list[str]:
     """Send a message by every notifier; what failed, a sentence each. Raises nothing."""
-    from streamkeeper.operations.notices import send_message
+    from streamkeeper.operations.notices import bound_senders, send_message
 
-    return send_message(make_senders(os.environ, context), message)[1]
+    return send_message(bound_senders(make_senders(os.environ, context)), message)[1]
 
 
 def _entry(given: object) -> NamedNotifier:
