@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from streamkeeper.driver.faults import describe_text
+import pytest
+
+from streamkeeper import hidden_secrets
+from streamkeeper.driver.faults import describe_fault, describe_text
+from streamkeeper.hidden_secrets import hide_secrets
+from streamkeeper.model.redaction import redact
 
 IN_A_WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -41,3 +46,43 @@ def test_a_file_that_another_driver_has_written_is_named() -> None:
     assert describe_text("s3a://b/cp/offsets/7: another writer was first") == (
         "s3a://b/cp/offsets/7: another writer was first"
     )
+
+
+LONG, SPACED = "Tr0ub4dor-and-3-horses", "two  blanks  here 1"
+SECRETS = {"secret://env/LONG": LONG, "secret://env/SPACED": SPACED}
+
+
+@pytest.fixture
+def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was given two secrets."""
+    monkeypatch.setattr(hidden_secrets, "_hidden", {})
+    hide_secrets(SECRETS)
+
+
+def long_errors() -> list[str]:
+    """Of every length at which a secret comes to lie at a cut."""
+    return [f"cannot sign {'x' * pad} token {LONG}" for pad in range(150, 500, 3)]
+
+
+@pytest.mark.usefixtures("hidden")
+def test_a_secret_is_masked_before_a_text_is_cut() -> None:
+    """At the cut no part of it is left, of Python's errors, of Spark's and of an error behind another one."""
+    for text in long_errors():
+        behind = RuntimeError("it failed")
+        behind.__cause__ = ValueError(text)
+        for told in (describe_fault(ValueError(text)), describe_fault(behind), describe_text(text, "A_CONDITION")):
+            assert "Tr0" not in told
+
+
+@pytest.mark.usefixtures("hidden")
+def test_a_secret_is_masked_before_a_text_is_put_on_one_line() -> None:
+    """Two blanks become one, after which the secret is not known any more."""
+    for told in (describe_fault(ValueError(f"bad key {SPACED!r}")), describe_text(f"bad key {SPACED!r}")):
+        assert told.endswith("bad key '***'")
+
+
+def test_masked_afterwards_a_secret_that_was_cut_stays() -> None:
+    """Negative control."""
+    shown = [redact(describe_fault(ValueError(text)), SECRETS) for text in long_errors()]
+    assert any("Tr0ub4" in each for each in shown)
+    assert "two blanks" in redact(describe_fault(ValueError(f"bad key {SPACED!r}")), SECRETS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.session import session_conf, start_session
+from streamkeeper.hidden_secrets import hide_secrets
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SECRETS, ExitCode
 from streamkeeper.model.redaction import redact, redact_value
@@ -38,6 +39,7 @@ def answer_lines(
     # Told to end, it takes its JVM and its scratch directory along.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
+    hide_secrets(secrets)
     given: dict[str, str] = json.loads(arguments[0])
     # What a job's own code or a library prints must not end up among the answers.
     answers = os.fdopen(os.dup(1), "wb")

@@ -19,6 +19,7 @@ from streamkeeper.definition import load_job, validate_params
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import build_queries
 from streamkeeper.driver.session import session_conf, start_session
+from streamkeeper.hidden_secrets import hide_secrets
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SECRETS, ExitCode, LaunchMode, LaunchSpec
 from streamkeeper.model.redaction import redact
@@ -46,6 +47,7 @@ def describe_file(spec: LaunchSpec, root: Path, secrets: Mapping[str, str]) -> b
 def main(arguments: Sequence[str]) -> int:
     """Describe one job file; the exit code."""
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
+    hide_secrets(secrets)
     root, entry, job, params, conf = arguments
     # What the job's own code or a library prints must not end up among the JSON.
     answer = os.dup(1)

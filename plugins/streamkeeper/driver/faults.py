@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from streamkeeper.driver.causes import another_writers_file
 from streamkeeper.driver.raised import Link, condition_of, is_of_spark, links_of, links_of_text, plain_message
 from streamkeeper.errors import StreamkeeperError
+from streamkeeper.hidden_secrets import mask_hidden
 from streamkeeper.job_code import locate
 
 __all__ = ["condition_of", "describe_fault", "describe_links", "describe_text"]
@@ -41,13 +43,13 @@ _WORKERS_OWN = ("/pyspark/", "/py4j/", "/lib/python", "/cloudpickle/", "<frozen"
 
 
 def describe_fault(error: BaseException, root: Path | None = None) -> str:
-    """One line; ``root``: where the job's own code lies, to name its file and line."""
+    """One line without secrets; ``root``: where the job's own code lies, to name its file and line."""
     if isinstance(error, StreamkeeperError):
-        return str(error)
+        return mask_hidden(str(error))
     links = links_of(error)
     if any(link.java for link in links) or is_of_spark(error):
         return describe_links(links)
-    return _clip(f"{locate(error, root)}{_behind(links)}", _LONGEST)
+    return _clip(f"{mask_hidden(locate(error, root))}{_behind(_masked(links))}", _LONGEST)
 
 
 def describe_text(text: str, condition: str = "") -> str:
@@ -56,7 +58,8 @@ def describe_text(text: str, condition: str = "") -> str:
 
 
 def describe_links(links: Sequence[Link]) -> str:
-    """One line of an error that Spark has raised."""
+    """One line of an error that Spark has raised, without secrets."""
+    links = _masked(links)
     if taken := another_writers_file(links):
         return f"another driver writes this checkpoint: {taken} was there before it was written"
     kept = [link for link in links if not _says_nothing(link)]
@@ -81,6 +84,11 @@ def describe_links(links: Sequence[Link]) -> str:
     if worker is not None and _NO_SESSION in line:
         return f"{line}{_WHERE_NO_SESSION}"[: _LONGEST + len(_WHERE_NO_SESSION)]
     return _clip(line, _LONGEST)
+
+
+def _masked(links: Sequence[Link]) -> Sequence[Link]:
+    """Before anything of them is cut or put on one line."""
+    return [replace(link, message=mask_hidden(link.message), path=mask_hidden(link.path)) for link in links]
 
 
 def _says_nothing(link: Link) -> bool:

@@ -27,6 +27,7 @@ from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
+from streamkeeper.hidden_secrets import hide_secrets
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.checkpoint_version import scratch_location
@@ -81,6 +82,7 @@ class Driver:
         history = self._line.read_history() if before is not None else None
         self._hidden = with_literals(secrets, spec.params, spec.conf)
         """What no text may show: the secrets, and those that stand in the params themselves."""
+        hide_secrets(self._hidden)
         self._board = StatusBoard(
             spec, generation, self._spans, self._line, before=before, history=history, secrets=self._hidden
         )
@@ -288,6 +290,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """Run a driver; ends the process with an ExitCode."""
     # Taken out of the environment at once: the JVM and Spark's workers would inherit it.
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
+    hide_secrets(secrets)
     try:
         job, instance, generation = arguments
         log_as(job, instance)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.hidden_secrets import mask_hidden
 from streamkeeper.inspection.clones import clone_of, stopped_effect
 from streamkeeper.jvm.batch_files import check_files
 
@@ -114,14 +115,14 @@ def fault_of(error: Exception) -> Fault:
     that a stream has failed.
     """
     found = _fault_of(error)
-    file = _FILE.search(str(error))
+    file = _FILE.search(mask_hidden(str(error)))
     if file is None or file[1] in found.message:
         return found
     return Fault(found.error_class, f"{found.message}; file {file[1]}")
 
 
 def _fault_of(error: Exception) -> Fault:
-    text = str(error)
+    text = mask_hidden(str(error))
     if effect := stopped_effect(text):
         return Fault(
             EFFECT_STOPPED, f"a function of the job would change something beside its owner: {effect}"[:_LONGEST]
@@ -149,7 +150,7 @@ def _innermost(error: Any) -> Fault | None:
         found, cause = cause, cause.getCause()
     if found is None:
         return None
-    return Fault(str(found.getClass().getSimpleName()), _sentence(str(found.getMessage())))
+    return Fault(str(found.getClass().getSimpleName()), _sentence(mask_hidden(str(found.getMessage()))))
 
 
 def _sentence(text: str) -> str:
