@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from streamkeeper.cli import terminal
+from streamkeeper.cli import releases, terminal
 from streamkeeper.cli.main import app, print_error
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, LaunchMode, LaunchSpec, QueryStatus
 from streamkeeper.model.journal import OperationFinished, OperationStarted, Outcome, ReleaseRegistered
@@ -91,6 +91,7 @@ def printed(*words: str) -> str:
 COMMANDS = (
     ("jobs",), ("jobs", "--now"), ("jobs", "--json"), ("status", JOB), ("status", JOB, "--json"), ("logs", JOB),
     ("history", JOB), ("incidents",), ("incidents", JOB), ("recover", JOB, "--json"),
+    ("release", "list", JOB), ("release", "list", JOB, "--json"), ("release", "show", JOB, "r0002"),
 )  # fmt: skip
 
 
@@ -105,6 +106,8 @@ def test_no_command_shows_a_secret_or_steers_the_terminal(job: Registered) -> No
     assert "login as app with *** and *** failed \\x1b]0;owned\\x07" in printed("logs", JOB)
     assert "***" in printed("status", JOB)
     assert "***" in printed("jobs")
+    assert "db_password=***, warehouse=postgresql://app:***@db/sales" in printed("release", "list", JOB)
+    assert json.loads(printed("release", "show", JOB, "r0002"))["content"]["params"]["db_password"] == "***"
 
 
 def test_the_fleet_page_shows_no_secret(job: Registered) -> None:
@@ -124,7 +127,10 @@ def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: p
     monkeypatch.setattr(control, "with_literals", lambda *_: {})
     control._literals.clear()
     run_pass(Watch(site=job.site, acts=False))
-    for words in (("jobs",), ("status", JOB), ("logs", JOB)):
+    monkeypatch.setattr(releases, "literals_of", lambda _: {})
+    monkeypatch.setattr(releases, "is_shown_whole", lambda *_: True)
+    listing = (("release", "list", JOB), ("release", "show", JOB, "r0002"))
+    for words in (("jobs",), ("status", JOB), ("logs", JOB), *listing):
         assert LITERAL in printed(*words), words
 
 

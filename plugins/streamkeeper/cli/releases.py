@@ -15,6 +15,10 @@ from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.names import release_number
+from streamkeeper.model.redaction import redact_value
+from streamkeeper.model.release import ParamValue, ReleaseContent
+from streamkeeper.model.secret_names import is_shown_whole, literals_of, masked_place, names_secret
+from streamkeeper.model.secret_references import MASK
 from streamkeeper.operations.admission import check_params
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.release_list import OPEN, SERVES, ListedRelease, list_releases
@@ -39,7 +43,9 @@ def push(job: Job, *, params: Params = "{}", conf: Conf = None) -> None:
 def list_(job: Job, *, json: Json = False) -> None:
     """List a job's releases, oldest first: when, by whom and why, what it was assessed as, and how it stands."""
     site = open_to_look()
-    listed = list_releases(site, read_job(site, job))
+    found = list_releases(site, read_job(site, job))
+    hidden = literals_of(row.release for row in found)
+    listed = [redact_value(row, hidden) for row in found]
     if json:
         echo_json(to_json([_described(row) for row in listed]))
     elif listed:
@@ -52,6 +58,7 @@ def _described(listed: ListedRelease) -> dict[str, object]:
     """The release's own fields, and beside them what became of it."""
     found = {name: getattr(listed, name) for name in listed.__struct_fields__ if name not in ("release", "verdict")}
     release = {name: getattr(listed.release, name) for name in listed.release.__struct_fields__}
+    release["content"] = _shown_content(listed.release.content)
     return {**release, **found, "verdict": listed.verdict.name if listed.verdict is not None else None}
 
 
@@ -64,10 +71,27 @@ def _row(listed: ListedRelease) -> Row:
         listed.author or "-",
     )
     content = listed.release.content
-    given = [f"{key}={value}" for values in (content.params, content.conf) for key, value in sorted(values.items())]
+    given = [
+        f"{key}={_shown(key, value)}"
+        for values in (content.params, content.conf)
+        for key, value in sorted(values.items())
+    ]
     notes = [Text(one_line(listed.reason))] if listed.reason else []
     notes += [Text(one_line(", ".join(given)), style="dim")] if given else []
     return Row(cells=tuple(map(one_line, cells)), notes=tuple(notes), styles=((2, _STYLES.get(listed.stands, "")),))
+
+
+def _shown_content(content: ReleaseContent) -> ReleaseContent:
+    """Without values under the names of secrets; the hash of the whole stays that of the release."""
+    params = {key: _shown(key, value) for key, value in content.params.items()}
+    conf = {key: str(_shown(key, value)) for key, value in content.conf.items()}
+    return msgspec.structs.replace(content, params=params, conf=conf)
+
+
+def _shown(key: str, value: ParamValue) -> ParamValue:
+    if not isinstance(value, str) or is_shown_whole(key, value):
+        return value
+    return MASK if names_secret(key) else masked_place(value)
 
 
 @app.command("show")
@@ -81,7 +105,7 @@ def show(job: Job, release: Annotated[str, typer.Argument(metavar="RELEASE", hel
     found = {
         "release": release,
         "serving": release == state.serving_release,
-        "content": state.releases[release].content,
+        "content": redact_value(_shown_content(state.releases[release].content), literals_of(state.releases.values())),
         "manifests": state.described.get(release, {}),
     }
     echo_json(msgspec.json.format(to_json(found), indent=2))
