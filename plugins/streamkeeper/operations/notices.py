@@ -36,6 +36,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     page: str = ""
 
 
+class SendFailed(Exception):
+    """A notifier has failed; its text is the error's class and message, without secrets."""
+
+
 Sender = Callable[[Message], None]
 """Tells somebody; raises whatever it likes when that fails."""
 
@@ -100,7 +104,8 @@ def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple
         try:
             send(message)
         except Exception as error:  # A notifier is anybody's code: whatever it raises must stop nothing.
-            failed.append(f"notifier {name} failed for {message.subject!r}: {type(error).__name__}: {error}")
+            why = str(error) if isinstance(error, SendFailed) else f"{type(error).__name__}: {error}"
+            failed.append(f"notifier {name} failed for {message.subject!r}: {why}")
         else:
             reached.append(name)
     return tuple(reached), failed

@@ -10,13 +10,15 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from streamkeeper.errors import InvalidInput
+from streamkeeper.model.redaction import SHORTEST, redact
 from streamkeeper.page_address import page_address, page_path
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from streamkeeper.operations.notices import Message, Sender
 
 VARIABLE = "STREAMKEEPER_NOTIFIERS"
+_LONG = 8
+"""Characters of a part of an address from which on it may be a token."""
+_BETWEEN = re.compile(r"[/?&=#]")
 _EXAMPLE = '[{"notifier": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": {"to": "oncall@x.org"}}]'
 _USUAL = {
     "subject": "{{ incident.subject }}",
@@ -86,11 +91,36 @@ def _failing(error: InvalidInput) -> Sender:
 def _sender(named: NamedNotifier, context: Context) -> Sender:
     def send(message: Message) -> None:
         # Each anew: rendering writes into a notifier.
+        from streamkeeper.operations.notices import SendFailed
+
         kind = _load(named.notifier)
         told: Any = {**context, "incident": msgspec.structs.asdict(_with_page(message))}
-        kind(**_with_usual(kind, named.kwargs))(told)
+        notifier = None
+        try:
+            notifier = kind(**_with_usual(kind, named.kwargs))
+            notifier(told)
+        except Exception as error:
+            rendered = [getattr(notifier, name, None) for name in named.kwargs]
+            hidden = {text: text for text in _private([named.kwargs, rendered])}
+            raise SendFailed(redact(f"{type(error).__name__}: {error}", hidden)) from None
 
     return send
+
+
+def _private(given: Any) -> Iterator[str]:
+    """Texts of a notifier's arguments, rendered too, and of an address its path and the parts of it that are long."""
+    match given:
+        case str() if len(given) >= SHORTEST:
+            yield given
+            _, separator, behind = given.partition("://")
+            _, slash, path = (behind if separator else given).partition("/")
+            if slash:
+                yield from (part for part in (f"/{path}", *_BETWEEN.split(path)) if len(part) >= _LONG)
+        case Mapping():
+            yield from _private([*given.values()])
+        case list() | tuple():
+            for each in given:
+                yield from _private(each)
 
 
 def _with_page(message: Message) -> Message:

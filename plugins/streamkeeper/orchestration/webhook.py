@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import urllib.request
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
@@ -14,6 +16,16 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LONGEST_S = 10.0
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """urllib would follow with a GET without the message, and with the headers, and take its answer for the hook's."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class WebhookNotifier(BaseNotifier):
@@ -28,13 +40,21 @@ class WebhookNotifier(BaseNotifier):
         self.headers = headers or {}
 
     def notify(self, context: Context) -> None:
-        """Raises OSError for no answer and for an error, TemporaryError for one that is none of 2xx, InvalidInput."""
+        """Raises OSError for no answer, TemporaryError for one that is none of 2xx, a redirect too, InvalidInput.
+
+        No error of its own holds the address: that of a hook is a secret.
+        """
         if not self.url.startswith(("http://", "https://")):
-            raise InvalidInput(f"{self.url!r} is no address", hint="https://…")
+            raise InvalidInput("the webhook's url is no address", hint="https://…")
         told: Any = context
         data = json.dumps(told["incident"]).encode()
         headers = {"Content-Type": "application/json", **self.headers}
         request = urllib.request.Request(self.url, data=data, headers=headers, method="POST")
-        with urllib.request.urlopen(request, timeout=LONGEST_S) as answer:
-            if not 200 <= answer.status < 300:
-                raise TemporaryError(f"{self.url} answered {answer.status}")
+        try:
+            with _OPENER.open(request, timeout=LONGEST_S) as answer:
+                status = answer.status
+        except HTTPError as error:
+            status = error.code
+            error.close()
+        if not 200 <= status < 300:
+            raise TemporaryError(f"{urlsplit(self.url).hostname} answered {status}") from None
