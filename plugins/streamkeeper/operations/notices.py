@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
@@ -15,6 +16,8 @@ from streamkeeper.registry.incidents import IncidentLog
 
 GRACE_S = 45.0
 """Until then a notice is its writer's to send: less than a pass later another one makes up for it."""
+_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
+"""GitHub leaves these out of a heading's anchor."""
 TOO_OLD_S = 24 * 3600.0
 SEND_S = 30.0
 """How long one notifier may take for one message: Airflow's SmtpNotifier alone would try for three minutes."""
@@ -63,7 +66,7 @@ def compose_message(notice: Notice) -> Message:
 
 def runbook_link(heading: str) -> str:
     """Where a heading of the runbook is."""
-    return f"docs/runbook.md#{heading.lower().replace(',', '').replace(':', '').replace(' ', '-')}"
+    return f"docs/runbook.md#{_NOT_IN_ANCHORS.sub('', heading.lower()).replace(' ', '-')}"
 
 
 def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:
