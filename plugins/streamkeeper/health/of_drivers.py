@@ -220,7 +220,8 @@ RULES: tuple[Rule, ...] = (
         None,
         "",
         "run the watch on the machine, or in the pid namespace, where the driver was started; if that is gone for good,"
-        " streamkeeper state-dead {job} says so",
+        ' state that: streamkeeper state-dead {job} {instance} --reason "how that is known" (it names the risk;'
+        " --accept records it)",
         "Nothing serves",
         _unknown,
     ),
@@ -229,7 +230,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         LOST_S,
         "seconds",
-        "bring its node back; if the node is gone for good, state that: streamkeeper state-dead {job} {instance}, or"
+        "bring its node back; if the node is gone for good, state that: streamkeeper state-dead {job} {instance}"
+        ' --reason "how that is known" (it names the risk; --accept records it), or'
         " the DAG streaming_state_dead; then restore the copy: streamkeeper recover {job} --action restore",
         "A driver's machine is gone",
         _lost,

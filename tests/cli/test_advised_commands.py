@@ -1,0 +1,45 @@
+"""Commands that rules and alerts advise can be run as they are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from streamkeeper.cli.main import app
+from streamkeeper.health.rules import RULES
+
+ALERTS = Path("deploy/prometheus-alerts.yml")
+
+
+def advised() -> list[str]:
+    """Every ``state-dead`` command, with names for what is filled in."""
+    actions = [rule.action.format(job="sales", query="totals", series="", instance="op-candidate") for rule in RULES]
+    alerts = ALERTS.read_text(encoding="utf-8").replace("{{ $labels.job }}", "sales")
+    found = re.findall(r"streamkeeper state-dead [^;,()]+", "\n".join([*actions, alerts]))
+    return [each.strip() for each in found]
+
+
+def parse(command: str) -> None:
+    words = shlex.split(command)
+    group = typer.main.get_command(app)
+    with group.make_context("streamkeeper", words[1:]) as context:
+        name, found, rest = group.resolve_command(context, words[1:])  # type: ignore[attr-defined]
+        found.make_context(name, rest, parent=context)
+
+
+def test_the_advised_statement_of_a_death_is_complete() -> None:
+    """Of two rules and an alert: driver and reason are there."""
+    commands = advised()
+    assert len(commands) == 3
+    for command in commands:
+        parse(command)
+
+
+def test_without_the_driver_it_is_refused() -> None:
+    """Negative control: as it was advised before."""
+    with pytest.raises(Exception, match="Missing parameter: instance"):
+        parse("streamkeeper state-dead sales")
