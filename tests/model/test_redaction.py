@@ -221,3 +221,30 @@ def test_passwords_inside_of_a_secret_are_secrets(secret: str, parts: list[str])
     assert [redact(f"login with {part} failed", {"s": secret}) for part in parts] == ["login with *** failed"] * len(
         parts
     )
+
+
+TANGLED = "Tr0ub4dor&3<x>=a/b'c"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        TANGLED.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"),
+        TANGLED.replace("&", "\\u0026").replace("<", "\\u003C").replace(">", "\\u003E"),
+        TANGLED.replace("&", "\\u0026")
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("=", "\\u003d")
+        .replace("'", "\\u0027"),
+        TANGLED.replace("/", "\\/"),
+        quote(quote(TANGLED, safe=""), safe=""),
+        html.escape(html.escape(TANGLED)),
+        html.escape(TANGLED).replace("&amp;", "&#38;"),
+    ],
+    ids=["Go", "upper case", "Gson", "slash", "URL in a URL", "HTML in HTML", "38"],
+)
+def test_a_secret_is_masked_as_encoders_of_other_languages_escape_it(form: str) -> None:
+    """Whole. Negative control: the same form of another secret stays."""
+    assert redact(f"got {form}!", {"secret://env/X": TANGLED}) == "got ***!"
+    other = form.replace("Tr0ub4dor", "Tr0ub4d0r")
+    assert redact(f"got {other}!", {"secret://env/X": TANGLED}) == f"got {other}!"

@@ -131,7 +131,7 @@ def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
         urls = {in_url, in_url.replace("%2F", "/"), in_url.replace("%20", "+")}
         forms |= {part, part.strip(), *urls, *(_ESCAPE.sub(lambda found: found[0].lower(), url) for url in urls)}
         forms |= {json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1], repr(part)[1:-1]}
-        forms |= {raw.decode(errors="replace"), *_quoted(part)}
+        forms |= {raw.decode(errors="replace"), *_quoted(part), *_json_forms(part), _quote(in_url.encode())}
         if len(raw) >= SHORTEST:
             encoded = b64encode(raw).decode()
             forms |= {raw.hex(), raw.hex().upper(), encoded, encoded.translate(_URL_SAFE)}
@@ -146,6 +146,14 @@ def _lines(values: tuple[str, ...]) -> Iterator[str]:
             yield from filter(str.strip, {part, *lines})
 
 
+def _json_forms(text: str) -> Iterator[str]:
+    """As encoders of other languages have it: Go and Gson escape signs of HTML, PHP and others the slash."""
+    for plain in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
+        for signs, case in (("", "04x"), ("&<>", "04x"), ("&<>='", "04x"), ("&<>", "04X"), ("&<>='", "04X")):
+            escaped = plain.translate({ord(sign): f"\\u{ord(sign):{case}}" for sign in signs})
+            yield from (escaped, escaped.replace("/", "\\/"))
+
+
 def _quoted(text: str) -> Iterator[str]:
     """As SQL, CSV, shells, HTML and Java's properties have it between or without quotes."""
     yield from (text.replace("'", "''"), text.replace('"', '""'))
@@ -155,7 +163,7 @@ def _quoted(text: str) -> Iterator[str]:
     for special in (_SHELL_SPECIAL, _IN_DOUBLE_QUOTES, _IN_PROPERTIES):
         yield special.sub(r"\\\1", text)
     escaped = html.escape(text)
-    yield from (escaped, html.escape(text, quote=False))
+    yield from (escaped, html.escape(text, quote=False), html.escape(escaped), escaped.replace("&amp;", "&#38;"))
     for apostrophe in ("&#39;", "&apos;"):
         yield from (escaped.replace("&#x27;", apostrophe),)
         yield escaped.replace("&#x27;", apostrophe).replace("&quot;", "&#34;")
