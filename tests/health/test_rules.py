@@ -230,6 +230,9 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (well(desired_release="r0003"), well(desired_release="r0003", **operation())),
     ],
     "journal-lost": [(well(wanted=False, lost="control/sales names it", unlooked={"journal": "gone"}), well())],
+    "journal-unreadable": [
+        (dead(unreadable="entry 7 cannot be read", unlooked={"records": "entry 7 cannot be read"}), dead())
+    ],
     "journal-outdated": [(dead(outdated="the journal ends at epoch 1", **checkpoint("/cp is missing")), dead())],
 }
 PAIRS = [pytest.param(rule, *pair, id=f"{rule}-{number}") for rule in CASES for number, pair in enumerate(CASES[rule])]

@@ -273,7 +273,7 @@ def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -
     rows = {row.job: row for row in report.index.rows}
     assert rows["broken"].standing is Standing.UNKNOWN
     assert "cannot be read" in rows["broken"].unlooked["records"]
-    assert [each.rule for each in rows["broken"].symptoms] == ["not-looked"]
+    assert [each.rule for each in rows["broken"].symptoms] == ["journal-unreadable"]
     assert rows[JOB].symptoms == ()
 
 

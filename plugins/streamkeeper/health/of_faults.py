@@ -7,6 +7,7 @@ from streamkeeper.health.rule import Found, Rule, should_run
 from streamkeeper.model.control import ExitCode
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.health import JobLook, Severity
+from streamkeeper.model.liveness import Life
 
 
 def _store(look: JobLook, _: float) -> Found:
@@ -21,6 +22,13 @@ def _store(look: JobLook, _: float) -> Found:
 def _journal_lost(look: JobLook, _: float) -> Found:
     if look.lost:
         yield "", look.lost
+
+
+def _journal_unreadable(look: JobLook, _: float) -> Found:
+    if look.unreadable:
+        ended = look.life in (Life.DEAD, Life.ABSENT)
+        driver = f"; its driver {look.instance} has ended: {look.why}" if look.instance and ended else ""
+        yield "", f"its journal cannot be read: {look.unreadable}{driver}"
 
 
 def _outdated(look: JobLook, _: float) -> Found:
@@ -84,6 +92,15 @@ RULES: tuple[Rule, ...] = (
         "put registry/{job} back in the store; if it is gone, streamkeeper registry rebuild {job} --dry-run",
         "The journal of a job is lost",
         _journal_lost,
+    ),
+    Rule(
+        "journal-unreadable",
+        Severity.PAGE,
+        None,
+        "",
+        "put the entry that the sentence names back as it was, or run the newer version that wrote it; delete nothing",
+        "A journal entry cannot be read",
+        _journal_unreadable,
     ),
     Rule(
         "journal-outdated",

@@ -22,6 +22,9 @@ _TOLD = frozenset(
 EXPLAINS: Mapping[str, frozenset[str]] = {
     "store-out-of-reach": _ENDS | _BEHIND | {"not-looked", "sink-down"},
     "journal-lost": frozenset({"not-looked"}),
+    # What was recorded last is unknown: who should run, and what is open.
+    "journal-unreadable": _ENDS
+    | {"driver-fenced", "driver-unknown", "driver-lost", "machine-rebooted", "not-looked", "operation-open"},
     "journal-outdated": _ENDS
     | _BEHIND
     | _TOLD
@@ -52,6 +55,7 @@ PERMANENT = frozenset(
     {
         *("driver-fenced", "driver-refused", "sink-ahead", "checkpoint-missing", "checkpoint-damaged"),
         *("output-lost", "source-offset-lost", "input-gone", "owner-unproven", "journal-outdated", "journal-lost"),
+        "journal-unreadable",
     }
 )
 """What a start cannot mend, and could make worse: somebody has to change something first."""

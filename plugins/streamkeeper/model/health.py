@@ -131,6 +131,8 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     """What names it although it has no journal, then nothing else is known of it."""
     outdated: str = ""
     """How its journal is older than what was written, or than what the watch has seen of it."""
+    unreadable: str = ""
+    """Why its journal cannot be read; everything else is as the last pass that could read it knew it."""
     thresholds: dict[str, float | None] = {}
     """Rule -> its threshold for this job, where the job's file says one; None: the job has switched it off."""
     unlooked: dict[str, str] = {}

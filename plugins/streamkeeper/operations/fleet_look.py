@@ -23,13 +23,12 @@ from streamkeeper.lifecycle.recovery import MENDED
 from streamkeeper.model.checkpoint_version import checkpoint_location
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.faults import read_fault
-from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, PruneRecord
-from streamkeeper.model.health import AskedPerson, BackupLook, CheckpointLook, JobLook, OpenOperation
+from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory
+from streamkeeper.model.health import AskedPerson, CheckpointLook
 from streamkeeper.model.known_checkpoint import commits_of, known_checkpoint
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.signals import HistoryPoint
 from streamkeeper.model.standing import Standing, find_standing
-from streamkeeper.model.step import BEFORE_DRAIN
 from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_knows
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
@@ -37,10 +36,9 @@ from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.lost_jobs import find_lost, find_lost_jobs
 from streamkeeper.operations.outdated import find_outdated_epochs
 from streamkeeper.operations.overview import recorded_jobs
-from streamkeeper.operations.snapshot_ages import backup_look, look_at_snapshots, newest_snapshots
+from streamkeeper.operations.snapshot_ages import look_at_snapshots, newest_snapshots
 from streamkeeper.operations.whereabouts import find_disk
 from streamkeeper.registry.control import Control
-from streamkeeper.registry.fleet import read_prune
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.registry.pending_questions import asked_person, jobs_asked
@@ -49,10 +47,9 @@ from streamkeeper.stores.contract import Store
 
 WORKERS = 8
 """At once: what a store far away answers in parallel."""
-FORGET_S = 3600.0
-"""Restarts and acts that are older are forgotten."""
 LAG_WORTH_A_HISTORY_S = 60.0
 STATE_WORTH_A_HISTORY_BYTES = 256 * 2**20
+RECORDS = "records"
 OWN = "again-"
 """How operations are called that the watch has begun: each pass carries them on."""
 
@@ -79,6 +76,11 @@ class Seen:
     unlooked: dict[str, str] = field(default_factory=dict)
     outdated: str = ""
     lost: str = ""
+
+    @property
+    def unreadable(self) -> str:
+        """Why its journal could not be read although the store answered; its facts are then those of the last pass."""
+        return self.unlooked.get(RECORDS, "")
 
     @property
     def instance(self) -> str:
@@ -136,61 +138,6 @@ def look_at_fleet(
     return fleet
 
 
-def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
-    """What the rules are asked about, and what the next pass has to remember."""
-    memory = _remember(seen, now)
-    facts, liveness = seen.facts, seen.liveness
-    if seen.lost:
-        told = {"journal": seen.lost}
-        return JobLook(job=seen.job, now=now, wanted=False, lost=seen.lost, unlooked=told), memory
-    if facts is None:
-        return JobLook(job=seen.job, now=now, wanted=False, unlooked=dict(seen.unlooked)), memory
-    if facts.forgotten:
-        return JobLook(job=seen.job, now=now, wanted=False), memory
-    look = JobLook(
-        job=seen.job,
-        now=now,
-        wanted=facts.wanted,
-        stopped=facts.stopped,
-        desired_release=facts.desired_release,
-        serving_release=facts.serving_release,
-        instance=facts.serving_instance,
-        life=liveness.life if liveness is not None else None,
-        why=liveness.why if liveness is not None else "",
-        stated=bool(facts.ended) and facts.ended_stated,
-        ended_by=liveness.fault if liveness is not None else None,
-        frozen=liveness is not None and liveness.frozen,
-        frozen_s=now - memory.frozen_at if memory.frozen_at else 0.0,
-        rebooted=liveness is not None and liveness.rebooted,
-        status=seen.status,
-        exit=seen.exit,
-        silent_s=max(0.0, now - memory.beat_at),
-        restarts_s=tuple(now - moment for moment in memory.restarts),
-        operation=_operation(seen, now),
-        asked=seen.asked,
-        last_failure=facts.last_failure,
-        last_fault=facts.last_fault,
-        checkpoints=seen.checkpoints,
-        backups=_backups(seen, now),
-        objective_s=site.settings.objective_s,
-        prune_age_s=now - prune.at if prune is not None else None,
-        prune_failed=_unpruned(seen.job, prune),
-        history=seen.history,
-        outdated=seen.outdated,
-        thresholds=facts.thresholds,
-        unlooked=dict(seen.unlooked),
-    )
-    return look, memory
-
-
-def find_prune(site: Installation) -> PruneRecord | None:
-    """The last prune of everything; None before there was one, and where the store of snapshots cannot be asked."""
-    try:
-        return read_prune(site.snapshots)
-    except StreamkeeperError:
-        return None
-
-
 def _known_jobs(site: Installation, remembered: dict[str, JobMemory]) -> list[str]:
     """Names of all jobs; of those that a pass has seen before nobody asks whether they have a journal."""
     if not remembered:
@@ -204,12 +151,15 @@ def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None
 
 
 def _read_records(site: Installation, seen: Seen) -> None:
-    with seen.looking("records"):
+    with seen.looking(RECORDS):
         facts = None if seen.lost else read_facts(site, seen.job, seen.memory.facts)
         if facts is None or facts.number == 0:
             # Its folder may be there with the journal gone from it.
             seen.lost = seen.lost or find_lost(site, seen.job)
         seen.facts = seen.memory.facts if seen.lost else facts
+    if seen.unreadable:
+        # The driver's state counts also where nothing newer is known of the job.
+        seen.facts = seen.memory.facts
     if seen.instance:
         with seen.looking("status"):
             seen.status = Control(site.store, seen.job, seen.instance).read_status()
@@ -240,7 +190,7 @@ def _read_end(site: Installation, seen: Seen) -> None:
 
 def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
     facts = seen.facts
-    if facts is None or facts.forgotten or seen.elsewhere or seen.lost:
+    if facts is None or facts.forgotten or seen.elsewhere or seen.lost or seen.unreadable:
         return
     seen.outdated = facts.went_back
     if seen.liveness is None or seen.liveness.life is not Life.ALIVE:
@@ -337,64 +287,3 @@ def _read_history(site: Installation, seen: Seen) -> None:
     if worth and seen.liveness is not None and seen.liveness.life is Life.ALIVE:
         history = Control(site.store, seen.job, seen.instance).read_history()
         seen.history = dict(history.queries) if history is not None else {}
-
-
-def _remember(seen: Seen, now: float) -> JobMemory:
-    """Since when the beat has been the same, and when the driver began again."""
-    before = seen.memory
-    restarts = tuple(moment for moment in before.restarts if now - moment <= FORGET_S)
-    acts = {
-        act: tuple(moment for moment in moments if now - moment <= FORGET_S) for act, moments in before.acts.items()
-    }
-    told = seen.status
-    beat, beat_at = before.beat, before.beat_at
-    if told is not None:
-        beat = (told.instance, told.generation, told.beat)
-        if beat != before.beat:
-            beat_at = now
-        if told.instance == before.beat[0] and told.generation > before.beat[1]:
-            restarts += (now,) * (told.generation - before.beat[1])
-    elif seen.instance != before.beat[0]:
-        beat, beat_at = (seen.instance, 0, 0), now
-    facts = seen.facts if seen.facts is not None else before.facts
-    frozen_at = (before.frozen_at or now) if seen.liveness is not None and seen.liveness.frozen else 0.0
-    elsewhere_at = (before.elsewhere_at or now) if seen.elsewhere else 0.0
-    return replace(
-        before,
-        facts=facts,
-        lost=bool(seen.lost),
-        beat=beat,
-        beat_at=beat_at,
-        frozen_at=frozen_at,
-        elsewhere_at=elsewhere_at,
-        restarts=restarts,
-        acts=acts,
-    )
-
-
-def _operation(seen: Seen, now: float) -> OpenOperation | None:
-    at = seen.facts.operation if seen.facts is not None else None
-    if at is None:
-        return None
-    return OpenOperation(
-        operation=at.operation,
-        kind=at.kind,
-        step=at.step,
-        open_s=max(0.0, now - at.began_at),
-        waits_for_person=at.waits_for_person,
-        owned=not seen.abandoned,
-        replaces=not at.waits_for_person and (at.mends or at.step not in BEFORE_DRAIN),
-    )
-
-
-def _backups(seen: Seen, now: float) -> dict[str, BackupLook]:
-    versions = seen.facts.versions if seen.facts is not None else {}
-    return {query: backup_look(snapshot, now) for query, snapshot in seen.memory.snapshots.items() if query in versions}
-
-
-def _unpruned(job: str, prune: PruneRecord | None) -> str:
-    """What the last prune could not do of this job."""
-    failed = prune.failed if prune is not None else ()
-    return next(
-        (failure for failure in failed if failure.startswith((f"{job}:", f"{job}/")) or f"/{job}/" in failure), ""
-    )

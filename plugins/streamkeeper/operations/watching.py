@@ -23,9 +23,10 @@ from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
 from streamkeeper.model.health import JobLook, Symptom
 from streamkeeper.model.incident import WatchActed
 from streamkeeper.operations.carriers import RunIsOver, nobody_knows
-from streamkeeper.operations.fleet_look import OWN, Seen, compose_look, find_prune, look_at_fleet
+from streamkeeper.operations.fleet_look import OWN, Seen, look_at_fleet
 from streamkeeper.operations.incidents import reconcile
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.job_look import compose_look, find_prune
 from streamkeeper.operations.job_rows import make_row, remember_told
 from streamkeeper.operations.notices import Sender, bound_senders, send_notices
 from streamkeeper.operations.watch_acts import AT_ONCE, Carried, begin, carry_on
@@ -252,7 +253,7 @@ def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> li
 
 def _own(job: _Job) -> list[Carried]:
     """An operation that an earlier pass began."""
-    operation = _operation_of(job)
+    operation = "" if job.seen.unreadable else _operation_of(job)
     return [_wait_of(job, operation)] if operation.startswith(OWN) else []
 
 

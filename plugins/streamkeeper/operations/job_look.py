@@ -1,0 +1,133 @@
+"""What the rules are asked about a job that was looked at, and what the next pass has to remember of it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.fleet import JobMemory, PruneRecord
+from streamkeeper.model.health import BackupLook, JobLook, OpenOperation
+from streamkeeper.model.step import BEFORE_DRAIN
+from streamkeeper.operations.fleet_look import Seen
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.snapshot_ages import backup_look
+from streamkeeper.registry.fleet import read_prune
+
+FORGET_S = 3600.0
+"""Restarts and acts that are older are forgotten."""
+
+
+def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
+    """What the rules are asked about, and what the next pass has to remember."""
+    memory = _remember(seen, now)
+    facts, liveness = seen.facts, seen.liveness
+    if seen.lost:
+        told = {"journal": seen.lost}
+        return JobLook(job=seen.job, now=now, wanted=False, lost=seen.lost, unlooked=told), memory
+    if facts is None or facts.forgotten:
+        unlooked = dict(seen.unlooked) if facts is None or seen.unreadable else {}
+        return JobLook(job=seen.job, now=now, wanted=False, unreadable=seen.unreadable, unlooked=unlooked), memory
+    look = JobLook(
+        job=seen.job,
+        now=now,
+        wanted=facts.wanted,
+        stopped=facts.stopped,
+        desired_release=facts.desired_release,
+        serving_release=facts.serving_release,
+        instance=facts.serving_instance,
+        life=liveness.life if liveness is not None else None,
+        why=liveness.why if liveness is not None else "",
+        stated=bool(facts.ended) and facts.ended_stated,
+        ended_by=liveness.fault if liveness is not None else None,
+        frozen=liveness is not None and liveness.frozen,
+        frozen_s=now - memory.frozen_at if memory.frozen_at else 0.0,
+        rebooted=liveness is not None and liveness.rebooted,
+        status=seen.status,
+        exit=seen.exit,
+        silent_s=max(0.0, now - memory.beat_at),
+        restarts_s=tuple(now - moment for moment in memory.restarts),
+        operation=_operation(seen, now),
+        asked=seen.asked,
+        last_failure=facts.last_failure,
+        last_fault=facts.last_fault,
+        checkpoints=seen.checkpoints,
+        backups=_backups(seen, now),
+        objective_s=site.settings.objective_s,
+        prune_age_s=now - prune.at if prune is not None else None,
+        prune_failed=_unpruned(seen.job, prune),
+        history=seen.history,
+        outdated=seen.outdated,
+        unreadable=seen.unreadable,
+        thresholds=facts.thresholds,
+        unlooked=dict(seen.unlooked),
+    )
+    return look, memory
+
+
+def find_prune(site: Installation) -> PruneRecord | None:
+    """The last prune of everything; None before there was one, and where the store of snapshots cannot be asked."""
+    try:
+        return read_prune(site.snapshots)
+    except StreamkeeperError:
+        return None
+
+
+def _remember(seen: Seen, now: float) -> JobMemory:
+    """Since when the beat has been the same, and when the driver began again."""
+    before = seen.memory
+    restarts = tuple(moment for moment in before.restarts if now - moment <= FORGET_S)
+    acts = {
+        act: tuple(moment for moment in moments if now - moment <= FORGET_S) for act, moments in before.acts.items()
+    }
+    told = seen.status
+    beat, beat_at = before.beat, before.beat_at
+    if told is not None:
+        beat = (told.instance, told.generation, told.beat)
+        if beat != before.beat:
+            beat_at = now
+        if told.instance == before.beat[0] and told.generation > before.beat[1]:
+            restarts += (now,) * (told.generation - before.beat[1])
+    elif seen.instance != before.beat[0]:
+        beat, beat_at = (seen.instance, 0, 0), now
+    facts = seen.facts if seen.facts is not None else before.facts
+    frozen_at = (before.frozen_at or now) if seen.liveness is not None and seen.liveness.frozen else 0.0
+    elsewhere_at = (before.elsewhere_at or now) if seen.elsewhere else 0.0
+    return replace(
+        before,
+        facts=facts,
+        lost=bool(seen.lost),
+        beat=beat,
+        beat_at=beat_at,
+        frozen_at=frozen_at,
+        elsewhere_at=elsewhere_at,
+        restarts=restarts,
+        acts=acts,
+    )
+
+
+def _operation(seen: Seen, now: float) -> OpenOperation | None:
+    at = seen.facts.operation if seen.facts is not None else None
+    if at is None:
+        return None
+    return OpenOperation(
+        operation=at.operation,
+        kind=at.kind,
+        step=at.step,
+        open_s=max(0.0, now - at.began_at),
+        waits_for_person=at.waits_for_person,
+        owned=not seen.abandoned,
+        replaces=not at.waits_for_person and (at.mends or at.step not in BEFORE_DRAIN),
+    )
+
+
+def _backups(seen: Seen, now: float) -> dict[str, BackupLook]:
+    versions = seen.facts.versions if seen.facts is not None else {}
+    return {query: backup_look(snapshot, now) for query, snapshot in seen.memory.snapshots.items() if query in versions}
+
+
+def _unpruned(job: str, prune: PruneRecord | None) -> str:
+    """What the last prune could not do of this job."""
+    failed = prune.failed if prune is not None else ()
+    return next(
+        (failure for failure in failed if failure.startswith((f"{job}:", f"{job}/")) or f"/{job}/" in failure), ""
+    )
