@@ -124,6 +124,19 @@ def test_what_does_not_belong_among_the_incidents_stops_nobody(job: Registered) 
     (store / "registry" / "other" / "journal").mkdir(parents=True)
     (store / "incidents" / "other").mkdir()
     (store / "incidents" / "other" / "0000000001.json").write_text("{")
-    found = run("incidents")
+    found = CliRunner().invoke(app, ["incidents"])
+    assert found.exit_code == 1
     assert "driver-dead" in found.stdout
-    assert "other: its incidents cannot be read: " in found.stderr
+    assert "other: incidents/other/0000000001.json cannot be read: " in found.stderr
+
+
+def test_incidents_names_records_that_cannot_be_read_and_exits_with_1(job: Registered) -> None:
+    """Of all jobs and of one; nothing claims that all is well. Negative control: without that record it does."""
+    run("incidents")
+    job.site.store.create(f"incidents/{JOB}/0000000001.json", b"{")
+    job.site.store.create("incidents/kept.bak/0000000001.json", b"{")
+    for words in (["incidents"], ["incidents", JOB], ["incidents", "--json"], ["incidents", JOB, "--json"]):
+        found = CliRunner().invoke(app, words)
+        assert found.exit_code == 1, words
+        assert f"incidents/{JOB}/0000000001.json cannot be read" in found.output
+        assert "wrong" not in found.output

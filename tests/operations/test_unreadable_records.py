@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from streamkeeper.errors import InvalidInput, RegistryDamaged
 from streamkeeper.model.health import Severity
+from streamkeeper.model.incident import incident_key
 from streamkeeper.model.journal_keys import entry_key
 from streamkeeper.model.liveness import Life
-from streamkeeper.operations import job_look
+from streamkeeper.operations import fleet_look, job_look, watching
+from streamkeeper.registry.incidents import IncidentLog
 from tests.operations.registered_job import JOB
 from tests.operations.test_watching import House
 
@@ -87,4 +90,101 @@ def test_without_the_remembered_facts_and_the_rule_a_dead_driver_is_hidden(
     monkeypatch.setattr("streamkeeper.operations.watching.compose_look", forgetting)
     (row,) = house.make(after_s=60).index.rows
     assert [each.rule for each in row.symptoms] == ["not-looked"]
+    assert house.told == []
+
+
+STRAYS = ("registry/plain.bak", "control/plain.bak", "carriers/Plain", "incidents/plain.bak")
+
+
+def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> None:
+    """A copy kept beside a job: the job's dead driver is paged, and the pass names each folder that it passed over."""
+    for stray in STRAYS:
+        house.site.store.create(f"{stray}/journal/0000000001.json", b"{")
+    house.job.runner.life = Life.DEAD
+    index = house.make(after_s=60).index
+    assert [(row.job, row.symptoms[0].rule) for row in index.rows] == [(JOB, "driver-dead")]
+    assert index.failed == tuple(f"{stray} is not the name of a job, and is passed over" for stray in STRAYS)
+
+
+def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: the whole pass fails."""
+    house.site.store.create("registry/plain.bak/journal/0000000001.json", b"{")
+    monkeypatch.setattr(fleet_look, "list_jobs", lambda store: sorted(store.folders("registry/")))
+    with pytest.raises(InvalidInput, match="plain.bak"):
+        house.make(after_s=60)
+
+
+@pytest.mark.parametrize("part", ["_look_deeper", "compose_look"])
+def test_a_job_that_breaks_a_look_hides_no_other(house: House, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Whatever a job's records bring about is an info of that job, nothing is done about it, and the next job pages."""
+    house.site.store.create("registry/broken/journal/0000000001.json", b"{")
+    house.job.runner.life = Life.DEAD
+    module = watching if part == "compose_look" else fleet_look
+    real = getattr(module, part)
+
+    def breaking(site, seen, *rest):  # type: ignore[no-untyped-def]
+        if seen.job == "broken":
+            raise KeyError("gone")
+        return real(site, seen, *rest)
+
+    monkeypatch.setattr(module, part, breaking)
+    rows = {row.job: row for row in house.make(after_s=60).index.rows}
+    assert [each.rule for each in rows[JOB].symptoms] == ["driver-dead"]
+    assert "KeyError" in rows["broken"].unlooked["job"]
+    assert rows["broken"].symptoms
+
+
+def test_a_job_that_was_not_wholly_looked_at_is_not_started(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its checkpoint shows is unknown; negative control: without that error the start is planned."""
+    house.job.runner.life = Life.DEAD
+    assert any("would start sales" in line for line in house.make(after_s=60, acts=True, dry_run=True).lines)
+
+    def breaking(*_: object) -> None:
+        raise KeyError("gone")
+
+    monkeypatch.setattr(fleet_look, "_look_deeper", breaking)
+    assert not any("would start" in line for line in house.make(after_s=60, acts=True, dry_run=True).lines)
+
+
+def test_an_unreadable_incident_record_silences_no_notice(house: House) -> None:
+    """Torn, or missing before a later one: the page is raised and sent, and each record is named."""
+    store = house.site.store
+    store.create(incident_key(JOB, 1), b'{"number": 1')
+    store.create(incident_key(JOB, 3), b"{}")
+    (Path(house.site.settings.store) / "fleet" / "index.json").unlink()
+    house.job.runner.life = Life.DEAD
+    report = house.make(after_s=60)
+    assert [each.subject for each in house.told] == ["[page] sales: driver-dead raised"]
+    log = IncidentLog(store, JOB)
+    assert set(log.state().open) == {"driver-dead/-"}
+    assert [why.partition(" ")[0] for why in log.passed] == [incident_key(JOB, number) for number in (1, 2, 3)]
+    assert len([line for line in report.index.failed if "an incident record is passed over" in line]) == 3
+    house.make(after_s=60)
+    assert len(house.told) == 1
+
+
+def test_a_record_under_another_ones_number_is_passed_over(house: House) -> None:
+    """A copy of the first record as the second: what came after counts."""
+    house.job.runner.life = Life.DEAD
+    house.make(after_s=60)
+    store = house.site.store
+    newest = len(house.entries)
+    store.create(incident_key(JOB, newest + 1), store.read(incident_key(JOB, 1)))
+    log = IncidentLog(store, JOB)
+    assert set(log.state().open) == {"driver-dead/-"}
+    assert log.state().number == newest + 1
+    assert log.passed == [f"{incident_key(JOB, newest + 1)} holds record 1"]
+
+
+def test_when_a_torn_record_ends_the_reading_nothing_is_sent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control."""
+    house.site.store.create(incident_key(JOB, 1), b"{")
+    (Path(house.site.settings.store) / "fleet" / "index.json").unlink()
+    house.job.runner.life = Life.DEAD
+
+    def damaged(*_: object) -> None:
+        raise RegistryDamaged("torn")
+
+    monkeypatch.setattr(IncidentLog, "_understand", damaged)
+    assert any("cannot be kept: torn" in line for line in house.make(after_s=60).index.failed)
     assert house.told == []

@@ -165,11 +165,12 @@ def test_what_a_dead_driver_left_is_looked_at(house: House, life: Life, raised: 
 
 
 def test_a_job_that_is_well_costs_few_requests(house: House) -> None:
-    """After the first pass: the index, the jobs, three folders that name lost ones, the questions to people, the last
+    """After the first pass: the index, the jobs, three folders that name lost ones, all four
+    again for names of no jobs, the questions to people, the last
     prune, and of a job its newest entries and its status."""
     house.job.runner.life = Life.ALIVE
     house.make()
-    assert house.make(after_s=1).index.requests == 1 + 1 + 1 + 3 + 1 + 2 + 1
+    assert house.make(after_s=1).index.requests == 1 + 1 + 1 + 3 + 4 + 1 + 2 + 1
     assert not house.entries
 
 

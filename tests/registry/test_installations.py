@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.errors import OperationRefused, StoreUnavailable
+from streamkeeper.errors import OperationRefused, RegistryDamaged, StoreUnavailable
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.journal import OperationStarted
 from streamkeeper.model.request import DeployRequest
@@ -214,3 +214,18 @@ def test_which_record_is_the_newest_costs_one_request(tmp_path: Path) -> None:
     before = store.requests
     assert newest_record(store) == 1
     assert store.requests - before == 1
+
+
+def test_a_file_beside_the_records_is_passed_over(tmp_path: Path) -> None:
+    """Notes, an editor's copy: the newest numbered record counts. Negative control: a numbered one that is torn is not
+    passed over, for it may say that this is a copy."""
+    place = Place(tmp_path)
+    first = place.open()
+    for name in ("notes.txt", "0000000001.json.bak", "zz"):
+        place.store.create(f"installation/{name}", b"{")
+    assert place.open() == first == read_installation(place.store)
+    assert newest_record(place.store) == 1
+    note_moved(place.store, str(place.home), by="ann", reason="a test")
+    place.store.create("installation/0000000002.json", b"{")
+    with pytest.raises(RegistryDamaged, match="0000000002"):
+        place.open()

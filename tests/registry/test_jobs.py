@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamkeeper.registry.jobs import list_jobs
+from streamkeeper.registry.jobs import list_jobs, stray_folders
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 
@@ -21,3 +21,12 @@ def test_jobs_are_listed_once_each_in_order(tmp_path: Path) -> None:
     store.requests = 0
     assert list_jobs(store) == ["a", "b", "sale", "sales", "sales0", "sales_totals"]
     assert store.requests == 1
+
+
+def test_a_folder_that_names_no_job_is_none_and_is_listed_as_a_stray(tmp_path: Path) -> None:
+    """A copy kept beside a job, in the registry or among the drivers' folders."""
+    store = LocalStore(tmp_path)
+    for folder in ("registry/sales", "registry/sales.bak", "registry/Sales-old", "control/sales", "control/sales.bak"):
+        store.create(f"{folder}/journal/0000000001.json", b"")
+    assert list_jobs(store) == ["sales"]
+    assert stray_folders(store) == ["registry/Sales-old", "registry/sales.bak", "control/sales.bak"]

@@ -14,7 +14,7 @@ from streamkeeper.cli.given import Json, open_site, open_to_look
 from streamkeeper.cli.job_list import SEVERITY_STYLES
 from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.terminal import Console, echo, echo_json
-from streamkeeper.errors import JournalLost, PermanentError, StreamkeeperError
+from streamkeeper.errors import JournalLost, StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.health import Severity
@@ -31,7 +31,7 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.watching import Watch, run_pass
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog
-from streamkeeper.registry.jobs import list_jobs
+from streamkeeper.registry.jobs import list_job_folders, list_jobs
 
 EVERY_S = 60.0
 
@@ -108,29 +108,41 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
     if job:
         with suppress(JournalLost):
             read_job(site, job)
-        entries = list(IncidentLog(site.store, job).entries())
+        log = IncidentLog(site.store, job)
+        entries = list(log.entries())
         if json:
             echo_json(to_json(entries))
+            _end_with(log.passed)
             return
         console = Console(soft_wrap=True, highlight=False)
         for entry in entries:
             console.print(Text(f"{entry.number:6}  {_moment(entry.at)}  {one_line(render_incident(entry.record))}"))
-        if not entries:
+        if not entries and not log.passed:
             console.print(f"nothing was ever wrong with {job}, as far as a watch has seen")
+        _end_with(log.passed)
         return
     found: list[JobIncidents] = []
-    for name in sorted({*list_jobs(site.store), *site.store.folders("incidents/")}):
-        try:
-            found.append(IncidentLog(site.store, name).state())
-        except PermanentError as error:
-            echo(f"{name}: its incidents cannot be read: {error}", err=True)
+    passed: list[str] = []
+    for name in sorted({*list_jobs(site.store), *list_job_folders(site.store, "incidents/")}):
+        log = IncidentLog(site.store, name)
+        found.append(log.state())
+        passed += [f"{name}: {why}" for why in log.passed]
     if json:
         echo_json(to_json([state for state in found if state.open]))
-        return
-    _show_open(found)
+    else:
+        _show_open(found, complete=not passed)
+    _end_with(passed)
 
 
-def _show_open(found: list[JobIncidents]) -> None:
+def _end_with(passed: list[str]) -> None:
+    """Name the records that could not be read; exits with 1 where there are any."""
+    for why in passed:
+        echo(f"an incident record is passed over: {why}", err=True)
+    if passed:
+        raise typer.Exit(1)
+
+
+def _show_open(found: list[JobIncidents], *, complete: bool) -> None:
     """The worst first; a paragraph each, for a cause and its remedy are sentences."""
     console = Console(soft_wrap=True, highlight=False)
     order = list(Severity)
@@ -148,7 +160,9 @@ def _show_open(found: list[JobIncidents]) -> None:
         if incident.acts:
             console.print(Text(f"    done: the watch {one_line(incident.acts[-1])}"))
         console.print(Text(f"    runbook: {symptom.heading}"))
-    if not worst_first:
+    if not worst_first and not complete:
+        console.print("no incident is open in the records that can be read")
+    elif not worst_first:
         console.print("nothing is wrong, as far as a watch has seen")
 
 

@@ -47,8 +47,8 @@ def decide_acts(
 ) -> Iterator[PlannedAct]:
     """What to do about a job now. ``done``: act -> when it was done in the last hour, seconds since 1970."""
     found = list(symptoms)
-    if look.outdated or look.unreadable:
-        # What is known of who serves, and of what is open, is not what was written last.
+    if look.outdated or look.unreadable or "job" in look.unlooked:
+        # What is known of who serves, and of what is open, is not what was written last, or not all that was seen.
         return
     if look.operation is not None:
         if not look.operation.owned:

@@ -25,6 +25,11 @@ def check_name(what: str, name: str) -> str:
     return name
 
 
+def is_name(name: str) -> bool:
+    """Whether it may name a job or a query, as ``check_name`` demands."""
+    return _NAME.fullmatch(name) is not None
+
+
 def refuse_unknown(what: str, names: Iterable[str], known: Collection[str]) -> None:
     """Raise InvalidInput for names that are not among the known ones, each with the one that was probably meant."""
     unknown = [name for name in names if name not in known]

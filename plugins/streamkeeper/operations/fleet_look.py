@@ -49,7 +49,7 @@ WORKERS = 8
 """At once: what a store far away answers in parallel."""
 LAG_WORTH_A_HISTORY_S = 60.0
 STATE_WORTH_A_HISTORY_BYTES = 256 * 2**20
-RECORDS = "records"
+RECORDS, JOB = "records", "job"
 OWN = "again-"
 """How operations are called that the watch has begun: each pass carries them on."""
 
@@ -146,7 +146,13 @@ def _known_jobs(site: Installation, remembered: dict[str, JobMemory]) -> list[st
 
 
 def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None]) -> None:
-    for _ in pool.map(act, fleet):
+    def guarded(seen: Seen) -> None:
+        try:
+            act(seen)
+        except Exception as error:  # Whatever one job's records bring about must not hide the others.
+            seen.unlooked[JOB] = f"{type(error).__name__}: {error}"
+
+    for _ in pool.map(guarded, fleet):
         pass
 
 

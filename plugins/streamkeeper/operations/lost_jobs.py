@@ -13,6 +13,7 @@ from streamkeeper.errors import JournalLost
 from streamkeeper.model.fleet import JobMemory
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.fleet import read_index
+from streamkeeper.registry.jobs import list_job_folders
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.stores.contract import Store
 
@@ -23,7 +24,7 @@ def find_lost_jobs(
     site: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
 ) -> dict[str, str]:
     """Job -> what names it, as a sentence, of those that are not ``recorded``; ``remembered``: by the last index."""
-    there = {folder: set(site.store.folders(f"{folder}/")) for folder in _FOLDERS}
+    there = {folder: set(list_job_folders(site.store, f"{folder}/")) for folder in _FOLDERS}
     named = set().union(*there.values()) | {job for job, memory in remembered.items() if _was_seen(memory)}
     found = {
         job: _tell(site.store, job, [folder for folder, jobs in there.items() if job in jobs], remembered.get(job))

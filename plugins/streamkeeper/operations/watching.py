@@ -19,11 +19,11 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.health.acts import Act, PlannedAct, decide_acts
 from streamkeeper.health.rules import find_symptoms
-from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
+from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow, PruneRecord
 from streamkeeper.model.health import JobLook, Symptom
 from streamkeeper.model.incident import WatchActed
 from streamkeeper.operations.carriers import RunIsOver, nobody_knows
-from streamkeeper.operations.fleet_look import OWN, Seen, look_at_fleet
+from streamkeeper.operations.fleet_look import JOB, OWN, Seen, look_at_fleet
 from streamkeeper.operations.incidents import reconcile
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_look import compose_look, find_prune
@@ -32,6 +32,7 @@ from streamkeeper.operations.notices import Sender, bound_senders, send_notices
 from streamkeeper.operations.watch_acts import AT_ONCE, Carried, begin, carry_on
 from streamkeeper.registry.fleet import read_index, write_index
 from streamkeeper.registry.incidents import IncidentLog
+from streamkeeper.registry.jobs import stray_folders
 from streamkeeper.stores.counting import CountingStore
 
 ACT_S = 30.0
@@ -99,11 +100,11 @@ def run_pass(watch: Watch) -> PassReport:
     watch = dataclasses.replace(watch, site=dataclasses.replace(watch.site, store=store))
     began, clock = watch.now(), time.monotonic()
     before = read_index(store, watch.site.id)
-    every = _look(watch, before, began)
+    failed = [f"{folder} is not the name of a job, and is passed over" for folder in stray_folders(store)]
+    every = _look(watch, before, began, failed)
     jobs = [job for job in every if not job.left]
     crash_point("watch.looked")
     lines = _tell_left(every)
-    failed: list[str] = []
     for job in jobs:
         _keep_incidents(watch, job, began, lines, failed)
     crash_point("watch.raised")
@@ -162,18 +163,31 @@ def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
     return FleetIndex(number=0, started=now, rows=tuple(rows))
 
 
-def _look(watch: Watch, before: FleetIndex | None, now: float) -> list[_Job]:
+def _look(watch: Watch, before: FleetIndex | None, now: float, failed: list[str]) -> list[_Job]:
     prune = find_prune(watch.site)
     found: list[_Job] = []
     writer = f"watch:{watch.by or _this_watch()}"
     for seen in look_at_fleet(watch.site, before, now=now, run_is_over=watch.run_is_over):
-        look, memory = compose_look(watch.site, seen, now, prune)
-        memory = remember_told(seen, memory, now)
+        look, memory, symptoms = _judge(watch, seen, now, prune, failed)
         log = IncidentLog(watch.site.store, seen.job, writer=writer, known=memory.incidents)
-        symptoms = find_symptoms(look, but=watch.but)
         row = before.row(seen.job) if before is not None else None
         found.append(_Job(seen=seen, look=look, memory=memory, symptoms=symptoms, log=log, before=row))
     return found
+
+
+def _judge(
+    watch: Watch, seen: Seen, now: float, prune: PruneRecord | None, failed: list[str]
+) -> tuple[JobLook, JobMemory, tuple[Symptom, ...]]:
+    """What the rules find of one job; a job that they cannot judge hides no other, and is in ``failed``."""
+    try:
+        look, memory = compose_look(watch.site, seen, now, prune)
+        return look, remember_told(seen, memory, now), find_symptoms(look, but=watch.but)
+    except Exception as error:  # Records may hold what no rule expects.
+        why = f"{type(error).__name__}: {error}"
+        failed.append(f"{seen.job}: it cannot be judged: {why}")
+        seen.unlooked[JOB] = why
+        look = JobLook(job=seen.job, now=now, wanted=False, unlooked=dict(seen.unlooked))
+        return look, seen.memory, find_symptoms(look, but=watch.but)
 
 
 def _tell_left(jobs: list[_Job]) -> list[str]:
@@ -190,6 +204,7 @@ def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], faile
         lines += reconcile(job.log, job.look, job.symptoms, now=now, dry_run=watch.dry_run)
     except StreamkeeperError as error:
         failed.append(f"{job.look.job}: its incidents cannot be kept: {error}")
+    failed += [f"{job.look.job}: an incident record is passed over: {why}" for why in job.log.passed]
 
 
 def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) -> None:

@@ -6,8 +6,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from msgspec.structs import replace
+
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import KeyExists, KeyMissing, RegistryDamaged
+from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.incident import (
     FORMAT,
@@ -25,6 +27,9 @@ from streamkeeper.stores.contract import Store
 class IncidentLog:
     """One reader and writer of a job's incidents; not for sharing between threads.
 
+    A record that cannot be read, or is missing before later ones, is passed over: what it raised is raised again, and
+    what it sent is sent again, but no later notice waits for it. ``passed``: why, a sentence for each of them.
+
     ``known``: what an earlier reader came to, so that only newer records are read; None: all of them are.
     """
 
@@ -34,21 +39,22 @@ class IncidentLog:
         self.writer = f"{writer}#{uuid.uuid4().hex[:12]}" if "#" not in writer else writer
         self._state = known if known is not None else JobIncidents(job=job)
         self._read_all = known is None
+        self.passed: list[str] = []
 
     def state(self) -> JobIncidents:
-        """What the records add up to now: one read, and one for each that is new. Raises RegistryDamaged."""
+        """What the records add up to now: one read, and one for each that is new."""
         if self._read_all:
             for number in range(1, self._newest() + 1):
-                self._state = fold_incident(self._state, self._read(number))
+                self._fold(number, self._read(number))
             self._read_all = False
-        while (entry := self._find(self._state.number + 1)) is not None:
-            self._state = fold_incident(self._state, entry)
+        while (data := self._read(self._state.number + 1)) is not None:
+            self._fold(self._state.number + 1, data)
         return self._state
 
     def append(self, decide: Callable[[JobIncidents], IncidentRecord | None], *, now: float) -> int:
         """Add what ``decide`` makes of the newest state; its number, 0 where there is nothing to add.
 
-        ``decide`` is called again each time another writer was faster. Raises StoreUnavailable, RegistryDamaged.
+        ``decide`` is called again each time another writer was faster. Raises StoreUnavailable.
         """
         if self._read_all:
             self.state()
@@ -60,9 +66,7 @@ class IncidentLog:
                 self._store.create(incident_key(self._job, entry.number), to_json(entry))
             except KeyExists:
                 # A store may have retried a write whose first answer was lost: then the winner is this very entry.
-                winner = self._read(entry.number)
-                self._state = fold_incident(self._state, winner)
-                if winner != entry:
+                if self._fold(entry.number, self._read(entry.number)) != entry:
                     continue
             else:
                 self._state = fold_incident(self._state, entry)
@@ -71,27 +75,40 @@ class IncidentLog:
         return 0
 
     def entries(self) -> Iterator[IncidentEntry]:
-        """Every record from the first on."""
-        number = 1
-        while (entry := self._find(number)) is not None:
-            yield entry
-            number += 1
+        """Every record that can be read, from the first on."""
+        for number in range(1, self._newest() + 1):
+            entry = self._understand(number, self._read(number))
+            if entry is not None:
+                yield entry
 
     def _newest(self) -> int:
         """The highest number there is; what is no record of ours, as an editor's copy, is passed over."""
         keys = self._store.list(incident_prefix(self._job))
         return max((key_number(key, partial(incident_key, self._job)) or 0 for key in keys), default=0)
 
-    def _find(self, number: int) -> IncidentEntry | None:
-        key = incident_key(self._job, number)
+    def _read(self, number: int) -> bytes | None:
         try:
-            data = self._store.read(key)
+            return self._store.read(incident_key(self._job, number))
         except KeyMissing:
             return None
-        return from_json(data, IncidentEntry, where=key, newest_format=FORMAT)
 
-    def _read(self, number: int) -> IncidentEntry:
-        found = self._find(number)
-        if found is None:
-            raise RegistryDamaged(f"{incident_key(self._job, number)} is missing, and later ones are there")
-        return found
+    def _fold(self, number: int, data: bytes | None) -> IncidentEntry | None:
+        """Add one record to the state; of one that cannot be read only its number."""
+        entry = self._understand(number, data)
+        self._state = replace(self._state, number=number) if entry is None else fold_incident(self._state, entry)
+        return entry
+
+    def _understand(self, number: int, data: bytes | None) -> IncidentEntry | None:
+        key = incident_key(self._job, number)
+        if data is None:
+            self.passed.append(f"{key} is missing, and later records are there")
+            return None
+        try:
+            entry = from_json(data, IncidentEntry, where=key, newest_format=FORMAT)
+        except (FormatTooNew, RegistryDamaged) as error:
+            self.passed.append(str(error))
+            return None
+        if entry.number != number:
+            self.passed.append(f"{key} holds record {entry.number}")
+            return None
+        return entry

@@ -32,15 +32,20 @@ OWNER_FILE = "owner.json"
 
 def read_installation(store: Store) -> InstallationRecord | None:
     """The newest record; None for a store that nobody has used yet, or none of this version has."""
-    keys = list(store.list(PREFIX))
+    keys = _record_keys(store)
     if not keys:
         return None
     return from_json(store.read(keys[-1]), InstallationRecord, where=keys[-1], newest_format=model.FORMAT)
 
 
+def _record_keys(store: Store) -> list[str]:
+    """Oldest first; what else somebody has put beside the records is passed over."""
+    return [key for key in store.list(PREFIX) if key_number(key, installation_key) is not None]
+
+
 def newest_record(store: Store) -> int:
     """The number of the newest record, in one request; 0 for a store that has none."""
-    keys = list(store.list(PREFIX))
+    keys = _record_keys(store)
     return (key_number(keys[-1], installation_key) or 0) if keys else 0
 
 
@@ -99,7 +104,7 @@ def note_moved(
     before = read_installation(store)
     if before is None:
         raise OperationRefused(f"{store.url} holds no installation", hint="streamkeeper home show")
-    known = [from_json(store.read(key), InstallationRecord, where=key) for key in store.list(PREFIX)]
+    known = [from_json(store.read(key), InstallationRecord, where=key) for key in _record_keys(store)]
     if id and id not in {record.id for record in known}:
         raise OperationRefused(f"{store.url} was never the installation {id}", hint="streamkeeper home show")
     wanted = id or before.id
