@@ -146,8 +146,9 @@ def _record(site: Installation, job: str, instance: InstanceState, proof: str, b
 def _risks(site: Installation, state: JobState, instance: InstanceState, seen: Liveness) -> Iterator[str]:
     """What becomes of each output and checkpoint if it lives all the same."""
     yield f"{instance.instance} cannot be looked at: {seen.why}"
-    status = Control(site.store, state.job, instance.instance).read_status()
-    yield f"its last report is of {status.at or 'an unknown time'}" if status is not None else "it has reported nothing"
+    status = Control(site.store, state.job, instance.instance).find_status()
+    at = (status.at or "an unknown time") if status is not None else ""
+    yield f"its last report is of {at}" if at else "it has reported nothing that can be read"
     if not instance.appointed:
         yield "it owns nothing: if it lives, it writes nothing"
         return

@@ -43,6 +43,7 @@ from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
+from streamkeeper.operations.registered import must_know_commits
 from streamkeeper.operations.whereabouts import must_see, running_instances
 from streamkeeper.registry.control import Control
 
@@ -129,6 +130,9 @@ class Deploy:
         must_not_be_outdated_as_far_as_seen(site, state)
         if state.number == 0:
             must_not_be_lost(site, request.job)
+        if state.open_operation is None and operation not in state.operations:
+            # Before it is on record: nothing could be carried on, or fall back, without it.
+            must_know_commits(site, state)
         other = cls(site, request.job, operation)._start(request, on_open, allowed)
         if other is None:
             return cls(site, request.job, operation)
@@ -281,7 +285,7 @@ class Deploy:
 
     def _last_written(self, state: JobState, query: str, old: Tree) -> int | None:
         epoch = state.epochs.get(query)
-        status = Control(self.site.store, self.job, epoch.instance).read_status() if epoch is not None else None
+        status = Control(self.site.store, self.job, epoch.instance).find_status() if epoch is not None else None
         return last_written(old, epoch, status)
 
     def _look(self, instance: str) -> Seen:
@@ -289,7 +293,7 @@ class Deploy:
         sent = frozenset(command.kind for command in control.commands(0) if command.operation == self.operation)
         return Seen(
             liveness=self.site.runner.observe(self.job, instance),
-            status=control.read_status(),
+            status=control.find_status(),
             exit=control.read_exit(),
             described=control.read_manifests() is not None,
             sent=sent,

@@ -50,7 +50,7 @@ def _of_drivers(site: Installation, state: JobState, operation: OperationState) 
     mine = [each for each in state.instances.values() if each.operation == operation.operation]
     for instance in reversed(mine):
         control = Control(site.store, state.job, instance.instance)
-        end, status = control.read_exit(), control.read_status()
+        end, status = control.read_exit(), control.find_status()
         for stored in (end.fault if end is not None else "", status.fault if status is not None else ""):
             if (found := read_fault(stored)) not in (None, Fault.UNCLASSIFIED):
                 return found

@@ -263,7 +263,7 @@ def _recorded(site: Installation, job: str) -> Iterator[SeenDriver]:
     for instance in instances(site.store, job):
         control = Control(site.store, job, instance)
         with suppress(StreamkeeperError):
-            launch, status = control.read_launch(), control.read_status()
+            launch, status = control.read_launch(), control.find_status()
             release = launch.release if launch is not None else status.release if status is not None else ""
             queries = status.queries.values() if status is not None else ()
             yield SeenDriver(

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from streamkeeper.errors import NotFound
+from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.faults import read_fault
 from streamkeeper.model.job_state import JobState
@@ -29,7 +29,8 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     """One job now. ``entry``: the journal's newest number; ``versions``: query -> its newest checkpoint version.
 
     ``stopped``: by whom and why, None where it is to serve. ``rebuilt``: what its journal was made again from, by whom
-    and when, empty for one that was never lost. ``asked``: what a person is asked before an operation is on record.
+    and when, empty for one that was never lost. ``unread``: why its driver's status cannot be read.
+    ``asked``: what a person is asked before an operation is on record.
     """
 
     job: Structure
@@ -47,6 +48,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     stopped: DesiredChanged | None = None
     forgotten: JobForgotten | None = None
     rebuilt: str = ""
+    unread: str = ""
     asked: tuple[PendingQuestion, ...] = ()
 
 
@@ -58,7 +60,8 @@ def job_overview(site: Installation, job: str) -> JobOverview:
 def overview_of(site: Installation, state: JobState) -> JobOverview:
     """The same of a job whose journal was read; no secret that a release was given in place of a reference is in it."""
     instance = state.serving_instance
-    status, exit, liveness = _look(site, state, instance) if instance else (None, None, None)
+    exit, liveness = _look(site, state, instance) if instance else (None, None)
+    status, unread = _read_status(site, state, instance) if instance else (None, "")
     found = JobOverview(
         job=state.job,
         entry=state.number,
@@ -75,6 +78,7 @@ def overview_of(site: Installation, state: JobState) -> JobOverview:
         stopped=state.stopped,
         forgotten=state.forgotten,
         rebuilt=state.rebuilt.sentence if state.rebuilt is not None else "",
+        unread=unread,
         asked=tuple(questions_of(site.store, state.job, now=time.time())),
     )
     return redact_value(found, literals_of(state.releases.values()))
@@ -116,11 +120,16 @@ def observe(site: Installation, state: JobState, instance: str) -> Liveness:
     return site.runner.observe(state.job, instance)
 
 
-def _look(
-    site: Installation, state: JobState, instance: str
-) -> tuple[DriverStatus | None, DriverExit | None, Liveness]:
-    control = Control(site.store, state.job, instance)
-    return control.read_status(), control.read_exit(), observe(site, state, instance)
+def _look(site: Installation, state: JobState, instance: str) -> tuple[DriverExit | None, Liveness]:
+    return Control(site.store, state.job, instance).read_exit(), observe(site, state, instance)
+
+
+def _read_status(site: Installation, state: JobState, instance: str) -> tuple[DriverStatus | None, str]:
+    """Its last word, or why it cannot be read: the rest is shown without it."""
+    try:
+        return Control(site.store, state.job, instance).read_status(), ""
+    except (FormatTooNew, RegistryDamaged) as error:
+        return None, str(error)
 
 
 def told_error_of(seen: JobOverview) -> str:

@@ -67,6 +67,8 @@ def _driver(seen: JobOverview, beat: str) -> Iterator[Fact]:
     if seen.instance:
         life = seen.life.value if seen.life else "-"
         yield Fact(name="driver", text=f"{seen.instance}: {life}, {seen.why}")
+    if seen.unread:
+        yield Fact(name="last word", text=seen.unread, tone=Tone.WARN)
     if seen.status is not None:
         word = f"{seen.status.state.value}: {SENTENCES[seen.status.state]}"
         yield Fact(name="last word", text=f"{word} (at {seen.status.at[:19]}, its own clock)")

@@ -102,6 +102,17 @@ def known_version(site: Installation, state: JobState, query: str, version: str)
     return known_checkpoint(state.job, recorded, commits_of(status))
 
 
+def must_know_commits(site: Installation, state: JobState) -> None:
+    """Raise RegistryDamaged, FormatTooNew where what a query's last driver has committed cannot be read.
+
+    Without it a checkpoint that is missing, or an older copy, could be taken for one that was never written.
+    """
+    for query in state.versions:
+        current = state.current_version(query)
+        if current is not None:
+            known_version(site, state, query, current.version)
+
+
 def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
     """What of a checkpoint version is lost, as a clause; empty when nothing is."""
     if foreign := find_foreign(site, state, query, version):

@@ -24,6 +24,7 @@ from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import observe, read_job
+from streamkeeper.operations.registered import must_know_commits
 from streamkeeper.operations.whereabouts import must_be_here
 from streamkeeper.registry.control import Control
 
@@ -67,6 +68,7 @@ def open_start(
     must_not_be_outdated_as_far_as_seen(site, state)
     if state.stopped is None and _serves(site, state):
         return None
+    must_know_commits(site, state)
     crash_point("start.record.before")
     state = journal.append(_wish(operation, requested_by, reason, unless_stopped=unless_stopped))
     crash_point("start.record.after")

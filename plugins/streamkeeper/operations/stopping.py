@@ -170,7 +170,7 @@ class _Stop:
         control = Control(self._site.store, self._job, instance)
         return Seen(
             liveness=self._site.runner.observe(self._job, instance),
-            status=control.read_status(),
+            status=control.find_status(),
             exit=control.read_exit(),
             # It is told to drain only once, whoever told it.
             sent=frozenset(command.kind for command in control.commands(0)),

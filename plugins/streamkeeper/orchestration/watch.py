@@ -42,7 +42,7 @@ class Watch:
 
     def _mark(self, state: JobState, operation: OperationState, instance: str) -> str:
         control = Control(self._store, self._job, instance)
-        seen = Seen(status=control.read_status(), exit=control.read_exit())
+        seen = Seen(status=control.find_status(), exit=control.read_exit())
         if seen.exit is not None:
             return f"{instance} ended"
         if seen.state is None:

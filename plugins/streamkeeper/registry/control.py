@@ -32,6 +32,10 @@ from streamkeeper.stores.contract import Store
 
 T = TypeVar("T")
 _MOST_KEPT = 4096
+_UNREADABLE_STATUS = (
+    "a driver that lives writes it anew; of one that has ended it is the record of its last commits: put it back, or"
+    ' see docs/runbook.md, "The last status of a driver cannot be read"'
+)
 _literals: dict[tuple[str, str, str], dict[str, str]] = {}
 """Secrets that instances' params hold themselves; a launch never changes, and a page asks every few seconds."""
 
@@ -117,9 +121,19 @@ class Control:
         """Replace the driver's last word."""
         self._store.replace(self._key("status.json"), to_json(status))
 
+    def find_status(self) -> DriverStatus | None:
+        """The same, and None as well where it cannot be read: for decisions that need no proof of what it committed."""
+        try:
+            return self.read_status()
+        except (FormatTooNew, RegistryDamaged):
+            return None
+
     def read_status(self) -> DriverStatus | None:
-        """The driver's last word; None before its first."""
-        status = self._read(self._key("status.json"), DriverStatus)
+        """The driver's last word; None before its first. Raises FormatTooNew, RegistryDamaged with the way out."""
+        try:
+            status = self._read(self._key("status.json"), DriverStatus)
+        except RegistryDamaged as error:
+            raise RegistryDamaged(error.message, hint=_UNREADABLE_STATUS) from error
         if status is None:
             return None
         told = (status.error, status.waiting, *(query.error for query in status.queries.values()))
