@@ -16,6 +16,7 @@ from rich.text import Text
 
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.cli.options import asked
@@ -233,9 +234,15 @@ def restore_(
     accept_replay: Annotated[
         bool, typer.Option("--accept-replay", help="The sink's function takes batches a second time")
     ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Rows of input that is gone may be lost by this restore")
+    ] = False,
+    reason: Annotated[str, asked("reason", help="Why that loss is accepted; kept in the journal")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
 ) -> None:
     """Restore a snapshot: into a directory or a bucket, or as the next checkpoint version of a deployed query."""
+    if accept_loss and not reason:
+        raise InvalidInput("what is accepted needs a reason", hint='--reason "the files were test data"')
     target = tree_at(to) if to else None
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     if target is not None:
@@ -256,7 +263,17 @@ def restore_(
         echo(f"would write {snapshot.name} (batch {plan.batch}) as {plan.version} of {job}/{query}: {plan.target}")
         return
     with _bar(snapshot.name) as show:
-        done = restore_version(site, job, query, snapshot, catalogue=catalogue, accept_replay=accept_replay, show=show)
+        done = restore_version(
+            site,
+            job,
+            query,
+            snapshot,
+            catalogue=catalogue,
+            accept_replay=accept_replay,
+            loss_accepted_by=caller() if accept_loss else "",
+            reason=reason,
+            show=show,
+        )
     echo(f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}: deploy {done.release} to go on")
 
 

@@ -6,11 +6,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from streamkeeper.checkpoints.layout import last_planned
 from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.checkpoints.positions import History, Position, until_unchanged
-from streamkeeper.checkpoints.reach import compare, missing_since
-from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.checkpoints.reach import compare
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooNew, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import Manifest
@@ -18,6 +15,14 @@ from streamkeeper.model.recovery import QueryLook, Replay
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_name, snapshot_number
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.missing_input import (
+    find_missing,
+    holds_lists_of,
+    last_batches_of,
+    newest_position,
+    not_known,
+    position_in_log,
+)
 from streamkeeper.operations.old_input import GoesBack, told_old_input
 from streamkeeper.sinks.asking import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -43,7 +48,7 @@ def choose_replay(
     """
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
-    spans = {span.version for span in state.spans(left.query.query, left.query.version)}
+    spans = last_batches_of(state.spans(left.query.query, left.query.version))
     unseen = unseen_input(site, state, left.query.query)
     newest: Replay | None = None
     drilled: Replay | None = None
@@ -60,7 +65,7 @@ def choose_replay(
         if why_not := _why_not(catalogue, snapshot, left, spans):
             passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) is no way back: {why_not}")
             continue
-        found = _replay(snapshot, left, unseen, verified=verified)
+        found = _replay(snapshot, left, unseen, verified=verified, parted=not holds_lists_of(spans, snapshot))
         if newest is None:
             newest = found
         if verified:
@@ -97,14 +102,15 @@ def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collec
     return f"{damaged[0].key} is damaged: {damaged[0].why}" if damaged else ""
 
 
-def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verified: bool) -> Replay:
+def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verified: bool, parted: bool) -> Replay:
+    """``parted``: whether the version that is left had parted from the snapshot's before its batch."""
     takes = reconcile(left.manifest.sink, snapshot.version, snapshot.batch).takes
     replay = Replay(
         snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified, takes=takes
     )
     query = left.query
     # A restored version keeps its query's id, its numbers and its list of files; one that was handed over does not.
-    if snapshot.query_id != left.query_id and snapshot.version != query.version:
+    if (snapshot.query_id != left.query_id and snapshot.version != query.version) or parted:
         why = f"{query.version} has gone on from {snapshot.version} since"
         return msgspec.structs.replace(replay, unknown=why)
     known = [batch for batch in (left.committed, query.committed, query.holds) if batch is not None]
@@ -112,45 +118,20 @@ def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verifi
     planned_on = query.planned is not None and query.planned > snapshot.batch and not snapshot.pending
     if not batches and not planned_on and not query.sink_down:
         return msgspec.structs.replace(replay, batches=0)
+    tree = tree_at(query.directory)
     try:
         if query.lost:
             raise CheckpointDamaged(query.lost)
-        now, then = _positions(tree_at(query.directory), snapshot)
+        now, then = newest_position(tree), position_in_log(tree, snapshot.offsets)
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
-        return msgspec.structs.replace(replay, batches=batches, unknown=_not_known(left.manifest, error.message))
-    reads, files = compare(now, then), missing_since(now, then, unseen=unseen)
-    gone, unchecked = (clause("files that were read since") for clause in (files.gone_clause, files.unchecked_clause))
+        return msgspec.structs.replace(replay, batches=batches, unknown=not_known(left.manifest, error.message).unknown)
+    reads, missing = compare(now, then), find_missing(now, then, unseen=unseen)
     lacking = reads.lacking if reads.comparable and not reads.holds else ""
-    tree = tree_at(query.directory)
     old = told_old_input(tree, left.manifest, unseen, then=GoesBack(tree, snapshot.offsets))
     return msgspec.structs.replace(
         replay,
         batches=batches,
         reads=f"{lacking}{old}".removeprefix(" and "),
-        gone="; ".join(filter(None, (gone, unchecked))) if gone else "",
-        unknown="" if gone else unchecked,
+        gone=missing.gone,
+        unknown=missing.unknown,
     )
-
-
-def _positions(directory: Tree, snapshot: Snapshot) -> tuple[Position, Position]:
-    """Where the newest plan stands, and where the snapshot does: by its own record, for its plan may be damaged."""
-
-    def look() -> tuple[Position, Position]:
-        newest = last_planned(directory.fresh())
-        if newest is None:
-            raise CheckpointDamaged(f"{directory} holds no planned batch")
-        history = History(directory.fresh(), [newest])
-        return history.position(newest), history.position_of(snapshot.offsets)
-
-    return until_unchanged(look)
-
-
-def _not_known(manifest: Manifest, why: str) -> str:
-    """Whether the sources still hold what came since; Kafka's reader fails where they do not, and says so."""
-    if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
-        return ""
-    return f"which files they were, and whether they are still there, nobody knows ({why})"
-
-
-def _passes_over_loss(options: dict[str, str]) -> bool:
-    return options.get("failondataloss", "true").lower() == "false"

@@ -14,6 +14,7 @@ import msgspec
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationOpen, OperationRefused
+from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import CheckpointVersionCreated, Record
@@ -21,6 +22,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.sink_capabilities import Reconciliation, capabilities_of
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.missing_input import MissingInput, missing_for_restore
 from streamkeeper.operations.outdated import must_not_be_outdated
 from streamkeeper.operations.outputs import ask, takes_again
 from streamkeeper.operations.overview import read_job
@@ -36,7 +38,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``current``: the version that serves now; ``sink_batch``: the newest batch that the output holds of the snapshot's
     version; ``unknown``: why nobody can tell, then ``replayed`` is None; ``replayed``: how many batches the output
-    holds beyond the snapshot.
+    holds beyond the snapshot; ``missing``: input that would be read again and is gone, or could not be looked at.
     """
 
     snapshot: str
@@ -50,10 +52,15 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     sink_batch: int | None
     unknown: str
     replayed: int | None
+    missing: MissingInput = MissingInput()
 
     @property
     def sentence(self) -> str:
-        """What comes a second time, for a person."""
+        """What comes a second time, and what is lost, for a person."""
+        return f"{self._written_again}; the restore {self.missing.loss}" if self.missing.loss else self._written_again
+
+    @property
+    def _written_again(self) -> str:
         how = takes_again(self.sink)
         if self.replayed is None:
             return (
@@ -104,6 +111,7 @@ def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -
         sink_batch=holds.batch,
         unknown=unknown,
         replayed=None if unknown else beyond,
+        missing=missing_for_restore(site, state, query, snapshot, written, holds),
     )
 
 
@@ -115,25 +123,30 @@ def restore_version(
     *,
     catalogue: Catalogue | None = None,
     accept_replay: bool = False,
+    loss_accepted_by: str = "",
+    reason: str = "",
     show: Show | None = None,
 ) -> RestorePlan:
     """Make the next checkpoint version from a snapshot; again after a crash it goes on with the version it recorded.
 
-    ``catalogue``: where the snapshot is, unless among the site's own.
+    ``catalogue``: where the snapshot is, unless among the site's own. ``loss_accepted_by``: who accepts that the rows
+    of missing input are lost by this restore, and why (``reason``); kept in the origin of the version.
 
     Raises OperationRefused (a driver that lives, another version meanwhile, a user's function without
-    ``accept_replay``), and what ``restore`` raises; then the job is as it was.
+    ``accept_replay``, missing input whose loss is not accepted, or by who may not), and what ``restore`` raises; then
+    the job is as it was.
     """
     plan = plan_restore(site, job, query, snapshot)
     state = read_job(site, job)
     carries_on = _carries_on(site, state, query, snapshot, plan)
     _must_take_a_replay(plan, accept_replay=accept_replay, carries_on=carries_on)
+    accepted = _accepted_loss(site, state, plan, f"{job}/{query}", loss_accepted_by, reason)
     written = stored_manifests(site, state, plan.release)[query].sink
     reconciled = reconcile(written, snapshot.version, snapshot.batch)
     if carries_on and reconciled.refusal:
         raise OperationRefused(reconciled.refusal, hint="restore a newer snapshot, or rebuild the output")
     crash_point("restore.record.before")
-    state, reserved = _reserve(site, plan, job, query, snapshot, carries_on=carries_on)
+    state, reserved = _reserve(site, plan, job, query, snapshot, carries_on=carries_on, accepted=accepted)
     crash_point("restore.record.after")
     fill_version(site, state, query, reserved.version, snapshot, catalogue=catalogue, show=show)
     crash_point("restore.serve.before")
@@ -144,7 +157,7 @@ def restore_version(
 
 
 def _reserve(
-    site: Installation, plan: RestorePlan, job: str, query: str, snapshot: Snapshot, *, carries_on: bool
+    site: Installation, plan: RestorePlan, job: str, query: str, snapshot: Snapshot, *, carries_on: bool, accepted: str
 ) -> tuple[JobState, CheckpointVersion]:
     """Record the version that is to be filled, or find it recorded by a restore of this snapshot that died."""
 
@@ -156,6 +169,7 @@ def _reserve(
         return msgspec.structs.replace(
             created,
             release=snapshot.release or plan.release,
+            origin=f"{created.origin}{accepted}",
             parent=snapshot.version if carries_on else "",
             parent_batch=snapshot.batch if carries_on else None,
         )
@@ -245,3 +259,20 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
         )
     if not can.takes_again and plan.replayed != 0 and not accept_replay:
         raise OperationRefused(plan.sentence, hint="--accept-replay if the function takes batches a second time")
+
+
+def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str) -> str:
+    """Who accepts what the restore loses, as a clause of the version's origin; empty where it loses nothing."""
+    if not plan.missing.loss:
+        return ""
+    if not by:
+        raise OperationRefused(
+            f"restore of {series} from {plan.snapshot} needs a person: it {plan.missing.loss}",
+            hint="put the files back, or accept the loss: --accept-loss and a --reason",
+        )
+    if objection := right_to_answer(site.settings, state, by).objection(by):
+        raise OperationRefused(
+            f"restore of {series} from {plan.snapshot} {plan.missing.loss}, which is not accepted: {objection}",
+            hint="the DAG streaming_recover asks whoever may accept it",
+        )
+    return f"; {by} accepted that it {plan.missing.loss} ({reason})"

@@ -1,0 +1,223 @@
+"""Which input that going back would read again is gone: one look for recoveries, restores, rollbacks and fall-backs.
+
+Spark does not miss a file that its source no longer lists, so going back without it loses the file's rows in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.positions import History, Position, position, until_unchanged
+from streamkeeper.checkpoints.reach import missing_since
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooNew, NotFound, SnapshotDamaged
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.serving import Span
+from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.input_access import unseen_input
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.registered import find_foreign, find_version_loss, known_version, stored_manifests
+from streamkeeper.sinks.contract import OutputAnswer
+from streamkeeper.snapshots.catalogue import Catalogue
+
+_UNREADABLE = (CheckpointDamaged, CheckpointChanged, FormatTooNew, NotFound, SnapshotDamaged)
+
+
+class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
+    """``gone``: files that would be read again and are gone; ``unknown``: what could not be looked at, where none is
+    known to be gone. Clauses, empty where nothing."""
+
+    gone: str = ""
+    unknown: str = ""
+
+    @property
+    def loss(self) -> str:
+        """``loses rows: 2 of 3 files …``, as a predicate; empty where nothing is lost."""
+        if self.gone:
+            return f"loses rows: {self.gone}"
+        return f"may lose rows: {self.unknown}" if self.unknown else ""
+
+
+def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) -> MissingInput:
+    """Look for the files that were read between two positions of one query; ``unseen``: as in ``look_for_files``."""
+    files = missing_since(now, then, unseen=unseen)
+    gone, unchecked = (clause("files that were read since") for clause in (files.gone_clause, files.unchecked_clause))
+    return MissingInput(
+        gone="; ".join(filter(None, (gone, unchecked))) if gone else "", unknown="" if gone else unchecked
+    )
+
+
+def not_known(manifest: Manifest, why: str) -> MissingInput:
+    """Where the files cannot be named; Kafka's reader fails on records that are gone, and reports them."""
+    if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
+        return MissingInput()
+    return MissingInput(unknown=f"which files they were, and whether they are still there, nobody knows ({why})")
+
+
+def newest_position(tree: Tree) -> Position:
+    """After the newest plan: its batch may be in the output before it is committed. Raises CheckpointDamaged."""
+
+    def look() -> Position:
+        history, batch = _newest(tree)
+        return history.position(batch)
+
+    return until_unchanged(look)
+
+
+def position_in_log(tree: Tree, ends: Mapping[str, str]) -> Position:
+    """What the end offsets of a snapshot name, by the lists of files in a checkpoint that holds them.
+
+    Not by the snapshot's plan, which may be damaged. Raises CheckpointDamaged.
+    """
+    return until_unchanged(lambda: _newest(tree)[0].position_of(ends))
+
+
+def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
+    """Whether a checkpoint that carries on these versions has the snapshot's lists of files: it has not parted before.
+
+    ``spans``: version -> the last batch of it that was carried on, None for the newest.
+    """
+    if snapshot.version not in spans:
+        return False
+    last = spans[snapshot.version]
+    return last is None or snapshot.batch <= last
+
+
+def last_batches_of(spans: tuple[Span, ...]) -> dict[str, int | None]:
+    """Version -> last batch, as ``holds_lists_of`` wants it."""
+    return {span.version: span.last for span in spans}
+
+
+def missing_for_restore(
+    site: Installation, state: JobState, query: str, snapshot: Snapshot, manifest: Manifest, holds: OutputAnswer
+) -> MissingInput:
+    """What a restore of the snapshot would lose; ``holds``: what the output has of the snapshot's version."""
+    current = state.current_version(query)
+    if current is None or find_foreign(site, state, query, current.version):
+        # The rows that another installation has written are none of this one's.
+        return MissingInput()
+    tree, lost = site.checkpoint(state, query, current.version), find_version_loss(site, state, query, current.version)
+    try:
+        if lost:
+            raise CheckpointDamaged(lost)
+        now, then = newest_position(tree), _snapshot_position(site, state, query, snapshot, current.version)
+    except _UNREADABLE as error:
+        recorded = known_version(site, state, query, current.version).committed
+        committed = [
+            batch
+            for batch in (recorded, None if lost else last_committed(tree.fresh()), holds.batch)
+            if batch is not None
+        ]
+        carried_on = _carries_on(site, state, query, snapshot, current.version)
+        if carried_on and max(committed, default=-1) <= snapshot.batch and not holds.down:
+            return MissingInput()
+        return not_known(manifest, error.message)
+    return find_missing(now, then, unseen=unseen_input(site, state, query))
+
+
+def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
+    """What a RETURN or a RESTORE would lose of what ``way.before`` has read; ``manifest``: of what has read it."""
+    try:
+        now = _read_by(site, state, query, way.before)
+        if now is None:
+            return MissingInput()
+        if way.way is Way.RETURN:
+            then = position(site.checkpoint(state, query, way.version))
+        else:
+            then = _snapshot_position(site, state, query, _snapshot(site, state, query, way.snapshot), way.before)
+    except _UNREADABLE as error:
+        return not_known(manifest, error.message)
+    return find_missing(now, then, unseen=unseen_input(site, state, query))
+
+
+def missing_to_fall_back(site: Installation, state: JobState, operation: OperationState) -> dict[str, str]:
+    """Query -> how its way back loses rows, as a predicate; only those that lose some, or may.
+
+    To be asked once the candidate has ended, for it reads until then.
+    """
+    found: dict[str, str] = {}
+    manifests = stored_manifests(site, state, operation.release)
+    for query, way in operation.ways.items():
+        match way.back:
+            case Way.RETURN:
+                back = QueryWay(way=Way.RETURN, before=way.version, version=way.before)
+                missing = missing_for_way(site, state, query, back, manifests[query])
+            case Way.RESTORE:
+                missing = _missing_since_cutover(site, state, operation, query, manifests[query])
+            case _:
+                continue
+        if missing.loss:
+            found[query] = f"going back to {way.before} {missing.loss}"
+    return found
+
+
+def _missing_since_cutover(
+    site: Installation, state: JobState, operation: OperationState, query: str, manifest: Manifest
+) -> MissingInput:
+    """Of a query that falls back to the last batch before the cutover, in the version that both have written."""
+    version, batch = operation.ways[query].version, operation.last_batches.get(query)
+    name = operation.cutover_snapshots.taken.get(query, "")
+    tree = site.checkpoint(state, query, version)
+    try:
+        now = _read_by(site, state, query, version)
+        if now is None:
+            return MissingInput()
+        if name:
+            then = position_in_log(tree, _snapshot(site, state, query, name).offsets)
+        else:
+            then = position(tree, batch) if batch is not None else Position()
+    except _UNREADABLE as error:
+        return not_known(manifest, error.message)
+    return find_missing(now, then, unseen=unseen_input(site, state, query))
+
+
+def _read_by(site: Installation, state: JobState, query: str, version: str) -> Position | None:
+    """Where a version's newest plan stands; None where it never had one. Raises CheckpointDamaged for a lost one."""
+    if lost := find_version_loss(site, state, query, version):
+        raise CheckpointDamaged(lost)
+    tree = site.checkpoint(state, query, version)
+    return newest_position(tree) if last_planned(tree.fresh()) is not None else None
+
+
+def _snapshot_position(site: Installation, state: JobState, query: str, snapshot: Snapshot, current: str) -> Position:
+    """By the current version's lists of files where it carries on the snapshot's batch, else by its own version's.
+
+    A version that was handed over, or that parted earlier, numbers its lists anew.
+    """
+    if _carries_on(site, state, query, snapshot, current):
+        return position_in_log(site.checkpoint(state, query, current), snapshot.offsets)
+    if state.version(query, snapshot.version) is None:
+        raise CheckpointDamaged(f"the lists of files of {snapshot.version or 'its checkpoint'} are on no record")
+    if lost := find_version_loss(site, state, query, snapshot.version):
+        raise CheckpointDamaged(lost)
+    return position_in_log(site.checkpoint(state, query, snapshot.version), snapshot.offsets)
+
+
+def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, version: str) -> bool:
+    """Whether a version has the snapshot's batch, under its number, in its own lists of files."""
+    spans = last_batches_of(state.spans(query, version))
+    same = snapshot.version == version or snapshot.query_id == known_version(site, state, query, version).query_id
+    return same and holds_lists_of(spans, snapshot)
+
+
+def _snapshot(site: Installation, state: JobState, query: str, name: str) -> Snapshot:
+    return Catalogue(site.snapshots, series_of_query(state.job, query)).read(snapshot_number(name))
+
+
+def _newest(tree: Tree) -> tuple[History, int]:
+    """The lists of files up to the newest plan, and its batch."""
+    seen = tree.fresh()
+    newest = last_planned(seen)
+    if newest is None:
+        raise CheckpointDamaged(f"{tree} holds no planned batch")
+    return History(seen, [newest]), newest
+
+
+def _passes_over_loss(options: Mapping[str, str]) -> bool:
+    return options.get("failondataloss", "true").lower() == "false"
