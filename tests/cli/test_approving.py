@@ -214,9 +214,14 @@ def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None
 def test_a_rollback_is_a_request_that_goes_back(requests: list[DeployRequest]) -> None:
     """With a release or to the one before; never without a reason."""
     assert run("rollback", "orders", "--reason", "wrong sums").exit_code == 0
-    assert run("rollback", "orders", "--release", "r0003", "--reason", "wrong sums", "--accept-risk").exit_code == 0
+    assert (
+        run(
+            "rollback", "orders", "--release", "r0003", "--reason", "wrong sums", "--accept-risk", "--accept-loss"
+        ).exit_code
+        == 0
+    )
     assert run("rollback", "orders").exit_code == 2
-    assert [(each.rollback, each.release, each.accept_risk) for each in requests] == [
+    assert [(each.rollback, each.release, each.accept_risk and each.accept_loss) for each in requests] == [
         (True, None, False),
         (True, "r0003", True),
     ]

@@ -180,6 +180,7 @@ class World:
         self.log: list[Decision] = []
         self.writers_seen = 0
         self.snapshots = True
+        self.lost_back: dict[str, str] = {}
         if serving:
             self._serve_first()
         wanted = DeployRequest(job="j", handover=handover, dry_run=dry_run, **(request or {}))
@@ -214,6 +215,7 @@ class World:
             operation=self.operation,
             seen=seen,
             reached={"q": Reached(holds=holds, told="all of it" if holds else "3 of 4 files")},
+            lost_back={} if self.state.owners or not self.operation.fall_back else self.lost_back,
             on=self.on,
             waited_s=self.waited_s,
         )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkeeper.lifecycle.actions import GiveUpStarting, Kill, Launch, Plan, Send, Wait
+from streamkeeper.lifecycle.actions import GiveUpStarting, Kill, Launch, Plan, RestoreVersions, Send, Wait
 from streamkeeper.lifecycle.steps import HALTED_S, path, plan_deploy
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
@@ -580,6 +580,57 @@ def test_a_release_that_does_not_hold_gives_way_by_the_way_back_that_was_assesse
         world.breaks_at_go = True
     assert world.play().outcome is Outcome.FELL_BACK
     assert (world.state.serving_release, world.state.current) == ("r0001", {"q": version})
+
+
+LOSES = "going back to v0001 loses rows: 2 of 4 files that were read since are gone, such as /in/a.json"
+
+
+@pytest.mark.parametrize(("way", "back"), [(Way.REBUILD, Way.RETURN), (Way.RESUME, Way.RESTORE)])
+def test_no_automatic_way_back_loses_rows(way: Way, back: Way) -> None:
+    """A person decides: the candidate's release stays the current one, with its checkpoints, and nothing runs.
+
+    Negative control: with the input there, the old release serves again.
+    """
+    forth = {"verdict": Verdict.SWITCH, "reverse": Verdict.SWITCH, "way": way, "back": back}
+    world = World(**forth, request=LONG, traits=FAILS_LATE)
+    world.lost_back = {"q": LOSES}
+    ended = world.play()
+    assert ended.outcome is Outcome.FAILED
+    assert f"query q: {LOSES}; nothing runs: " in ended.sentence
+    assert "streamkeeper rollback j --accept-loss" in ended.sentence
+    assert (world.state.serving_release, world.state.current["q"]) == ("r0002", "v0002" if way.switches else "v0001")
+    assert world.state.owners == []
+    assert not any(isinstance(each.action, RestoreVersions) for each in world.log)
+    there = World(**forth, request=LONG, traits=FAILS_LATE)
+    assert there.play().outcome is Outcome.FELL_BACK
+
+
+def test_what_the_old_release_takes_it_goes_on_from_instead_of_losing_rows() -> None:
+    """Forward from the candidate's last commit, although the version that it left is kept."""
+    forth = {"verdict": Verdict.SWITCH, "reverse": Verdict.RESUME, "way": Way.REBUILD, "back": Way.RETURN}
+    world = World(**forth, request=LONG, traits=FAILS_LATE)
+    world.lost_back = {"q": LOSES}
+    assert world.play().outcome is Outcome.FELL_BACK
+    assert (world.state.serving_release, world.state.current) == ("r0001", {"q": "v0002"})
+
+
+def test_a_release_that_stays_current_for_a_loss_does_not_go_back_once_the_files_are_there_again() -> None:
+    """It is on record as the current one by then: the checkpoints of the release before are none of its."""
+    world = World(
+        verdict=Verdict.SWITCH,
+        reverse=Verdict.SWITCH,
+        way=Way.REBUILD,
+        back=Way.RETURN,
+        request=LONG,
+        traits=FAILS_LATE,
+    )
+    world.lost_back = {"q": LOSES}
+    while world.state.serving_release != "r0002":
+        world.perform(world.decide())
+        world.move()
+    world.lost_back = {}
+    assert world.play().outcome is Outcome.FAILED
+    assert world.state.current == {"q": "v0002"}
 
 
 def test_a_release_that_breaks_in_its_probation_gives_way():

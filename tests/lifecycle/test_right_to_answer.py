@@ -24,6 +24,7 @@ USUAL = Settings(store="s", checkpoints="c", jobs="j", home="h")
 ADA_AND_BOB = ("ada", "bob")
 BEFOREHAND: tuple[dict[str, Any], ...] = (
     {"accept_risk": True},
+    {"accept_loss": True},
     {"accept_state_loss": True},
     {"compare": False},
     {"most_missing": 0.1},

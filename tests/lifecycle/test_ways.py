@@ -135,6 +135,34 @@ def test_a_rollback_returns_to_the_version_that_was_kept_else_to_a_snapshot():
     assert (way.way, way.version, way.snapshot, way.batch) == (Way.RESTORE, "v0003", "s0004", 7)
 
 
+GONE = "loses rows: 4 of 4 files that were read since are gone, such as /in/f003.csv"
+
+
+@pytest.mark.parametrize("kept", ["v0001", ""])
+def test_a_rollback_that_loses_rows_is_refused_until_that_is_accepted(kept):
+    """To the version as to the snapshot. Negative control: with nothing gone it goes back unasked."""
+    boundary = Boundary(snapshot="s0004", batch=7, loses=GONE)
+    at = facts(finding("x"), kept=kept, kept_loses=GONE, current="v0002", next="v0003", boundary=boundary)
+    way, refusal = choose(at, rollback=True)
+    place = kept or "batch 7"
+    assert way is None
+    assert refusal == f"query q: going back to {place} {GONE}; put the files back, or accept the loss (accept_loss)"
+    assert choose(at, rollback=True, accept_risk=True)[0] is None
+    wanted = Way.RETURN if kept else Way.RESTORE
+    assert choose(at, rollback=True, accept_loss=True)[0].way is wanted
+    there = msgspec.structs.replace(at, kept_loses="", boundary=Boundary(snapshot="s0004", batch=7))
+    assert choose(there, rollback=True)[0].way is wanted
+
+
+def test_a_rollback_prefers_what_loses_nothing():
+    """A later snapshot to the version that was kept, and to both the last commit."""
+    boundary = Boundary(snapshot="s0004", batch=7)
+    at = facts(finding("x"), kept="v0001", kept_loses=GONE, current="v0002", next="v0003", boundary=boundary)
+    assert choose(at, rollback=True)[0].way is Way.RESTORE
+    takes = msgspec.structs.replace(at, judged=QueryAssessment(verdict=Verdict.RESUME, findings=()))
+    assert choose(takes, rollback=True)[0].way is Way.RESUME
+
+
 def test_a_rollback_that_a_function_would_see_twice_needs_a_word():
     """At least once is what such an output promises; more often on purpose is for a person to accept."""
     at = facts(finding("x"), kept="v0001", current="v0002", sink="foreach")

@@ -112,7 +112,7 @@ def test_the_form_has_every_field_of_the_request(tmp_path: Path) -> None:
     """What can be asked for can be asked for in Airflow; who asks, and what else than a deploy it is, is not."""
     from streamkeeper.orchestration.form import deploy_form
 
-    others = {"requested_by", "rollback", "recover", "start"}
+    others = {"requested_by", "rollback", "accept_loss", "recover", "start"}
     inherited = {"inherit_params", "inherit_conf", "inherited_from", "not_inherited"}
     asked = {*DeployRequest.__struct_fields__, "inherit", "on_open"} - others - inherited
     assert set(deploy_form(tmp_path)) == asked
@@ -133,7 +133,7 @@ def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
     """The same values with the same defaults, and the word that it goes back."""
     from streamkeeper.orchestration.form import read_request, rollback_form
 
-    filled = _fill(tmp_path, {**GOOD, "release": "r0003", "accept_risk": True}, rollback_form)
+    filled = _fill(tmp_path, {**GOOD, "release": "r0003", "accept_risk": True, "accept_loss": True}, rollback_form)
     assert read_request(filled, requested_by="ada", rollback=True) == DeployRequest(
         job="sales_totals",
         release="r0003",
@@ -141,6 +141,7 @@ def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
         requested_by="ada",
         rollback=True,
         accept_risk=True,
+        accept_loss=True,
     )
 
 

@@ -55,6 +55,7 @@ DryRollback = Annotated[bool, asked("dry_run", help=ROLLBACK["dry_run"])]
 StateLoss = Annotated[bool, asked("accept_state_loss")]
 OutputLoss = Annotated[bool, asked("accept_output_loss")]
 Risk = Annotated[bool, asked("accept_risk")]
+Loss = Annotated[bool, asked("accept_loss")]
 Revive = Annotated[bool, asked("revive")]
 Compare = Annotated[bool, asked("compare")]
 Missing = Annotated[float, asked("most_missing")]
@@ -152,6 +153,7 @@ def rollback(
     handover: Warmth = _USUAL.handover,
     dry_run: DryRollback = False,
     accept_risk: Risk = False,
+    accept_loss: Loss = False,
     drain_s: DrainS = _USUAL.drain_s,
     standby_s: StandbyS = _USUAL.standby_s,
     first_commit_s: FirstCommitS = _USUAL.first_commit_s,
@@ -171,6 +173,7 @@ def rollback(
         standby_s=standby_s,
         first_commit_s=first_commit_s,
         accept_risk=accept_risk,
+        accept_loss=accept_loss,
         probation_batches=probation_batches,
         probation_s=probation_s,
     )

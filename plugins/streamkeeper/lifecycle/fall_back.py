@@ -148,6 +148,8 @@ def _serve_again(at: Observation, name: str) -> Decision:
     if blocked:
         lost = f"{release} cannot take over: {blocked}; fix forward with a new release"
         return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {lost}")
+    if _promoted_instead(at) or (went and _lossy(at)):
+        return _stays_with_candidate(at)
     fallback = state.instances.get(name)
     if fallback is not None and fallback.ended:
         why = at.of(name).error or fallback.proof
@@ -161,6 +163,37 @@ def _serve_again(at: Observation, name: str) -> Decision:
     if isinstance(decision.action, FallBack):
         return end(at, step, name) or decision
     return decision
+
+
+def _lossy(at: Observation) -> list[str]:
+    """How the ways back lose rows, each with its query; empty where the old release can go on from the last commit."""
+    if at.operation.reverse is Verdict.RESUME:
+        return []
+    return [f"query {query}: {how}" for query, how in sorted(at.lost_back.items())]
+
+
+def _stays_with_candidate(at: Observation) -> Decision:
+    """Going back loses rows, and nobody is there to accept that: it is for a person to decide, and nothing runs.
+
+    The candidate's release is recorded as the serving one first, because its checkpoints are those that count: what is
+    started or deployed next is compared with that release, and a rollback from it asks for the acceptance.
+    """
+    step, operation = Step.FALL_BACK, at.operation
+    if ending := end_reserve(at, step):
+        return ending
+    lost = "; ".join(_lossy(at)) or "going back loses rows"
+    accept = f"put the files back, or accept the loss: streamkeeper rollback {at.state.job} --accept-loss"
+    why = f"{operation.fall_back}; {lost}; nothing runs: {accept}"
+    if not _promoted_instead(at):
+        owners = [each for each in at.state.instances_of(operation.operation, Role.CANDIDATE) if each.appointed]
+        return say(step, Promote(owners[-1].instance), why)
+    return say(step, Finish(Outcome.FAILED), why)
+
+
+def _promoted_instead(at: Observation) -> bool:
+    """Whether the candidate is on record as serving although it has failed."""
+    candidates = at.state.instances_of(at.operation.operation, Role.CANDIDATE)
+    return at.state.serving_instance in {instance.instance for instance in candidates}
 
 
 def _served_again(at: Observation, name: str) -> Decision:
@@ -190,8 +223,12 @@ def _blocked(operation: OperationState) -> str:
 
 def _versions_back(at: Observation) -> dict[str, str]:
     restored = at.operation.versions_back
+    # Only a release that takes the candidate's state gets here with a way back that loses rows.
+    forward = {query: at.operation.ways[query].version for query in at.lost_back}
     return {
-        query: restored.get(query, way.before) for query, way in at.operation.ways.items() if way.way is not Way.START
+        query: forward.get(query) or restored.get(query, way.before)
+        for query, way in at.operation.ways.items()
+        if way.way is not Way.START
     }
 
 

@@ -88,7 +88,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """All a decision rests on. ``on``: what the operation waits for just now, ``waited_s``: for how long.
 
     ``reached``: query -> how much of what serves its shadow has read, while that matters. ``objection``: why the
-    approval that is recorded does not count, while the operation waits for one.
+    approval that is recorded does not count, while the operation waits for one. ``lost_back``: query -> how its way
+    back loses rows, once the candidate of a fall-back has ended and until another instance is appointed.
     """
 
     state: JobState
@@ -96,6 +97,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[str, Seen]
     reached: dict[str, Reached] = {}
     objection: str = ""
+    lost_back: dict[str, str] = {}
     on: str = ""
     waited_s: float = 0.0
 

@@ -115,6 +115,8 @@ def _said_beforehand(request: DeployRequest) -> Iterator[str]:
         return
     if request.accept_risk:
         yield "accept_risk"
+    if request.accept_loss:
+        yield "accept_loss"
     if request.accept_state_loss:
         yield "accept_state_loss"
     # Whoever accepted a recovery's loss is judged apart, and not the person who asked for the recovery.

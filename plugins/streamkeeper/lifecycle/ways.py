@@ -25,17 +25,22 @@ _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.S
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot of the last batch of a release, by which one can get back to it."""
+    """A snapshot of the last batch of a release, by which one can get back to it.
+
+    ``loses``: how that loses rows whose input is gone, as a predicate; empty where it does not.
+    """
 
     snapshot: str
     batch: int
+    loses: str = ""
 
 
 class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All that the choice for one query rests on.
 
     ``gone``: why its sources cannot be read again from the recorded start, empty if they can; ``kept``: the version on
-    which the release of a rollback served last, if it is still there; ``boundary``: its last snapshot.
+    which the release of a rollback served last, if it is still there; ``kept_loses``: how going back to that loses
+    rows, as in ``Boundary``; ``boundary``: its last snapshot.
     """
 
     deployed: Manifest | None
@@ -46,6 +51,7 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
     next: str = "v0001"
     gone: str = ""
     kept: str = ""
+    kept_loses: str = ""
     boundary: Boundary | None = None
 
 
@@ -176,27 +182,41 @@ def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
 
 def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
     """Forward from the last commit if the old release takes it; else back to the version it served on, or to its last
-    snapshot."""
+    snapshot: to the first of them that loses nothing."""
     if at.judged.verdict is Verdict.RESUME:
         return _resume(request, at)
-    cannot = _against_replay(request, at.candidate.sink.kind)
-    if at.kept and at.kept != at.current:
-        if cannot:
-            return f"it cannot go back to {at.kept}: {cannot}"
-        return QueryWay(way=Way.RETURN, before=at.current, version=at.kept, back=Way.RETURN)
-    if at.boundary is not None:
-        if cannot:
-            return f"it cannot go back to batch {at.boundary.batch}: {cannot}"
-        return QueryWay(
-            way=Way.RESTORE,
-            before=at.current,
-            version=at.next,
-            batch=at.boundary.batch,
-            snapshot=at.boundary.snapshot,
-            back=Way.RETURN,
-        )
-    causes = _causes(at.judged.findings, Severity.BREAKING, Severity.OPAQUE)
-    return f"{causes}; and there is neither a checkpoint version that this release served on nor a snapshot of its last"
+    back = [way for way in (_to_kept(at), _to_boundary(at)) if way is not None]
+    if not back:
+        causes = _causes(at.judged.findings, Severity.BREAKING, Severity.OPAQUE)
+        neither = "there is neither a checkpoint version that this release served on nor a snapshot of its last"
+        return f"{causes}; and {neither}"
+    way, place, loses = next((each for each in back if not each[2]), back[0])
+    if cannot := _against_replay(request, at.candidate.sink.kind):
+        return f"it cannot go back to {place}: {cannot}"
+    if loses and not request.accept_loss:
+        return f"going back to {place} {loses}; put the files back, or accept the loss (accept_loss)"
+    return way
+
+
+def _to_kept(at: QueryFacts) -> tuple[QueryWay, str, str] | None:
+    """The way, where it goes, and how it loses rows."""
+    if not at.kept or at.kept == at.current:
+        return None
+    return QueryWay(way=Way.RETURN, before=at.current, version=at.kept, back=Way.RETURN), at.kept, at.kept_loses
+
+
+def _to_boundary(at: QueryFacts) -> tuple[QueryWay, str, str] | None:
+    if at.boundary is None:
+        return None
+    way = QueryWay(
+        way=Way.RESTORE,
+        before=at.current,
+        version=at.next,
+        batch=at.boundary.batch,
+        snapshot=at.boundary.snapshot,
+        back=Way.RETURN,
+    )
+    return way, f"batch {at.boundary.batch}", at.boundary.loses
 
 
 def _back_from_resume(request: DeployRequest, at: QueryFacts) -> tuple[Way | None, str]:

@@ -142,6 +142,14 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
             extra={"section": SWITCHING},
         ),
     ] = False
+    accept_loss: Annotated[
+        bool,
+        Meta(
+            title="Accept the loss of input",
+            description="The rows of input that is gone, or cannot be looked for, may be lost by going back",
+            extra={"section": SWITCHING},
+        ),
+    ] = False
     revive: Annotated[
         bool,
         Meta(

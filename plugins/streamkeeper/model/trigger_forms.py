@@ -24,13 +24,14 @@ _ASKED = asked_fields(DeployRequest)
 _SECRET = "A secret is `secret://airflow/CONN_ID/password`"
 DEADLINE_FIELDS = tuple(name for name, field in _ASKED.items() if field.extra.get("section") == DEADLINES)
 """Of a deploy, and so of a recovery."""
+ONLY_OF_A_ROLLBACK = ("accept_loss",)
 INHERIT = "inherit"
 """The field by which an empty params or conf means the serving release's."""
 
 
 def deploy_fields(jobs: Sequence[str] = ()) -> Form:
     """Of ``streaming_deploy``; what their schemas refuse never becomes a run. ``jobs``: names to suggest."""
-    names = list(_ASKED)
+    names = [name for name in _ASKED if name not in ONLY_OF_A_ROLLBACK]
     own_values = names.index("conf") + 1
     form = {**_fields(*names[:own_values]), INHERIT: _inherit(), **_fields(*names[own_values:])}
     return {
@@ -51,6 +52,7 @@ def rollback_fields(jobs: Sequence[str] = ()) -> Form:
         "handover": _field("handover"),
         "dry_run": _field("dry_run", description=ROLLBACK["dry_run"]),
         "accept_risk": _field("accept_risk", section=None),
+        "accept_loss": _field("accept_loss", section=None),
         **_fields("drain_s", "standby_s", "first_commit_s", "probation_batches", "probation_s"),
         "on_open": _on_open("roll back"),
     }

@@ -29,6 +29,7 @@ from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.missing_input import missing_for_way
 from streamkeeper.operations.old_input import told_old_input
 from streamkeeper.operations.registered import (
     find_version_loss,
@@ -165,12 +166,7 @@ def _facts(
     if current is None:
         return facts
     if request.rollback:
-        kept = state.served.get(release, {}).get(query, "")
-        return msgspec.structs.replace(
-            facts,
-            kept=kept if kept and _is_kept(site, state, query, kept) else "",
-            boundary=_boundary_of(site, state.job, query, release),
-        )
+        return _ways_to_go_back(site, state, release, query, facts)
     recover = request.recover
     if recover is not None and query in recover.snapshots:
         return msgspec.structs.replace(facts, boundary=_named(site, state.job, query, recover.snapshots[query]))
@@ -178,6 +174,27 @@ def _facts(
     if facts.judged.verdict is Verdict.SWITCH or rebuilt:
         return msgspec.structs.replace(facts, gone=gone_of_sources(site, state, query, current.version))
     return facts
+
+
+def _ways_to_go_back(site: Installation, state: JobState, release: str, query: str, facts: QueryFacts) -> QueryFacts:
+    """With the version and the snapshot by which a rollback can go back, and what each of them loses."""
+    if facts.judged.verdict is Verdict.RESUME:
+        # It goes forward from the last commit.
+        return facts
+    manifest = facts.deployed or facts.candidate
+
+    def loses(way: QueryWay) -> str:
+        return missing_for_way(site, state, query, way, manifest).loss
+
+    kept = state.served.get(release, {}).get(query, "")
+    if kept and kept != facts.current and _is_kept(site, state, query, kept):
+        way = QueryWay(way=Way.RETURN, before=facts.current, version=kept)
+        facts = msgspec.structs.replace(facts, kept=kept, kept_loses=loses(way))
+    boundary = _boundary_of(site, state.job, query, release)
+    if boundary is not None and (not facts.kept or facts.kept_loses):
+        way = QueryWay(way=Way.RESTORE, before=facts.current, snapshot=boundary.snapshot)
+        boundary = msgspec.structs.replace(boundary, loses=loses(way))
+    return msgspec.structs.replace(facts, boundary=boundary)
 
 
 def _is_kept(site: Installation, state: JobState, query: str, version: str) -> bool:

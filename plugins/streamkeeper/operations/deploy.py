@@ -42,6 +42,7 @@ from streamkeeper.operations.deploy_acts import DeployActs
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_jobs import must_not_be_lost
+from streamkeeper.operations.missing_input import missing_to_fall_back
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.registered import must_know_commits
 from streamkeeper.operations.whereabouts import must_see, running_instances
@@ -255,6 +256,7 @@ class Deploy:
             seen=seen,
             reached=self._reached(state, operation),
             objection=self._objection(state, operation),
+            lost_back=self._lost_back(state, operation),
             on=self._on,
             waited_s=waited,
         )
@@ -282,6 +284,14 @@ class Deploy:
                 until = self._last_written(state, query, old) if step is Step.CATCH_UP_AFTER_DRAIN else None
                 reached[query] = how_far(old, new, until=until)
         return reached
+
+    def _lost_back(self, state: JobState, operation: OperationState) -> dict[str, str]:
+        """How the ways back lose rows, where they are about to be taken: who has read those rows reads no more."""
+        candidates = state.instances_of(operation.operation, Role.CANDIDATE)
+        went = operation.fall_back and any(instance.appointed for instance in candidates)
+        if operation.outcome is not None or not went or state.owners:
+            return {}
+        return missing_to_fall_back(self.site, state, operation)
 
     def _last_written(self, state: JobState, query: str, old: Tree) -> int | None:
         epoch = state.epochs.get(query)

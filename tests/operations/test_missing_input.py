@@ -1,0 +1,232 @@
+"""Going back over input that is gone: real stores and files; what it loses is named, and accepted by a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.journal import (
+    Assessed,
+    InstanceAppointed,
+    OperationFinished,
+    Outcome,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+)
+from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations import assessing, restoring
+from streamkeeper.operations.assessing import assess_candidate
+from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.diagnosing import diagnose_job
+from streamkeeper.operations.missing_input import MissingInput, missing_to_fall_back, not_known
+from streamkeeper.operations.restoring import plan_restore, restore_version
+from tests.checkpoints.trees import Tree
+from tests.compatibility.manifests import STATEFUL
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.operations.test_blast_radius import deployed
+from tests.snapshots.series import salt_state
+
+ACCEPTED = {"loss_accepted_by": "ada", "reason": "the files were test data"}
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """The directory that the query reads."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def job(tmp_path: Path, inputs: Path) -> Registered:
+    """Batch 7 is in snapshot s0001, batch 8 came after it, and its file is there."""
+    job = Registered(tmp_path)
+    read_from(job.directory, inputs)
+    job.take()
+    add_batch(job, job.tree, inputs, 8)
+    job.write_table(8)
+    return job
+
+
+def read_from(directory: Path, inputs: Path) -> None:
+    """Let the files that a checkpoint has read be those of a directory, and be there."""
+    for log in (directory / "sources" / "0").iterdir():
+        if not log.name.startswith("."):
+            log.write_text(log.read_text().replace("file:///in/", f"file://{inputs}/"))
+    for batch in range(9):
+        (inputs / f"f{batch}.json").write_text("{}")
+
+
+def add_batch(job: Registered, tree: Tree, inputs: Path, batch: int) -> None:
+    tree.plan(batch)
+    tree.commit(batch, snapshot=True)
+    salt_state(tree.root)
+    read_from(tree.root, inputs)
+
+
+def gone(inputs: Path, clause: str = "1 of 1") -> str:
+    return f"loses rows: {clause} files that were read since are gone, such as {inputs}/f8.json"
+
+
+def test_a_restore_whose_input_is_there_asks_for_nothing(job: Registered, inputs: Path) -> None:
+    """Older files may be gone: the snapshot holds what came of them."""
+    (inputs / "f3.json").unlink()
+    sentence = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
+    assert sentence.endswith("(up to 8); it is written again, each row replaces the one with its key")
+    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+
+
+def test_a_restore_over_input_that_is_gone_needs_an_acceptance(job: Registered, inputs: Path) -> None:
+    """The sentence names the files; the acceptance is kept with this version, and covers no later restore."""
+    (inputs / "f8.json").unlink()
+    snapshot = job.catalogue.read(1)
+    assert plan_restore(job.site, JOB, QUERY, snapshot).sentence.endswith(f"; the restore {gone(inputs)}")
+    for accepts in ({}, {"accept_replay": True}):
+        with pytest.raises(OperationRefused, match="f8.json.*--accept-loss"):
+            restore_version(job.site, JOB, QUERY, snapshot, **accepts)
+    assert job.versions == ["v0001"]
+    restore_version(job.site, JOB, QUERY, snapshot, **ACCEPTED)
+    state = job.site.journal(JOB, "test").state()
+    assert state.versions[QUERY][-1].origin.endswith(
+        f"at batch 7; ada accepted that it {gone(inputs)} (the files were test data)"
+    )
+    (inputs / "f9.json").write_text("{}")
+    restored = job.directory.with_name("v0002")
+    tree = object.__new__(Tree)
+    tree.root, tree.kind, tree.leftovers = restored, "hdfs", False
+    add_batch(job, tree, inputs, 8)
+    (inputs / "f8.json").unlink()
+    with pytest.raises(OperationRefused, match="--accept-loss"):
+        restore_version(job.site, JOB, QUERY, snapshot)
+
+
+def test_a_restore_that_does_not_look_at_its_input_promises_rows_that_are_gone(
+    job: Registered, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control."""
+    (inputs / "f8.json").unlink()
+    monkeypatch.setattr(restoring, "missing_for_restore", lambda *_: MissingInput())
+    plan = restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    assert "it is written again" in plan.sentence
+    assert not (inputs / "f8.json").exists()
+
+
+def test_files_that_cannot_be_looked_for_count_as_a_loss(job: Registered, inputs: Path) -> None:
+    """In a restore as in a recovery."""
+    log = job.directory / "sources" / "0" / "8"
+    log.write_text(log.read_text().replace(f"file://{inputs}", "gs://bucket"))
+    with pytest.raises(
+        OperationRefused, match=r"may lose rows: 1 of 1 .* are not checked, such as gs://bucket/f8.json"
+    ):
+        restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    price = diagnose_job(job.site, JOB, chosen=[QUERY]).option(RecoveryAction.RESTORE).prices[0]
+    assert "1 of 1 files that were read since are not checked" in price.lost
+
+
+def test_a_loss_is_accepted_by_who_may(tmp_path: Path, inputs: Path) -> None:
+    """The release's approvers hold for a restore as for a recovery."""
+    job = Registered(tmp_path, approvers=("bob",))
+    read_from(job.directory, inputs)
+    job.take()
+    add_batch(job, job.tree, inputs, 8)
+    (inputs / "f8.json").unlink()
+    with pytest.raises(OperationRefused, match="not accepted: ada is not among the approvers"):
+        restore_version(job.site, JOB, QUERY, job.catalogue.read(1), **ACCEPTED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "lost"),
+    [("kafka", {}, ""), ("kafka", {"failondataloss": "false"}, "may lose rows"), ("file", {}, "may lose rows")],
+)
+def test_what_is_not_known_counts_as_a_loss_unless_the_reader_reports_it(
+    kind: str, options: dict[str, str], lost: str
+) -> None:
+    """Kafka's reader fails on records that are gone, unless it is set to pass over them."""
+    source = replace(STATEFUL.sources[0], kind=kind, options=options)
+    assert not_known(replace(STATEFUL, sources=(source,)), "damaged").loss.startswith(lost)
+    assert bool(not_known(replace(STATEFUL, sources=(source,)), "damaged").loss) is bool(lost)
+
+
+def rebuilt(job: Registered, inputs: Path) -> None:
+    """r0002 serves on v0002, which has read batch 8's file too; v0001 was left after batch 7."""
+    state = job.site.journal(JOB, "test").state()
+    first = state.releases["r0001"]
+    content = replace(first.content, bundle="c" * 64)
+    job.record(ReleaseRegistered(release=replace(first, number=2, content=content)))
+    job.record(ReleaseDescribed(release="r0002", manifests=state.described["r0001"]))
+    job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0001"}))
+    job.record(ReleasePromoted(operation="op", release="r0001", instance="op-candidate"))
+    job.record(replace(job.version("v0002"), serves=False, release="r0002"))
+    job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
+    job.record(ReleasePromoted(operation="op", release="r0002", instance="op-candidate"))
+    Tree(job.directory.with_name("v0002"), "hdfs", batches=9)
+    read_from(job.directory.with_name("v0002"), inputs)
+
+
+def roll_back(job: Registered, operation: str, **request: Any) -> Assessed:
+    """The assessment of a rollback to a release that does not take the state of v0002."""
+    wanted = DeployRequest(job=JOB, release="r0001", rollback=True, reason="sums", requested_by="ada", **request)
+    Deploy.open(job.site, operation, wanted)
+    breaking = Finding(rule="state-keys-changed", severity=Severity.BREAKING, where="operator", evidence="a -> b")
+    job.gather(operation, breaking, against="r0002")
+    state = job.site.journal(JOB, "test").state()
+    found = assess_candidate(job.site, state, state.operations[operation], "r0001")
+    Deploy.load(job.site, JOB, operation).abort(requested_by="ada", reason="looked at")
+    job.record(OperationFinished(operation=operation, outcome=Outcome.ABORTED, sentence="looked at"))
+    return found
+
+
+def test_a_rollback_over_input_that_is_gone_needs_an_acceptance(
+    tmp_path: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal names query, files and the way out; with the files it goes back as before.
+
+    Negative control: without the look it goes back, and batch 8's rows are in neither version.
+    """
+    job = Registered(tmp_path)
+    read_from(job.directory, inputs)
+    rebuilt(job, inputs)
+    there = roll_back(job, "op2")
+    assert (there.refusal, there.ways[QUERY].way, there.ways[QUERY].version) == ("", Way.RETURN, "v0001")
+    (inputs / "f8.json").unlink()
+    refused = roll_back(job, "op3")
+    assert refused.refusal == (
+        f"query {QUERY}: going back to v0001 {gone(inputs)}; put the files back, or accept the loss (accept_loss)"
+    )
+    assert roll_back(job, "op4", accept_loss=True).ways[QUERY].way is Way.RETURN
+    assert "f8.json" in roll_back(job, "op5", accept_loss=True).sentence
+    monkeypatch.setattr(assessing, "missing_for_way", lambda *_: MissingInput())
+    assert roll_back(job, "op6").ways[QUERY].way is Way.RETURN
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by the cutover snapshot", "by its last batch"])
+def test_what_an_automatic_way_back_loses_is_found(tmp_path: Path, inputs: Path, named: bool) -> None:
+    """Since the cutover; nothing while the files are there."""
+    job = Registered(tmp_path)
+    read_from(job.directory, inputs)
+    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESTORE)
+    deployed(job, way, snapshot=job.take() if named else "")
+    add_batch(job, job.tree, inputs, 8)
+    state = job.site.journal(JOB, "test").state()
+    assert missing_to_fall_back(job.site, state, state.operations["op2"]) == {}
+    (inputs / "f8.json").unlink()
+    assert missing_to_fall_back(job.site, state, state.operations["op2"]) == {
+        QUERY: f"going back to v0001 {gone(inputs)}"
+    }
+
+
+def test_a_version_that_was_never_opened_loses_nothing_on_the_way_back(tmp_path: Path) -> None:
+    """A candidate that ended before its handoff has read nothing."""
+    job = Registered(tmp_path)
+    job.record(replace(job.version("v0002"), serves=False))
+    deployed(job, QueryWay(way=Way.HANDOFF, before="v0001", version="v0002", back=Way.RETURN))
+    state = job.site.journal(JOB, "test").state()
+    assert missing_to_fall_back(job.site, state, state.operations["op2"]) == {}
