@@ -9,18 +9,26 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import OperationRefused
-from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.finding import Finding, Severity, Verdict
 from streamkeeper.model.journal import (
     Assessed,
+    FallBackDecided,
     InstanceAppointed,
+    InstanceEnded,
+    InstancePlanned,
     OperationFinished,
+    OperationStarted,
     Outcome,
     ReleaseDescribed,
     ReleasePromoted,
     ReleaseRegistered,
+    Role,
+    StepBegun,
+    StepDone,
 )
 from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.request import DeployRequest, Handover
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations import assessing, restoring
 from streamkeeper.operations.assessing import assess_candidate
@@ -230,3 +238,45 @@ def test_a_version_that_was_never_opened_loses_nothing_on_the_way_back(tmp_path:
     deployed(job, QueryWay(way=Way.HANDOFF, before="v0001", version="v0002", back=Way.RETURN))
     state = job.site.journal(JOB, "test").state()
     assert missing_to_fall_back(job.site, state, state.operations["op2"]) == {}
+
+
+def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: Path, inputs: Path) -> None:
+    """The candidate's release is recorded as the current one; with the file there it takes the way back."""
+    for there in (False, True):
+        job = Registered(tmp_path / str(there))
+        read_from(job.directory, inputs)
+        fails_in_probation(job)
+        add_batch(job, job.tree, inputs, 8)
+        deploy = Deploy.load(job.site, JOB, "op2")
+        if there:
+            assert "loses rows" not in deploy.advance(Step.FALL_BACK).sentence
+            assert deploy.state.serving_release == "r0001"
+            continue
+        (inputs / "f8.json").unlink()
+        ended = deploy.advance(Step.FALL_BACK)
+        assert ended.outcome is Outcome.FAILED
+        assert f"no batch came; query {QUERY}: going back to v0001 {gone(inputs)}; nothing runs" in ended.sentence
+        assert deploy.state.serving_release == "r0002"
+
+
+def fails_in_probation(job: Registered) -> None:
+    """r0002 has taken over v0001 after batch 7, and has ended; r0001 does not take its state."""
+    state = job.site.journal(JOB, "test").state()
+    first = state.releases["r0001"]
+    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESTORE)
+    verdicts = {"verdict": Verdict.RESUME, "reverse": Verdict.SWITCH, "sentence": "RESUME", "report": ""}
+    for record in (
+        ReleaseRegistered(release=replace(first, number=2, content=replace(first.content, bundle="c" * 64))),
+        ReleaseDescribed(release="r0002", manifests=state.described["r0001"]),
+        OperationStarted(operation="op2", request=DeployRequest(job=JOB, handover=Handover.COLD), steps=()),
+        StepDone(operation="op2", step="bundle", result={"release": "r0002"}),
+        Assessed(operation="op2", ways={QUERY: way}, **verdicts),
+        StepBegun(operation="op2", step="drain"),
+        InstanceEnded(operation="op2", instance="op-candidate", proof="ended", exit="failed"),
+        StepDone(operation="op2", step="prove-dead", result={QUERY: "7"}),
+        InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE),
+        InstanceAppointed(operation="op2", instance="op2-candidate", versions={QUERY: "v0001"}),
+        FallBackDecided(operation="op2", reason="no batch came"),
+        InstanceEnded(operation="op2", instance="op2-candidate", proof="ended", exit="failed"),
+    ):
+        job.record(record)
