@@ -62,6 +62,12 @@ STATEFUL = Manifest(
     sink=SinkDescription(kind="table", output="sqlite:/db#totals", options={"key": "k"}),
     confs={"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"},
     functions={},
+    columns=(
+        StateColumn(meaning="source 0.k", type="string", name="k", functions=()),
+        StateColumn(meaning="sum(source 0.x)", type="bigint", name="s", functions=()),
+    ),
+    output_rows=("lessthan(3:long, source 0.x)",),
+    output_shape=("source 0", "group by (source 0.k)"),
 )
 
 MINUTE_MS = 60_000
@@ -72,6 +78,8 @@ STATELESS = msgspec.structs.replace(
     operators=(),
     plan="~Project [k#0, x#1L AS s#2L]\n+- StreamingRelation FileSource, [k#0, x#1L]\nstructure 22",
     output_mode="append",
+    columns=(STATEFUL.columns[0], msgspec.structs.replace(STATEFUL.columns[1], meaning="source 0.x")),
+    output_shape=("source 0",),
 )
 
 

@@ -91,7 +91,8 @@ def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
     """Totals of open windows would mix old and new fees."""
     old = with_state(WINDOWED, values=(StateColumn(meaning="sum(source 0.fee)", type="long"),))
     new = with_operator(old, values=(StateColumn(meaning="sum(source 0.tax)", type="long"),))
-    new = changed(new, columns=(StateColumn(meaning="sum(source 0.tax)", type="bigint", name="fees"),))
+    fees = StateColumn(meaning="sum(source 0.tax)", type="bigint", name="fees")
+    new = changed(new, columns=(STATEFUL.columns[0], fees))
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
     assert finding.effect == "open windows would mix old and new fees"
     assert finding.where.endswith(", column fees")

@@ -11,7 +11,9 @@ import msgspec
 
 from streamkeeper.compatibility import (
     operators,
+    output_keys,
     output_mode,
+    output_values,
     python_code,
     reaching_state,
     settings,
@@ -38,17 +40,21 @@ RULES: tuple[Rule, ...] = (
     *operators.RULES,
     *state_keys.RULES,
     *state_values.RULES,
+    *output_values.RULES,
     *reaching_state.RULES,
     *watermarks.RULES,
     *python_code.RULES,
     *output_mode.RULES,
     *sinks.RULES,
+    *output_keys.RULES,
     *settings.RULES,
     *versions.RULES,
 )
 
 
-_DERIVED = frozenset({"carried", "columns", "context", "format", "sink_names", "sink_routing", "written"})
+_DERIVED = frozenset(
+    {"carried", "columns", "context", "format", "output_rows", "output_shape", "sink_names", "sink_routing", "written"}
+)
 """Fields of a manifest that follow from others, or say only how far to trust them or where they are written."""
 
 

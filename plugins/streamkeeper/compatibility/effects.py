@@ -111,6 +111,10 @@ BREAKING: dict[str, str] = {
     "sink-kind-changed": "the new sink would begin in the middle: what was written so far is not in it",
     "sink-output-changed": "the new output would begin in the middle: what was written so far stays in the old one",
     "sink-option-changed": "new rows would be written by another key, format or partitioning than those that are there",
+    "sink-key-redefined": "results would be written under other keys: the rows that are there stay under the old ones "
+    "and are never updated",
+    "sink-partition-redefined": "results would land in other partitions than before: a reader of one partition would "
+    "find a part of its rows, and rows that belong elsewhere",
     "output-column-added": f"{_OUTPUT} look for",
     "output-column-removed": f"{_OUTPUT} found in the old ones",
     "output-column-type-changed": f"{_OUTPUT} expect",
@@ -142,6 +146,12 @@ OPAQUE: dict[str, str] = {
     "code-in-state-unreadable": "the code would go on from its state; whether it is the same code cannot be told",
     "sink-function-may-write-elsewhere": "new batches may go to another place, where the rows so far are missing",
     "sink-function-unreadable": "new batches may go to another place; what the function holds cannot be looked into",
+    "sink-key-redefined": "results may be written under other keys: then rows that are there stay under the old ones "
+    "and are never updated",
+    "sink-partition-redefined": "results may land in other partitions than before: then a reader of one partition "
+    "finds a part of its rows",
+    "query-may-be-renamed": "if it is the same query under another name, its state begins anew and it writes again "
+    "what was written already",
     "added-code-changed": "functions of these files would go on from state that another version of them may have made",
     "setting-changed": "a row of which something cannot be read would stop the query; until now it was passed over",
     "ansi-mode-changed": "a row of which something cannot be computed would stop the query; until now it gave null",

@@ -70,6 +70,7 @@ NOTES: dict[str, str] = {
     "function-renamed": "nothing would change: the code is the same",
     "sink-function-changed": "new batches would go where they go now; the one that is open may be written by both",
     "sink-function-renamed": "new batches would be written by the new function; what was written so far stays as it is",
+    "output-column-redefined": "results would be written in the new way; what was written before stays as it is",
     "output-column-added": "new rows would have the column; those that were written before lack it",
     "output-column-removed": "new rows would lack the column; those that were written before keep it",
     "output-column-type-changed": "new rows would have the new type; those that were written before keep the old one",

@@ -60,6 +60,8 @@ def _bare(manifest: Manifest, other: Manifest) -> Manifest:
         confs={key: value for key, value in manifest.confs.items() if _always_recorded(key)},
         delays=(),
         columns=(),
+        output_rows=None,
+        output_shape=None,
         format=1,
     )
 

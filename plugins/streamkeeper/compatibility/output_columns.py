@@ -1,14 +1,21 @@
-"""Which columns of an output a change redefines: only there may a rebuilt output differ without anybody's word."""
+"""What an output's columns mean, and which of them a change redefines.
+
+Only in a redefined column may a rebuilt output differ without anybody's word.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from streamkeeper.model.manifest import Manifest, columns_of
+from streamkeeper.compatibility.rule import operator_pairs
+from streamkeeper.model.manifest import Manifest, StateColumn, columns_of
 
-_UNKNOWN = "?"
-_NUMBERED = re.compile(r"\b(source|static) \d+")
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_TEXT = re.compile(_QUOTED)
+_NUMBERED = re.compile(rf"({_QUOTED})|\b(source|static) \d+|\b(func=)\d+")
+_STATIC_AND_CODE = re.compile(rf"({_QUOTED})|\b(static) \d+|\b(func=)\d+")
+_CODE = re.compile(rf"({_QUOTED})|\b(func=)\d+")
 
 
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
@@ -42,13 +49,77 @@ def names_of_columns(query: str, manifest: Manifest) -> set[str]:
     return names | {f"{query}.{name}" for name in names}
 
 
+def output_columns(manifest: Manifest) -> dict[str, StateColumn]:
+    """Name -> column of the output; without a meaning where none is on record."""
+    unknown = {name: StateColumn(meaning="", type=kind, name=name) for name, kind in columns_of(manifest.output_schema)}
+    return unknown | {column.name: column for column in manifest.columns if column.name}
+
+
+def is_known(meaning: str) -> bool:
+    """Whether a meaning is on record, and says all."""
+    return bool(meaning) and "?" not in without_texts(meaning)
+
+
+def without_texts(meaning: str) -> str:
+    """A meaning without what is quoted in it: literals, and names."""
+    return _TEXT.sub("", meaning)
+
+
+def same_meaning(before: str, after: str, old: Manifest, new: Manifest) -> bool:
+    """Whether two meanings are one expression, apart from what Python functions and static tables they name by number.
+
+    Sources keep their numbers as long as none came, went or moved.
+    """
+    moved = [_place(manifest) for manifest in (old, new)]
+    pattern = _STATIC_AND_CODE if len(moved[0]) == len(moved[1]) and not _reordered(*moved) else _NUMBERED
+    return _unnumbered(before, pattern) == _unnumbered(after, pattern)
+
+
+def same_static_tables(before: str, after: str) -> bool:
+    """Whether two meanings of one expression name static tables by the same numbers."""
+    return _unnumbered(before, _CODE) == _unnumbered(after, _CODE)
+
+
+def told_by_state(before: str, after: str, old: Manifest, new: Manifest, *, keys_alone: bool) -> bool:
+    """Whether two meanings differ only in what a stateful operator keeps otherwise now: its own rules tell that.
+
+    ``keys_alone``: what it keeps beside its keys does not count.
+    """
+    kept = [
+        pair
+        for _, was, now in operator_pairs(old, new)
+        for columns in ((was.key_columns, now.key_columns), *([] if keys_alone else [(was.values, now.values)]))
+        for pair in zip(*columns, strict=False)
+    ]
+    changed = [pair for pair in kept if pair[0].meaning != pair[1].meaning and pair[0].meaning and pair[1].meaning]
+    for number, (left, right) in enumerate(sorted(changed, key=lambda pair: -len(pair[0].meaning))):
+        before = _without(left.meaning, before, number)
+        after = _without(right.meaning, after, number)
+    return bool(changed) and before == after
+
+
+def _without(part: str, meaning: str, number: int) -> str:
+    return re.sub(rf"(?<![\w.]){re.escape(part)}(?!\w)", f"kept {number}", meaning)
+
+
+def _place(manifest: Manifest) -> list[tuple[str, str, str]]:
+    return [(source.kind, source.location, source.name or "") for source in manifest.sources]
+
+
+def _reordered(before: list[tuple[str, str, str]], after: list[tuple[str, str, str]]) -> bool:
+    return before != after and sorted(before) == sorted(after)
+
+
 def _meanings(manifest: Manifest) -> dict[str, str]:
     """Column of the output -> what it means; empty where that is not known."""
-    unknown = {name: "" for name, _ in columns_of(manifest.output_schema)}
-    return unknown | {column.name: column.meaning for column in manifest.columns if column.name}
+    return {name: column.meaning for name, column in output_columns(manifest).items()}
 
 
 def _differ(*meanings: str) -> bool:
     """Whether two are known to mean something else; the numbers of sources and of tables change with any that comes."""
-    known = all(meaning and _UNKNOWN not in meaning for meaning in meanings)
-    return known and len({_NUMBERED.sub(r"\1", meaning) for meaning in meanings}) > 1
+    known = all(map(is_known, meanings))
+    return known and len({_unnumbered(meaning, _NUMBERED) for meaning in meanings}) > 1
+
+
+def _unnumbered(meaning: str, pattern: re.Pattern[str]) -> str:
+    return pattern.sub(lambda found: next(filter(None, found.groups())), meaning)

@@ -13,6 +13,11 @@ from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION,
 _MOST_NAMES, _LONGEST = 12, 120
 _WORD = re.compile(r"\w\w")
 _CODE = "its code, or a value that it reaches, is another"
+_ABOVE = {
+    "update": "results would be computed by the new code from each group's next row on; groups that get none keep what "
+    "was written",
+    "complete": "the next batch would write every group anew, computed by the new code",
+}
 _UNKNOWN = "what it holds cannot be looked into"
 
 
@@ -88,6 +93,7 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             where=f"function {_shown(name)}",
             evidence=_code_change(name, before, after),
             reference="measured: proj_udf_change",
+            effect=_ABOVE.get(new.output_mode, "") if new.operators else "",
         )
 
 

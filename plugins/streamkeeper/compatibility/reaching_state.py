@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.output_keys import output_keys_redefined
+from streamkeeper.compatibility.output_values import redefined_values
 from streamkeeper.compatibility.rule import (
     APPROVE,
     Rule,
@@ -14,12 +16,18 @@ from streamkeeper.compatibility.rule import (
     keeps_python_state,
     note,
     operator_pairs,
+    same_kinds,
     same_state,
 )
 from streamkeeper.compatibility.shown import SAME_WORDS, expressions_change, lines_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Operator
 
+_ABOVE = {
+    "update": "results would be computed in the new way from each group's next row on; groups that get none keep what "
+    "was written",
+    "complete": "the next batch would write every group anew, computed in the new way",
+}
 _ID = re.compile(r"#\d+L?")
 _WATERMARK_MARK = re.compile(r"-T\d+ms")
 _INDENT = re.compile(r"^[\s:|+-]*")
@@ -74,7 +82,7 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
             # The rules about those say why the text differs.
             continue
         same = same_state(before, after) and before.rows == after.rows and _details(before) == _details(after)
-        if same and before.resolved and after.resolved and _own(before) != _own(after):
+        if same and before.resolved and after.resolved and _own(before) != _own(after) and not _differs_above(old, new):
             yield note(
                 "rewritten-below-state",
                 where,
@@ -86,13 +94,17 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 def plan_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """A change outside of every stateful operator touches neither state nor offsets."""
-    if old.plan == new.plan or _states(old) != _states(new):
+    same_way = _way_out(old) is not None and _way_out(old) == _way_out(new)
+    if old.plan == new.plan or (same_way and redefined_values(old, new)):
+        return
+    if _states(old) != _states(new) and not _same_below_another_way(old, new):
         return
     found = note(
         "above-state-changed" if is_stateful(new) else "stateless-change",
         "plan",
         _text_change(old.plan, new.plan),
         "proj_filter_remove, proj_repartition, agg_filter_after_hides",
+        effect=_ABOVE.get(new.output_mode, "") if is_stateful(new) else "",
     )
     yield from with_line([found], old, new, old.written, new.written)
 
@@ -103,6 +115,43 @@ RULES: tuple[Rule, ...] = (
     rewritten_below_state,
     plan_changed,
 )
+
+
+def _way_out(manifest: Manifest) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The filters, and the joins and the like, through which the output's rows come; None where it is not known."""
+    if manifest.output_rows is None or manifest.output_shape is None:
+        return None
+    return manifest.output_rows, manifest.output_shape
+
+
+def _same_states(old: Manifest, new: Manifest) -> bool:
+    """Whether every operator keeps the same state of the same rows, however it is written."""
+    return (
+        same_kinds(old, new)
+        and old.watermarks == new.watermarks
+        and all(_same(*pair) for pair in zip(old.operators, new.operators, strict=True))
+    )
+
+
+def _same(before: Operator, after: Operator) -> bool:
+    same_limit = before.kind != "limit" or before.expressions == after.expressions
+    details = _details(before) == _details(after)
+    return same_limit and details and same_state(before, after) and before.rows == after.rows
+
+
+def _same_below_another_way(old: Manifest, new: Manifest) -> bool:
+    """Whether the same state is written otherwise, and its results come out through other filters or joins."""
+    known = None not in (_way_out(old), _way_out(new))
+    return known and _way_out(old) != _way_out(new) and _same_states(old, new)
+
+
+def _differs_above(old: Manifest, new: Manifest) -> bool:
+    """Whether it is known that columns or rows of the output differ although the state does not: Spark may compute both
+    in one node of the plan."""
+    if not _same_states(old, new):
+        return False
+    redefined = bool(redefined_values(old, new)) or any(output_keys_redefined(old, new))
+    return redefined or _same_below_another_way(old, new)
 
 
 def _details(operator: Operator) -> dict[str, str]:

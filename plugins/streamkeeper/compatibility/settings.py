@@ -46,14 +46,14 @@ class Proof:
 
 def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The checkpoint's own value wins until there is a new checkpoint version."""
-    for key, before, after in _changed(old, new, Role.PINNED):
+    for key, before, after in changed_settings(old, new, Role.PINNED):
         measured = "conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression"
         yield note("setting-pinned", key, change(before, after), measured)
 
 
 def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Spark cannot go on in a checkpoint of another layout."""
-    for key, before, after in _changed(old, new, Role.REFUSED):
+    for key, before, after in changed_settings(old, new, Role.REFUSED):
         if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
             effect = "nothing would change: where the setting is not known there is this layout only"
             yield note("setting-changed", key, change(before, after), "upgrade_4.1_4.2", effect=effect)
@@ -68,18 +68,18 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """When and how fast, never what; most such settings are not even recorded."""
-    for key, before, after in _changed(old, new, Role.TUNING):
+    for key, before, after in changed_settings(old, new, Role.TUNING):
         yield note("tuning-changed", key, change(before, after), "conf_nodata, conf_checkcorrectness, conf_tuning")
 
 
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Settings that change what new rows mean: the state keeps the old meaning."""
-    for key, before, after in _changed(old, new, Role.MEANING):
-        evidence, rule = _value_change(before, after), _RULES.get(key, "setting-changed")
+    for key, before, after in changed_settings(old, new, Role.MEANING):
+        evidence, rule = value_change(before, after), _RULES.get(key, "setting-changed")
         if key in CODE:
             yield _other_code(key, evidence, stateful=is_stateful(old, new))
         elif not is_stateful(old, new):
-            lenient = _LENIENT.get(key, ("", ""))[1]
+            lenient = LENIENT.get(key, ("", ""))[1]
             yield _without_state(rule, key, evidence, errors=lenient == before or (key == ANSI and after == "true"))
         elif proof := next((entry for entry in PROOFS if entry.holds(key, old, new)), None):
             yield note(rule, key, evidence, proof.measured, hint=proof.name)
@@ -111,7 +111,7 @@ _UNSAID = {CHECKPOINT_FORMAT: "1", f"{SQL}streaming.queryEvolution.enableSourceE
 _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 
-def _value_change(before: str | None, after: str | None) -> str:
+def value_change(before: str | None, after: str | None) -> str:
     """Values that are only known by their digests are not told."""
     told = (before or "").startswith(HASHED), (after or "").startswith(HASHED)
     if all(told):
@@ -205,12 +205,12 @@ def _no_named_source(key: str, old: Manifest, new: Manifest) -> bool:
 
 def _errors_until_now(key: str, old: Manifest, new: Manifest) -> bool:
     """What could not be computed or read was an error: the state holds only what is the same in both modes."""
-    strict, lenient = _LENIENT[key]
+    strict, lenient = LENIENT[key]
     unsaid = None if key == ANSI else strict  # ANSI's default was another one before Spark 4
     return _as_read(old).get(key, unsaid) == strict and _as_read(new).get(key) == lenient
 
 
-_LENIENT = {
+LENIENT = {
     ANSI: ("true", "false"),
     "spark.sql.files.ignoreCorruptFiles": ("false", "true"),
     "spark.sql.files.ignoreMissingFiles": ("false", "true"),
@@ -218,7 +218,7 @@ _LENIENT = {
 }
 """The value under which a row or a file that cannot be used ends the query, and the one that passes it over."""
 
-_WRITING = frozenset(
+WRITING = frozenset(
     SQL + name
     for name in (
         "avro.datetimeRebaseModeInWrite",
@@ -246,13 +246,13 @@ _IN_SESSION_ZONE = "in session"
 _TIMES = re.compile(r"\b(?:date|timestamp|timestamp_ntz)\b")
 _TEXT_FORMATS = frozenset({"csv", "json", "text", "xml"})
 _FORMATS = ("avro", "csv", "json", "orc", "parquet", "protobuf", "xml")
-_PYTHON = tuple(SQL + prefix for prefix in ("execution.arrow.", "execution.pandas.", "execution.py", "pyspark."))
+PYTHON = tuple(SQL + prefix for prefix in ("execution.arrow.", "execution.pandas.", "execution.py", "pyspark."))
 _PYTHON_LEGACY = tuple(SQL + prefix for prefix in ("legacy.execution.py", "legacy.execution.pandas."))
 
 PROOFS = (
     Proof(
         "what cannot be computed or read was an error until now, and is passed over from now on",
-        lambda key: key in _LENIENT,
+        lambda key: key in LENIENT,
         {"errors until now": _errors_until_now},
         "conf_ansi_off_agg, conf_ansi_off_overflow, conf_ansi_off_divide",
     ),
@@ -281,7 +281,7 @@ PROOFS = (
     ),
     Proof(
         "no Python code runs in or below the state",
-        lambda key: key.startswith((*_PYTHON, *_PYTHON_LEGACY)),
+        lambda key: key.startswith((*PYTHON, *_PYTHON_LEGACY)),
         {"no Python below state": _no_python_below, "Spark's own sources": _sparks_own_sources},
     ),
     Proof(
@@ -293,7 +293,7 @@ PROOFS = (
             "Spark's own sources": _sparks_own_sources,
         },
     ),
-    Proof("holds for what is written from now on, above the state", lambda key: key in _WRITING, {}),
+    Proof("holds for what is written from now on, above the state", lambda key: key in WRITING, {}),
     Proof(
         "a log of sources without names is read on in both formats",
         lambda key: key == "spark.sql.streaming.offsetLog.formatVersion",
@@ -325,7 +325,8 @@ def _plans(manifest: Manifest) -> str:
     ).lower()
 
 
-def _changed(old: Manifest, new: Manifest, kind: Role) -> Iterator[tuple[str, str | None, str | None]]:
+def changed_settings(old: Manifest, new: Manifest, kind: Role) -> Iterator[tuple[str, str | None, str | None]]:
+    """Key, deployed and candidate value of each setting of this role whose value Spark would read otherwise."""
     had, has = _as_read(old), _as_read(new)
     for key in sorted(had.keys() | has.keys()):
         before, after = had.get(key), has.get(key)

@@ -6,6 +6,7 @@ A time format is in no table: unset, Spark reads times by a more generous parser
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import source_column, state_uses
 from streamkeeper.model.manifest import Manifest, Source, columns_of
@@ -92,6 +93,12 @@ _FOR_TYPES = {
 }
 """What is read by them: columns of these types and no others."""
 
+_FOR_VALUES = frozenset(
+    {"emptyvalue", "ignoreleadingwhitespace", "ignoresurroundingspaces", "ignoretrailingwhitespace", "locale"}
+    | {"nullvalue", "preferdate", "primitivesasstring", "wholetext"}
+)
+"""What is read by them: values of any type."""
+
 _CORRUPT = "_corrupt_record"
 JSON_CONFS = ("spark.sql.json.enablePartialResults", "spark.sql.columnNameOfCorruptRecord")
 """Settings, recorded where they are not their defaults, by which a JSON text that does not fit is read otherwise."""
@@ -105,6 +112,24 @@ def said_by(source: Source) -> dict[str, str]:
     given |= {key: value for key, value in source.options.items() if key not in first}
     defaults = _KAFKA if source.kind == "kafka" else STREAM | _FILES | DEFAULTS.get(form, {})
     return {key: value for key, value in given.items() if not _is(value, defaults.get(key))}
+
+
+def says_of_values(
+    before: Source, after: Source, meaning: str, number: int
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """Each option that reads values otherwise now, of columns in a meaning: its name, what it said and what it says.
+
+    ``number``: the source's position.
+    """
+    had, has = said_by(before), said_by(after)
+    for key in sorted(had.keys() | has.keys()):
+        if had.get(key) == has.get(key) or key not in _FOR_TYPES.keys() | _FOR_VALUES:
+            continue
+        every = [name for source in (before, after) for name, _ in columns_of(source.schema)]
+        names = _columns(key, before, after) if key in _FOR_TYPES else every
+        places = (re.escape(source_column(number, after, name)) for name in names)
+        if any(re.search(rf"{place}(?!\w)", meaning) for place in places):
+            yield key, had.get(key), has.get(key)
 
 
 def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:

@@ -7,6 +7,7 @@ does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -52,6 +53,8 @@ _READS_BY_NAME = frozenset(
 )
 """Nodes whose function finds its columns by their names."""
 
+_FUNCTION = re.compile(r"\bfunc=(\d+)\b")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _EXPLODES = ("Explode", "PosExplode")
 _EQUALITIES = ("equalto(", "equalnullsafe(")
 _OUTPUTS = ("output", "outputAttrs", "outputAttr")
@@ -123,6 +126,14 @@ class Lineage:
     def written(self) -> dict[str, str]:
         """Meaning -> ``file:line`` of the call that made it, where it is known."""
         return self._meanings.written
+
+    def functions_in(self, meaning: str) -> tuple[str, ...] | None:
+        """Names of the Python functions in a meaning, in its order; None where one of them has no number there."""
+        bare = _QUOTED.sub("", meaning)
+        numbers = [int(found) for found in _FUNCTION.findall(bare)]
+        if len(numbers) < bare.count("pythonud") or not self._meanings.function_names.keys() >= set(numbers):
+            return None
+        return tuple(self._meanings.function_names[number] for number in numbers)
 
     def meaning(self, number: int) -> str:
         """What a column of the output means."""

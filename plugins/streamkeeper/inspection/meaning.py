@@ -88,7 +88,8 @@ class Meanings:
 
     ``unresolved`` collects what could not be resolved, ``unknown`` the classes that nothing is known of; ``of_plan``
     tells a subquery's plan; ``nesting``: of expressions and plans in each other; ``written``: meaning -> ``file:line``
-    of what has arguments, or a name given to it, where that is known.
+    of what has arguments, or a name given to it, where that is known; ``function_names``: number of a Python function
+    in meanings -> its name.
     """
 
     def __init__(self, session: Session, of_plan: Callable[[Node], str]) -> None:
@@ -103,6 +104,7 @@ class Meanings:
         self.unresolved: list[str] = []
         self.unknown: list[str] = []
         self.written: dict[str, str] = {}
+        self.function_names: dict[int, str] = {}
 
     def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
         """Set what an attribute means; ``made_by``: the expression, where fields of it may be read one by one."""
@@ -172,6 +174,8 @@ class Meanings:
     def _whole(self, node: Node) -> str:
         name = node.name
         parts = [f"{key}={text}" if key else text for key, text in self.arguments(node)]
+        if name in spark_classes.PYTHON_FUNCTIONS:
+            self._name_function(node)
         if name in _MIRRORED:
             name, parts = _MIRRORED[name], [*parts[1::-1], *parts[2:]]
         elif name in _COMMUTES:
@@ -181,6 +185,11 @@ class Meanings:
         elif name == "In":
             parts = [parts[0], *sorted(set(parts[1:]))]
         return f"{name.lower()}({', '.join(parts)})"
+
+    def _name_function(self, node: Node) -> None:
+        function = node.fields.get("func")
+        if isinstance(function, Tagged) and function.found in self._functions:
+            self.function_names[self._functions[function.found]] = str(node.fields.get("name"))
 
     def arguments(self, node: Node, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
         """(name, text) of each argument that counts; what is an expression by itself comes first and without a name,

@@ -55,12 +55,15 @@ class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
 
     ``meaning``: an expression over the sources' own columns, in which renames leave no trace; ``name`` only where code
     that no plan shows reads the column by it; ``may_hold_null``: False once the state itself was seen to hold none.
+    ``functions``: of a column of the output, the names in ``Manifest.functions`` of those that compute it, in the order
+    of the meaning; None: not known.
     """
 
     meaning: str
     type: Structure
     name: str = ""
     may_hold_null: bool = True
+    functions: tuple[Structure, ...] | None = None
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,8 +127,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ``watermarks`` for rules; ``columns``: what the output's columns mean. ``context``: a digest of all the bundle's
     files, the interpreter, the packages, the params and the environment that this was described in; empty where it is
     not known. ``sink_names``: what the sink's functions name, such as tables and paths; ``sink_routing``: digests of
-    what in them may decide where rows go; None: not known. ``written``: meanings of expressions, and names in
-    ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so nothing compares it.
+    what in them may decide where rows go; None: not known. ``output_rows``: the filters through which the rows of the
+    output come; ``output_shape``: joins, unions, generators and Python on their way; None: not known. ``written``:
+    meanings of expressions, and names in ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so
+    nothing compares it.
     """
 
     format: int = FORMAT
@@ -147,6 +152,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     context: Structure = ""
     sink_names: tuple[str, ...] | None = None
     sink_routing: dict[str, Structure] | None = None
+    output_rows: tuple[str, ...] | None = None
+    output_shape: tuple[str, ...] | None = None
     written: dict[Text, str] = {}
 
 

@@ -51,6 +51,9 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     writes into the same place, which has to take the new rows; else each has its own. ``names_place``: its identity is
     the place that it writes to. ``not_from_elsewhere``: why executors on other machines cannot write it, as a clause;
     empty where they can. ``columns``: file format, or ``""`` -> the changes of its columns that it takes.
+    ``placed_by``: the option of its description that lists the columns by whose values it finds a row's place; empty:
+    none is known to. ``place``: what such a column is called. ``needs_place``: it refuses a row in which one is null.
+    ``complete_replaces``: in complete mode each batch replaces all rows.
     """
 
     takes_again: str = ""
@@ -63,6 +66,10 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     names_place: bool = True
     not_from_elsewhere: str = "nothing says that it does not take what one writes that outlives its driver"
     columns: Mapping[str, frozenset[ColumnChange]] = {}
+    placed_by: str = ""
+    place: str = "key"
+    needs_place: bool = False
+    complete_replaces: bool = False
 
 
 _EVERY = frozenset(ColumnChange)
@@ -81,6 +88,9 @@ _SINKS = {
         one_place=True,
         not_from_elsewhere="",
         columns={"": frozenset({ColumnChange.REORDERED, ColumnChange.NULLABLE})},
+        placed_by="key",
+        needs_place=True,
+        complete_replaces=True,
     ),
     "file": SinkCapabilities(
         takes_again="and readers see the batches before them once",
@@ -91,6 +101,8 @@ _SINKS = {
         reconciles=Reconciliation.CUT_BACK,
         not_from_elsewhere="its directory would be one on each machine",
         columns={"json": _EVERY, "orc": _BY_NAME, "parquet": _BY_NAME},
+        placed_by="partition_by",
+        place="partition",
     ),
     # A function decides itself, and only its author knows how.
     "foreach": SinkCapabilities(

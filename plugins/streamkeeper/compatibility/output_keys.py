@@ -1,0 +1,216 @@
+"""Rules about the columns by which an output finds a row's place: the key of a table, the partitions of files.
+
+They are to the output what grouping keys are to state. Where the same input gets another key, the rows that are there
+keep the old one, and nothing updates or removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.output_columns import (
+    is_known,
+    output_columns,
+    same_meaning,
+    same_static_tables,
+    told_by_state,
+    without_texts,
+)
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, is_stateful, same_context, source_label
+from streamkeeper.compatibility.settings import (
+    LENIENT,
+    PYTHON,
+    WRITING,
+    changed_settings,
+    setting_changed,
+    value_change,
+)
+from streamkeeper.compatibility.shown import change, expression_change, expressions_change
+from streamkeeper.compatibility.source_options import says_of_values
+from streamkeeper.compatibility.sources import source_options_changed
+from streamkeeper.compatibility.state_keys import fills_nulls
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest, StateColumn
+from streamkeeper.model.secret_references import MASK
+from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.model.spark_confs import CODE, SQL, TIME_ZONE, Role
+
+_STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
+_ROWS, _UNKNOWN = " rows", "unknown "
+_OTHER_CODE = "the code of {name} is another"
+
+Cause = tuple[Severity, str]
+"""Why a column may be another, and its evidence."""
+
+
+def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A column of both keys that is computed otherwise now, or of which nothing proves that it is not."""
+    if not old.sink.same_place(new.sink):
+        return
+    had, has = output_columns(old), output_columns(new)
+    for name in kept_by(new):
+        if name not in placing_columns(old):
+            continue
+        before, after = had[name], has[name]
+        for severity, evidence in _causes(before, after, old, new):
+            found = _finding(capabilities_of(new.sink.kind).place, name, severity, evidence)
+            yield from with_line([found], old, new, [before.meaning], [after.meaning])
+            break
+
+
+def kept_by(manifest: Manifest) -> tuple[str, ...]:
+    """The columns under whose values rows stay in the output from batch to batch."""
+    replaced = capabilities_of(manifest.sink.kind).complete_replaces and manifest.output_mode == "complete"
+    return () if replaced else placing_columns(manifest)
+
+
+def placing_columns(manifest: Manifest) -> tuple[str, ...]:
+    """The output's columns by whose values its sink finds a row's place.
+
+    All of them where the list cannot be told apart, as with a comma in a name. Of a kind of sink that is not known, any
+    option that lists columns counts.
+    """
+    columns = output_columns(manifest)
+    option = capabilities_of(manifest.sink.kind).placed_by
+    if option:
+        names = manifest.sink.options.get(option, "").split(",")
+        return tuple(names if all(name in columns for name in names) else columns) if any(names) else ()
+    lists = [value.split(",") for value in manifest.sink.options.values()]
+    return tuple(name for names in lists if all(name in columns for name in names) for name in names)
+
+
+RULES: tuple[Rule, ...] = (output_keys_redefined,)
+
+
+def _finding(place: str, name: str, severity: Severity, evidence: str) -> Finding:
+    opaque = f"{APPROVE}; approve it if every row keeps its {place}, else deploy with --strategy rebuild"
+    return Finding(
+        rule=f"sink-{place}-redefined",
+        severity=severity,
+        where=f"sink, {place} column {name}",
+        evidence=evidence,
+        hint=NEW_CHECKPOINT if severity is Severity.BREAKING else opaque,
+        reference="measured: sink_table_key_window_end, sink_table_key_upper",
+    )
+
+
+def _causes(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+    """The surest first."""
+    yield from _of_meaning(before, after, old, new)
+    yield from _of_time_zone(before, after, old, new)
+    yield from _of_functions(before, after, old, new)
+    yield from _of_static_tables(before, after, old, new)
+    yield from _of_source_options(before, after, old, new)
+    yield from _of_settings(before, after, old, new)
+
+
+def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+    was, now = before.meaning, after.meaning
+    if not (is_known(was) and is_known(now)):
+        if old.plan != new.plan:
+            yield Severity.OPAQUE, _unknown(was, now)
+    elif not same_meaning(was, now, old, new):
+        refused = fills_nulls(before, after) and capabilities_of(new.sink.kind).needs_place
+        if not refused and not told_by_state(was, now, old, new, keys_alone=True):
+            yield Severity.BREAKING, expression_change(was, now)
+    elif (MASK in now or _UNKNOWN in without_texts(now)) and old.plan != new.plan and not same_context(old, new):
+        yield Severity.OPAQUE, "a part of it cannot be compared"
+
+
+def _unknown(was: str, now: str) -> str:
+    if not was and now:
+        return "what it was computed from is not on record"
+    return "what it is computed from cannot be told"
+
+
+def _of_time_zone(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+    for key, was, now in changed_settings(old, new, Role.MEANING):
+        if key != TIME_ZONE or _is_told(key, old, new):
+            continue
+        evidence = f"{key}: {value_change(was, now)}"
+        if _IN_SESSION in before.meaning and _IN_SESSION in after.meaning:
+            yield Severity.BREAKING, evidence
+        elif _PYTHON in after.meaning:
+            yield Severity.OPAQUE, evidence
+
+
+def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+    """Python functions, whose number in a meaning says which of them it is, and nothing of their code."""
+    if None in (before.functions, after.functions):
+        before, after = (msgspec.structs.replace(column, functions=None) for column in (before, after))
+    had, has = _functions(before, old), _functions(after, new)
+    if [digest for _, digest in had] != [digest for _, digest in has]:
+        names = [name.partition(" ")[2] for name, digest in has if digest not in {each for _, each in had}]
+        names = names or [name.partition(" ")[2] for name, _ in has or had]
+        yield Severity.OPAQUE, _OTHER_CODE.format(name=", ".join(dict.fromkeys(names)))
+    elif any(digest.startswith(UNREADABLE) for _, digest in has) and not same_context(old, new):
+        yield Severity.OPAQUE, "its code cannot be looked into"
+
+
+def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]:
+    """Name and digest of each that computes a column; where that is not known, of all that may. Those in state have
+    rules of their own."""
+    known = column.functions
+    if known is None:
+        computed = not is_known(column.meaning) or _PYTHON in column.meaning
+        known = tuple(name for name in manifest.functions if computed and not name.startswith(SINK_FUNCTION))
+    kept = [name for name in known if not name.startswith(BELOW_STATE) or name in manifest.carried]
+    return [(name, manifest.functions[name]) for name in kept if name in manifest.functions and not _is_rows(name)]
+
+
+def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+    """A table beside the stream has a number in a meaning; which table that is, and how it is joined, is in the
+    output's shape."""
+    if not (_STATIC in before.meaning or _STATIC in after.meaning):
+        return
+    if _rows_of_job(old) != _rows_of_job(new):
+        yield Severity.OPAQUE, change("rows of the job", "other rows of the job")
+    elif old.output_shape is None or new.output_shape is None:
+        if old.plan != new.plan:
+            yield Severity.OPAQUE, "by which join it was looked up is not on record"
+    elif old.output_shape != new.output_shape:
+        gone = [part for part in old.output_shape if part not in new.output_shape]
+        come = [part for part in new.output_shape if part not in old.output_shape]
+        evidence = expressions_change(*((gone, come) if gone or come else (old.output_shape, new.output_shape)))
+        yield Severity.OPAQUE, evidence
+    elif not same_static_tables(before.meaning, after.meaning):
+        yield Severity.BREAKING, expression_change(before.meaning, after.meaning)
+
+
+def _rows_of_job(manifest: Manifest) -> list[str]:
+    return sorted(digest for name, digest in manifest.functions.items() if _is_rows(name))
+
+
+def _is_rows(name: str) -> bool:
+    return name.endswith(_ROWS)
+
+
+def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+    """How a value is read from a file decides what the key is made of."""
+    if any(each.severity is Severity.BREAKING for each in source_options_changed(old, new)):
+        return
+    for number, (was, now) in enumerate(zip(old.sources, new.sources, strict=False)):
+        label = f"{source_label(number, now)}."
+        if label in before.meaning and label in after.meaning:
+            for option, had, has in says_of_values(was, now, after.meaning, number):
+                yield Severity.OPAQUE, f"option {option} of {label[:-1]}: {change(had, has)}"
+
+
+def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+    """A bare column is what was read; what is computed may depend on any setting that is not known to be harmless."""
+    for key, was, now in changed_settings(old, new, Role.MEANING):
+        if key == TIME_ZONE or key in LENIENT or key in WRITING or _is_told(key, old, new):
+            continue
+        python = _PYTHON in after.meaning and (key.startswith(PYTHON) or key in CODE)
+        of_sql = key.startswith(SQL) and not key.startswith((*PYTHON, f"{SQL}streaming."))
+        if python or (of_sql and "(" in after.meaning and not is_stateful(old, new)):
+            yield Severity.OPAQUE, f"{key}: {value_change(was, now)}"
+
+
+def _is_told(key: str, old: Manifest, new: Manifest) -> bool:
+    """Whether the rule about a setting asks for a switch already."""
+    found = (each for each in setting_changed(old, new) if each.where == key)
+    return any(each.severity is Severity.BREAKING for each in found)

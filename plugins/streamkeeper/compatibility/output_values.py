@@ -1,0 +1,55 @@
+"""Rules about what the output's columns mean beside its key, where the state below them stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.output_columns import is_known, output_columns, same_meaning, told_by_state
+from streamkeeper.compatibility.output_keys import kept_by
+from streamkeeper.compatibility.rule import Rule, is_stateful, note, same_kinds
+from streamkeeper.compatibility.shown import expression_change
+from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifest import Manifest
+
+OLD_VALUES = {
+    "update": "groups that get no new input keep the old value of {name} in the output",
+    "complete": "the next batch writes every group anew, with the new {name}",
+}
+"""Output mode -> what becomes of values that are there; in append mode each result is written once."""
+_WRITTEN_ONCE = "results that were written keep the old value of {name}; only later ones have the new one"
+
+
+def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Above the state a column is computed otherwise, for the results that are written from now on."""
+    for name in redefined_values(old, new):
+        before, after = output_columns(old)[name].meaning, output_columns(new)[name].meaning
+        found = note(
+            "output-column-redefined",
+            f"output column {name}",
+            expression_change(before, after),
+            "agg_value_above",
+            "to write every row in the new way, deploy with --strategy rebuild" if new.output_mode == "update" else "",
+            OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE).format(name=name),
+        )
+        yield from with_line([found], old, new, [before], [after])
+
+
+def redefined_values(old: Manifest, new: Manifest) -> list[str]:
+    """Columns beside the key that a change above the state has redefined; those that follow from the state are told by
+    its rules."""
+    if not is_stateful(old, new) or not same_kinds(old, new):
+        return []
+    had, has = output_columns(old), output_columns(new)
+    pairs = {name: (had[name].meaning, has[name].meaning) for name in has if name in had}
+    return [
+        name
+        for name, pair in pairs.items()
+        if name not in kept_by(new)
+        and all(map(is_known, pair))
+        and not same_meaning(*pair, old, new)
+        and not told_by_state(*pair, old, new, keys_alone=False)
+    ]
+
+
+RULES: tuple[Rule, ...] = (values_redefined,)

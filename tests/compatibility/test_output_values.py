@@ -1,0 +1,74 @@
+"""What a changed column above the state does to the rows that are there."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest, StateColumn
+from tests.compatibility.manifests import STATEFUL, STATELESS, changed, with_operator
+
+ABOVE = {"plan": "~Project [k#0, (s#2L * 100) AS s#3L]\n+- " + STATEFUL.plan}
+
+
+def in_cents(manifest: Manifest, meaning: str = "multiply(100:long, sum(source 0.x))") -> Manifest:
+    """The manifest with its column ``s`` in another unit."""
+    value = msgspec.structs.replace(manifest.columns[1], meaning=meaning)
+    return changed(manifest, columns=(manifest.columns[0], value), **ABOVE)
+
+
+@pytest.mark.parametrize(
+    ("mode", "effect"),
+    [
+        ("update", "groups that get no new input keep the old value of s in the output"),
+        ("append", "results that were written keep the old value of s; only later ones have the new one"),
+        ("complete", "the next batch writes every group anew, with the new s"),
+    ],
+)
+def test_a_value_in_another_unit_says_first_what_keeps_the_old_one(mode: str, effect: str) -> None:
+    """It is the only finding where rows and joins are the same: none about a rewritten plan."""
+    old = changed(STATEFUL, output_mode=mode)
+    (finding,) = find_changes(old, in_cents(old))
+    assert (finding.rule, finding.effect) == ("output-column-redefined", effect)
+    assert (finding.where, finding.evidence) == ("output column s", "sum(x) -> sum(x) * 100")
+    assert verdict_of([finding]) is Verdict.RESUME
+
+
+def test_a_filter_beside_it_is_told_as_well() -> None:
+    """Other rows come out; and where it is not on record which do, the plan is told."""
+    filtered = changed(in_cents(STATEFUL), output_rows=(*(STATEFUL.output_rows or ()), "lessthan(3:long, s)"))
+    unknown = changed(in_cents(STATEFUL), output_rows=None)
+    for new in (filtered, unknown):
+        assert [each.rule for each in find_changes(STATEFUL, new)] == ["output-column-redefined", "above-state-changed"]
+
+
+def test_what_follows_from_the_state_is_told_by_its_rules() -> None:
+    """Another aggregate under the same name redefines the column, and is told once."""
+    other = with_operator(STATEFUL, values=(StateColumn(meaning="sum(source 0.y)", type="long"),))
+    new = changed(
+        other, columns=(STATEFUL.columns[0], msgspec.structs.replace(STATEFUL.columns[1], meaning="sum(source 0.y)"))
+    )
+    assert [each.rule for each in find_changes(STATEFUL, new)] == ["aggregate-input-changed"]
+
+
+def test_a_column_of_which_nothing_is_known_is_told_by_the_plan() -> None:
+    """Control: it counts as the same."""
+    assert [each.rule for each in find_changes(STATEFUL, in_cents(STATEFUL, "?s"))] == ["above-state-changed"]
+
+
+def test_without_state_every_row_is_written_once() -> None:
+    """There are no groups that could get new input."""
+    new = changed(in_cents(STATELESS, "multiply(2:long, source 0.x)"), plan=f"{STATELESS.plan} ")
+    assert [each.rule for each in find_changes(STATELESS, new)] == ["stateless-change"]
+
+
+def test_a_filter_above_that_is_written_into_the_same_node_is_told() -> None:
+    """The state's text differs by names alone, and other results come out."""
+    renamed = with_operator(STATEFUL, keys=("a string",))
+    new = changed(renamed, output_rows=(*(STATEFUL.output_rows or ()), "lessthan(3:long, s)"))
+    (finding,) = find_changes(STATEFUL, new)
+    assert finding.rule == "above-state-changed"
+    assert "groups that get none keep what was written" in finding.effect
+    assert [each.rule for each in find_changes(STATEFUL, renamed)] == ["rewritten-below-state"]

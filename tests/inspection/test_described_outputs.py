@@ -1,0 +1,171 @@
+"""Outputs of real plans: what their columns mean, and the verdicts on changes of keys, partitions and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.inspection.describe import describe
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.table import TableSink
+from tests.inspection.queries import query, read, write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streamkeeper.definition import Query
+
+pytestmark = pytest.mark.spark
+
+Build = Callable[["DataFrame"], "Query"]
+Described = Callable[[Build], Manifest]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("outputs") / "in"
+    write_files(path, 1)
+    return path
+
+
+@pytest.fixture
+def described(spark: SparkSession, folder: Path) -> Described:
+    """Describes what a builder makes of the stream."""
+    return lambda make: describe(make(read(spark, folder)), spark, bundle_root=None)
+
+
+def into_table(columns: Callable[[DataFrame], DataFrame], mode: str = "update") -> Build:
+    """Totals per window and key, with what is made of them; ``at`` is the key of their table."""
+
+    def make(stream: DataFrame) -> Query:
+        from pyspark.sql import functions as F
+
+        windows = stream.withWatermark("ts", "1 minute").groupBy(F.window("ts", "10 minutes").alias("w"), "k", "k2")
+        sink = TableSink("sqlite:////tmp/out.db", table="totals", key=["at"])
+        return query(columns(windows.agg(F.sum("x").alias("s"))), sink=sink, output_mode=mode)
+
+    return make
+
+
+def key(text: str, value: str = "s", **more: str) -> Build:
+    return into_table(lambda totals: totals.selectExpr(f"{text} AS at", f"{value} AS s"), **more)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (key("w.start"), key("w.end")),
+        (key("k"), key("upper(k)")),
+        (key("date_format(w.start, 'yyyy-MM-dd')"), key("date_format(w.start, 'dd.MM.yyyy')")),
+        (key("md5(k)"), key("sha2(k, 256)")),
+        (key("concat(k, k2)"), key("concat(k2, k)")),
+        (key("k", mode="append"), key("upper(k)", mode="append")),
+    ],
+)
+def test_another_key_of_a_table_is_a_switch(described: Described, old: Build, new: Build) -> None:
+    """Its state is the same, and its rows are found by another key."""
+    findings = find_changes(described(old), described(new))
+    assert [each.rule for each in findings] == ["sink-key-redefined"]
+    assert verdict_of(findings) is Verdict.SWITCH
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rules"),
+    [
+        (key("upper(k)"), key("UPPER( k )"), []),
+        (
+            key("upper(k)"),
+            into_table(lambda t: t.toDF("w", "a", "b", "c").selectExpr("ucase(a) AS at", "c AS s")),
+            ["rewritten-below-state"],
+        ),
+        (key("k"), key("k", "s * 100"), ["output-column-redefined"]),
+        (key("k", mode="complete"), key("upper(k)", mode="complete"), ["output-column-redefined"]),
+        (key("k"), into_table(lambda t: t.selectExpr("k AS at", "s").where("s > 3")), ["above-state-changed"]),
+    ],
+)
+def test_the_same_key_of_a_table_is_resumed(described: Described, old: Build, new: Build, rules: list[str]) -> None:
+    """Written otherwise, beside another value, or in a table that each batch replaces."""
+    findings = find_changes(described(old), described(new))
+    assert [each.rule for each in findings] == rules
+    assert verdict_of(findings) is Verdict.RESUME
+
+
+def test_a_function_counts_for_the_column_that_it_computes(described: Described) -> None:
+    """Another code of the key's function asks for a person; of a value's it is a note."""
+    from pyspark.sql import functions as F
+
+    def labelled(of_key: Callable[[Any], Any], of_value: Callable[[Any], Any]) -> Build:
+        made = {"at": F.udf(of_key, "string")("k"), "s": F.udf(of_value, "long")("s")}
+        return into_table(lambda totals: totals.select(*(column.alias(name) for name, column in made.items())))
+
+    def shop(k: str) -> str:
+        return k.upper()
+
+    def other_shop(k: str) -> str:
+        return k.lower()
+
+    def cents(s: int) -> int:
+        return s * 100
+
+    def thousands(s: int) -> int:
+        return s // 1000
+
+    old = described(labelled(shop, cents))
+    assert [column.functions for column in old.columns] == [("above/0 shop",), ("above/1 cents",)]
+    assert verdict_of(find_changes(old, described(labelled(shop, cents)))) is Verdict.RESUME
+    assert verdict_of(find_changes(old, described(labelled(shop, thousands)))) is Verdict.RESUME
+    assert verdict_of(find_changes(old, described(labelled(other_shop, cents)))) is Verdict.BACKUP
+
+
+def test_a_function_that_a_literal_seems_to_name_is_none(described: Described) -> None:
+    """What is quoted in a meaning is no part of it."""
+    column = described(key("regexp_replace(k, 'pythonudf', 'func=1?')")).columns[0]
+    assert column.functions == ()
+
+
+def test_a_key_from_another_static_table_is_asked_about(
+    spark: SparkSession, described: Described, tmp_path: Path
+) -> None:
+    """The same column of another table, another column of the same one, and a table that no key is made of."""
+    from pyspark.sql import functions as F
+
+    for name in ("cities", "towns"):
+        spark.createDataFrame([("k1", "a", "b")], "k string, city string, area string").write.parquet(
+            str(tmp_path / name)
+        )
+
+    def looked_up(table: str, of_key: str, of_value: str = "x") -> Build:
+        static = spark.read.parquet(str(tmp_path / table))
+        sink = TableSink("sqlite:////tmp/out.db", table="totals", key=["at"])
+        return lambda stream: query(
+            stream.join(F.broadcast(static), "k", "left").selectExpr(f"{of_key} AS at", f"{of_value} AS s"), sink=sink
+        )
+
+    old = described(looked_up("cities", "city"))
+    assert find_changes(old, described(looked_up("cities", "city"))) == ()
+    assert verdict_of(find_changes(old, described(looked_up("towns", "city")))) is Verdict.BACKUP
+    assert verdict_of(find_changes(old, described(looked_up("cities", "area")))) is Verdict.SWITCH
+    beside = described(looked_up("cities", "k", "city"))
+    assert verdict_of(find_changes(beside, described(looked_up("towns", "k", "city")))) is Verdict.RESUME
+
+
+def test_another_partition_of_files_is_a_switch(described: Described) -> None:
+    """A column beside it is not."""
+
+    def files(day: str, value: str = "x") -> Build:
+        sink = FileSink("/tmp/out", partition_by=["day"])
+        return lambda stream: query(
+            stream.selectExpr(f"{day} AS day", f"{value} AS x"), sink=sink, output_mode="append"
+        )
+
+    old = described(files("to_date(ts)"))
+    moved = find_changes(old, described(files("to_date(ts + interval 1 hour)")))
+    assert "sink-partition-redefined" in {each.rule for each in moved}
+    assert verdict_of(moved) is Verdict.SWITCH
+    assert verdict_of(find_changes(old, described(files("to_date(ts)", "x * 100")))) is Verdict.RESUME
