@@ -22,9 +22,23 @@ def _totals(aggregates: str = 'F.sum("x").alias("s")') -> Job:
     )
 
 
+def _keyed(at: str, value: str = "F.col('s')", mode: str = "update") -> Job:
+    """Totals of ten minutes, in a table by ``at``."""
+    windows = 's.withWatermark("ts", "1 minute").groupBy(F.window("ts", "10 minutes").alias("w"), "k")'
+    totals = f'{windows}.agg(F.sum("x").alias("s"))'
+    columns = f'F.expr("{at}").alias("at"), "k", {value}.alias("s")'
+    return Job(
+        f'{totals}.filter("k is not null").select({columns})',
+        mode=mode,
+        sink=_TABLE.format(key='["at", "k"]', table="totals"),
+    )
+
+
 FILES = _files()
 TABLE = _table()
 TOTALS = _totals()
+KEYED = _keyed("w.start")
+SHOP = _keyed("concat(k, date_format(w.start, 'HHmm'))")
 _DIRECTORY = {"input": "{input}"}
 
 
@@ -133,4 +147,47 @@ TABLE_CASES = (
     ),
 )
 
-CASES = in_group("sinks", *FILE_CASES, *TABLE_CASES)
+_ONE_STORE = {"providers": ("v2",)}
+KEY_CASES = (
+    _case("sink_table_key_window_end", "key w.start -> w.end", KEYED, _keyed("w.end"), **_ONE_STORE),
+    _case(
+        "sink_table_key_upper",
+        "a text in the key in upper case",
+        SHOP,
+        _keyed("upper(concat(k, date_format(w.start, 'HHmm')))"),
+        **_ONE_STORE,
+    ),
+    _case(
+        "sink_table_key_format",
+        "another date format in the key",
+        SHOP,
+        _keyed("concat(k, date_format(w.start, 'HH:mm'))"),
+        **_ONE_STORE,
+    ),
+    _case(
+        "sink_table_key_respelled",
+        "the key written otherwise",
+        SHOP,
+        _keyed("k || DATE_FORMAT(w.start, 'HHmm')"),
+        "none",
+        **_ONE_STORE,
+    ),
+    _case(
+        "sink_table_key_complete",
+        "another key of a table that each batch replaces",
+        KEYED.but(mode="complete"),
+        _keyed("w.end", mode="complete"),
+        "none",
+        **_ONE_STORE,
+    ),
+    _case(
+        "sink_table_value_above",
+        "a value beside the key in another unit",
+        KEYED,
+        _keyed("w.start", "(F.col('s') * 100)"),
+        "above",
+        **_ONE_STORE,
+    ),
+)
+
+CASES = in_group("sinks", *FILE_CASES, *TABLE_CASES, *KEY_CASES)

@@ -201,6 +201,26 @@ def test_an_output_must_hold_the_old_rows_and_the_new_ones() -> None:
     assert judge(CASE, before=before, got=lost, scratch=from_scratch(rows(A))).outcome is Outcome.WRONG
 
 
+def test_a_table_holds_no_row_under_a_key_that_has_none_from_scratch() -> None:
+    """Rows that the old key has left stay there; in complete mode the last batch replaces all."""
+    old, due = {"k": "c", "s": "7"}, {"k": "a", "s": "9"}
+
+    def in_table(*held: dict[str, str]) -> Run:
+        return Run(columns=("k", "s"), batches={1: [A]}, kind="table", key=("k",), held=list(held))
+
+    before = Run(columns=("k", "s"), batches={0: [C]}, kind="table", key=("k",), held=[old])
+    scratch = UnitRun(head=before, tail=in_table(due))
+    keyed = replace(CASE, group="sinks")
+    assert judge(keyed, before=before, got=in_table(old, due), scratch=scratch).outcome is Outcome.WRONG
+    assert judge(CASE, before=before, got=in_table(old, due), scratch=scratch).outcome is Outcome.CORRECT
+    scratch = UnitRun(head=before, tail=in_table(old, due))
+    assert judge(keyed, before=before, got=in_table(old, due), scratch=scratch).outcome is Outcome.CORRECT
+    whole = replace(keyed, new=JOB.but(mode="complete"))
+    scratch = UnitRun(head=before, tail=in_table(due))
+    assert judge(whole, before=before, got=in_table(due), scratch=scratch).outcome is Outcome.CORRECT
+    assert judge(whole, before=before, got=in_table(old, due), scratch=scratch).outcome is Outcome.WRONG
+
+
 def test_where_a_case_knows_better_a_refusal_still_counts() -> None:
     """Its word stands in for rows only; what they said is kept beside it."""
     case = replace(CASE, truth=(Outcome.CORRECT, "history is not computed again"))

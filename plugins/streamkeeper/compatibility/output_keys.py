@@ -93,7 +93,7 @@ def _finding(place: str, name: str, severity: Severity, evidence: str) -> Findin
         where=f"sink, {place} column {name}",
         evidence=evidence,
         hint=NEW_CHECKPOINT if severity is Severity.BREAKING else opaque,
-        reference="measured: sink_table_key_window_end, sink_table_key_upper",
+        reference="measured: sink_table_key_window_end, sink_table_key_upper, sink_table_key_format",
     )
 
 

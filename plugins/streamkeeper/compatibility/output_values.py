@@ -28,7 +28,7 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             "output-column-redefined",
             f"output column {name}",
             expression_change(before, after),
-            "agg_value_above",
+            "sink_table_value_above",
             "to write every row in the new way, deploy with --strategy rebuild" if new.output_mode == "update" else "",
             OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE).format(name=name),
         )
