@@ -9,7 +9,6 @@ import msgspec
 from bench.matrix.case import Case, Outcome
 from bench.matrix.runs import NEVER_ENDS, Cells, Run, UnitRun
 
-
 _OF_OUTPUTS = "sinks"
 """Cases about outputs themselves. Elsewhere a filter above the state may leave rows in a table that it would drop."""
 
