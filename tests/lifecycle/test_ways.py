@@ -38,6 +38,15 @@ def test_a_new_query_starts_in_a_version_of_its_own():
     assert (way.way, way.version) == (Way.START, "v0001")
 
 
+def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
+    """It would write again what is written; a query that is like none that went starts."""
+    asked = finding("query-may-be-renamed", Severity.OPAQUE, "query sums")
+    way, _ = choose(facts(asked, verdict=Verdict.BACKUP, current="", next="v0001"))
+    assert (way.way, way.before, way.opaque) == (Way.START, "", True)
+    added = finding("query-added", Severity.NOTE, "query sums")
+    assert not choose(facts(added, verdict=Verdict.RESUME, current="", next="v0001"))[0].opaque
+
+
 def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
     """Its offsets carry over, and its output goes on in the same place."""
     way, _ = choose(facts(finding("sink-option-changed")))

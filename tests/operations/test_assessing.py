@@ -5,17 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from streamkeeper.compatibility import observations
-from streamkeeper.model.coding import from_json
-from streamkeeper.model.evidence import Evidence, Look
+from streamkeeper.lifecycle.steps import path
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Assessment, Verdict
-from streamkeeper.model.journal import Assessed
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Assessed, InstancePlanned, ReleaseDescribed, ReleaseRegistered, Role
+from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.request import DeployRequest, Strategy
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import StateKept
 from streamkeeper.model.ways import Way
+from streamkeeper.operations.approval import back_up_state
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy
-from streamkeeper.registry.objects import read_object
+from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.objects import put_object, read_object
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 
@@ -88,6 +97,44 @@ def test_a_lost_output_refuses_a_deploy_and_an_accepted_loss_does_not(tmp_path: 
         assert found.sentence.endswith(
             "the output of query totals goes on after batch 7 without the rows that it lacks"
         )
+
+
+def test_a_renamed_query_that_a_function_writes_waits_for_a_person(tmp_path: Path) -> None:
+    """Its old checkpoint would stay behind: the deploy asks before the new one begins, and there is no state to keep.
+
+    Control: a query that is added beside it starts without a question.
+    """
+    for renamed in (True, False):
+        job = Registered(tmp_path / str(renamed), sink="foreach")
+        old = stored_manifests(job.site, job.site.journal(JOB, "test").state(), "r0001")[QUERY]
+        candidate = {"sums": replace(old, query="sums"), **({} if renamed else {QUERY: old})}
+        evidence = {name: QueryEvidence(candidate=each) for name, each in candidate.items()}
+        evidence[QUERY] = QueryEvidence(deployed=old, candidate=candidate.get(QUERY))
+        state = deploy_second(job, candidate, Evidence(against="r0001", queries=evidence))
+        assessed = assess_candidate(job.site, state, state.operations["op2"], "r0002")
+        assert assessed.refusal == ""
+        way = assessed.ways["sums"]
+        assert (way.way, way.opaque) == (Way.START, renamed)
+        assert assessed.verdict is (Verdict.BACKUP if renamed else Verdict.RESUME)
+        assert ("query sums may be one that was renamed" in assessed.sentence) is renamed
+        job.record(assessed)
+        operation = job.site.journal(JOB, "test").state().operations["op2"]
+        assert (Step.APPROVE in path(operation)) is renamed
+        assert back_up_state(job.site, state, operation) == StateKept({})
+
+
+def deploy_second(job: Registered, manifests: dict[str, Manifest], evidence: Evidence) -> JobState:
+    """An open deploy of a second release, whose standby has left this evidence."""
+    first = job.site.journal(JOB, "test").state().releases["r0001"]
+    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
+    stored = {
+        query: put_object(job.site.store, JOB, "manifests", to_json(each), ".json") for query, each in manifests.items()
+    }
+    job.record(ReleaseRegistered(release=replace(first, number=2)))
+    job.record(ReleaseDescribed(release="r0002", manifests=stored))
+    job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE))
+    Control(job.site.store, JOB, "op2-candidate").write_evidence(evidence)
+    return job.site.journal(JOB, "test").state()
 
 
 def test_a_lost_output_is_rebuilt_without_its_acceptance(tmp_path: Path) -> None:

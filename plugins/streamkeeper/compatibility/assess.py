@@ -27,8 +27,9 @@ from streamkeeper.compatibility import (
 from streamkeeper.compatibility.effects import with_effects
 from streamkeeper.compatibility.observations import not_looked
 from streamkeeper.compatibility.older_manifests import in_one_format
+from streamkeeper.compatibility.queries import added, removed
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
-from streamkeeper.compatibility.shown import change, parts_change
+from streamkeeper.compatibility.shown import parts_change
 from streamkeeper.compatibility.way_out import priced
 from streamkeeper.model.concern import Concern, concern_of
 from streamkeeper.model.evidence import Evidence
@@ -129,40 +130,8 @@ def _findings(name: str, before: Mapping[str, Manifest], after: Mapping[str, Man
     if old is not None and new is not None:
         return find_changes(old, new)
     if new is not None:
-        return _added(new, before)
-    return _removed(name, before[name], after)
-
-
-def _added(new: Manifest, deployed: Mapping[str, Manifest]) -> Iterator[Finding]:
-    """A new query owns a new checkpoint; it may not take over an output that another checkpoint has been filling."""
-    owners = [name for name, manifest in deployed.items() if manifest.sink.same_place(new.sink)]
-    if owners:
-        yield Finding(
-            rule="output-changes-hands",
-            severity=Severity.BREAKING,
-            where=f"sink {new.sink.output}",
-            evidence=change(f"query {owners[0]}", f"query {new.query}"),
-            hint="keep the query's deployed name, or write to a new output: a new query reads its sources again",
-        )
-    else:
-        yield Finding(
-            rule="query-added",
-            severity=Severity.NOTE,
-            where=f"query {new.query}",
-            evidence=change("", new.sink.output),
-        )
-
-
-def _removed(name: str, old: Manifest, candidate: Mapping[str, Manifest]) -> Iterator[Finding]:
-    """Nothing is lost: its checkpoint stays where it is, and so does its output."""
-    heirs = [query for query, manifest in candidate.items() if manifest.sink.same_place(old.sink)]
-    yield Finding(
-        rule="query-removed",
-        severity=Severity.BREAKING if heirs else Severity.NOTE,
-        where=f"query {name}",
-        evidence=change(old.sink.output, f"query {heirs[0]}" if heirs else ""),
-        hint=f"keep the query's deployed name, or give query {heirs[0]} an output of its own" if heirs else "",
-    )
+        return added(new, before, after)
+    return removed(name, before[name], after)
 
 
 def _unexplained(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -73,7 +73,7 @@ def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
             return way if isinstance(way, str) else _without_way_back(way, "the output that it leaves is lost")
         return _refusal(at.judged.findings)
     if not at.current:
-        return QueryWay(way=Way.START, version=at.next)
+        return QueryWay(way=Way.START, version=at.next, opaque=_may_be_renamed(at.judged.findings))
     if request.rollback:
         return _roll_back(request, at)
     match request.strategy:
@@ -285,6 +285,11 @@ def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:
     """Whether it may concern what a source's offsets mean; what Spark refuses of state is given up with the state."""
     concern = concern_of(finding)
     return concern in OF_SOURCES or (concern is Concern.UNEXPLAINED and not state_given_up)
+
+
+def _may_be_renamed(findings: Iterable[Finding]) -> bool:
+    """Whether a query that starts may be one that went: it would write again what that one has written."""
+    return any(concern_of(each) is Concern.OWNER and each.severity is Severity.OPAQUE for each in findings)
 
 
 def _reads_other_sources(finding: Finding) -> bool:

@@ -28,6 +28,8 @@ class Concern(Enum):
     """That the output lacks batches which that checkpoint version has committed."""
     REHEARSAL = "rehearsal"
     """How a run of the candidate on a copy of that checkpoint version went."""
+    OWNER = "owner"
+    """Which query fills an output."""
     UNEXPLAINED = "unexplained"
     """No one knows: state, offsets or the output."""
     QUERY = "query"
@@ -52,6 +54,7 @@ _OF_RULE = {
     "output-lost": Concern.OUTPUT_LOST,
     "output-of-another-installation": Concern.OUTPUT,
     "output-name-taken": Concern.OUTPUT,
+    "query-may-be-renamed": Concern.OWNER,
     "refused-by-spark": Concern.UNEXPLAINED,
     "sink-ahead-of-checkpoint": Concern.SINK_AHEAD,
     "sink-server-not-on-record": Concern.OUTPUT,

@@ -37,10 +37,10 @@ class Way(Enum):
 class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     """The way of one query. ``before`` and ``version``: the checkpoint version it leaves, and the one it goes on in.
 
-    ``opaque``: nothing proves that its state means the same to the candidate; ``batch`` and ``snapshot``: of a restore;
-    ``opaque_code``: whether code changed of which nothing proves what it means to an output that is rebuilt;
-    ``output_lacks``: newest committed batch that its output may lack, None where it lacks none;
-    ``back``: the way back should the candidate not hold, None with ``no_way_back`` where there is none.
+    ``opaque``: nothing proves that its state means the same to the candidate, or of one that starts that it is new;
+    ``batch`` and ``snapshot``: of a restore; ``opaque_code``: whether code changed of which nothing proves what it
+    means to an output that is rebuilt; ``output_lacks``: newest committed batch that its output may lack, None where it
+    lacks none; ``back``: the way back should the candidate not hold, None with ``no_way_back`` where there is none.
     """
 
     way: Way

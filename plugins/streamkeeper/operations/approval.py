@@ -36,13 +36,15 @@ _WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
 
 
 def back_up_state(site: Installation, state: JobState, operation: OperationState) -> StateKept:
-    """A snapshot of every query with an opaque change, under a hold, its state exported beside it. Idempotent."""
+    """A snapshot of every query that resumes with an opaque change, under a hold, its state exported beside it.
+    Idempotent."""
     # Where the journal was lost, what served is on no record: the candidate says of which state there is some.
     described = state.serving_release or operation.release
     manifests = stored_manifests(site, state, described)
     kept: dict[str, str] = {}
     for query, way in sorted(operation.ways.items()):
-        if not way.opaque:
+        if not way.opaque or not way.before:
+            # A query that starts has no state yet.
             continue
         hold = hold_for(operation.operation, f"the state before {operation.release}")
         snapshot = back_up(site.snapshots, query_target(site, state.job, query), hold=hold).snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -252,8 +252,7 @@ def _sentence(
         if way.output_lacks is not None
     ]
     if all(way.way in (Way.RESUME, Way.START) for way in ways.values()):
-        opaque = sorted(query for query, way in ways.items() if way.opaque)
-        unproven = [f"nothing proves what it means to {', '.join(opaque)}"] if opaque else []
+        unproven = [*_told_opaque(ways)]
         return "; ".join([f"{word}: {release} takes over the checkpoint of {state.predecessor}", *unproven, *lacks])
     told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(ways.items()))
     replays = [told_replay(site, state, query, way) for query, way in sorted(ways.items()) if way.way.replays]
@@ -263,6 +262,15 @@ def _sentence(
         for query, way in rebuilt
     ]
     return "; ".join([f"{word}: {told}", *replays, *takes, *lacks])
+
+
+def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
+    """What a person is asked about, as clauses."""
+    opaque = [query for query, way in sorted(ways.items()) if way.opaque]
+    resumed = [query for query in opaque if ways[query].way is not Way.START]
+    if resumed:
+        yield f"nothing proves what it means to {', '.join(resumed)}"
+    yield from (f"query {query} may be one that was renamed" for query in opaque if query not in resumed)
 
 
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:

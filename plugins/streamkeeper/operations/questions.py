@@ -182,6 +182,8 @@ def _code_differences(site: Installation, state: JobState, operation: OperationS
 
 
 def _kept_state(operation: OperationState) -> Iterator[str]:
+    if not operation.kept_state:
+        return
     yield from ("### What is kept", "")
     for query, name in sorted(operation.kept_state.items()):
         yield f"- query `{query}`: snapshot `{name}`, under a hold"
