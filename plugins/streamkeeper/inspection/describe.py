@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,8 @@ from streamkeeper.errors import JobUnusable
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.confs import read_confs
 from streamkeeper.inspection.functions import find_functions, find_sink_functions
-from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.operators import find_delays, find_operators, find_watermarks
+from streamkeeper.inspection.output_functions import functions_of
 from streamkeeper.inspection.plan_reading import QueryPlan, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
 from streamkeeper.inspection.plan_tree import unnumbered
@@ -80,7 +79,7 @@ def _described(
                 meaning=lineage.meaning(number),
                 type=field.dataType.simpleString(),
                 name=field.name,
-                functions=_functions_of(lineage, lineage.meaning(number), in_plan.digests),
+                functions=functions_of(lineage.meaning(number), lineage.function_names, in_plan.digests),
             )
             for number, field in zip(lineage.output.columns, query.df.schema, strict=False)
         ),
@@ -88,11 +87,3 @@ def _described(
         output_shape=lineage.output.shape,
         written=lines_in_bundle(written, bundle_root),
     )
-
-
-def _functions_of(lineage: Lineage, meaning: str, digests: Iterable[str]) -> tuple[str, ...] | None:
-    """Those of a plan's functions that a column's meaning names; where two share a name, both."""
-    names = lineage.functions_in(meaning)
-    if names is None:
-        return None
-    return tuple(known for name in names for known in digests if known.partition(" ")[2] == name)

@@ -7,7 +7,6 @@ does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -53,8 +52,6 @@ _READS_BY_NAME = frozenset(
 )
 """Nodes whose function finds its columns by their names."""
 
-_FUNCTION = re.compile(r"\bfunc=(\d+)\b")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _EXPLODES = ("Explode", "PosExplode")
 _EQUALITIES = ("equalto(", "equalnullsafe(")
 _OUTPUTS = ("output", "outputAttrs", "outputAttr")
@@ -110,10 +107,14 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lineage:
-    """The operators and watermarks of one plan, bottom-up, in the order of ``operators.stateful_nodes``."""
+    """The operators and watermarks of one plan, bottom-up, in the order of ``operators.stateful_nodes``.
+
+    ``written`` and ``function_names`` as in ``Meanings``.
+    """
 
     def __init__(self, plan: Node, source_names: list[str | None], session: Session) -> None:
         self._meanings = Meanings(session, self._of_subquery)
+        self.written, self.function_names = self._meanings.written, self._meanings.function_names
         self._source_names = source_names
         self._sources: dict[tuple[int, ...], str] = {}
         self._statics = 0
@@ -121,19 +122,6 @@ class Lineage:
         self.watermarks: list[str] = []
         self.output = self._flow(plan)
         self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
-
-    @property
-    def written(self) -> dict[str, str]:
-        """Meaning -> ``file:line`` of the call that made it, where it is known."""
-        return self._meanings.written
-
-    def functions_in(self, meaning: str) -> tuple[str, ...] | None:
-        """Names of the Python functions in a meaning, in its order; None where one of them has no number there."""
-        bare = _QUOTED.sub("", meaning)
-        numbers = [int(found) for found in _FUNCTION.findall(bare)]
-        if len(numbers) < bare.count("pythonud") or not self._meanings.function_names.keys() >= set(numbers):
-            return None
-        return tuple(self._meanings.function_names[number] for number in numbers)
 
     def meaning(self, number: int) -> str:
         """What a column of the output means."""
