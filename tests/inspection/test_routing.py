@@ -69,6 +69,60 @@ def write(batch, context):
     latest.coalesce(4).write.mode("append").option("batchsize", 1000).save("/lake/orders")
     LOG.info("wrote %s", context)
 """
+COMPUTED = """
+from pyspark.sql import functions as F
+
+PREFIX = "eu"
+
+
+def write(batch, context):
+    kept = batch.filter("amount > 0").dropDuplicates(["id"])
+    kept = kept.withColumn("id", F.concat_ws("-", F.lit(PREFIX), "shop", "number"))
+    kept = kept.withColumn("topic", F.when(F.col("amount") > 100, "large").otherwise("small"))
+    kept = kept.selectExpr("id", "shop AS key", "topic", "amount").withColumnRenamed("amount", "value").drop("number")
+    kept.repartition(4).write.format("kafka").save()
+"""
+KEYS = {
+    "the parts of an id": ('"shop", "number"', '"region", "number"'),
+    "the separator of an id": ('concat_ws("-"', 'concat_ws(":"'),
+    "a global in an id": ('PREFIX = "eu"', 'PREFIX = "us"'),
+    "the threshold of a route": ("> 100", "> 500"),
+    "the names of two routes": ('"large").otherwise("small")', '"small").otherwise("large")'),
+    "the key of a select": ("shop AS key", "region AS key"),
+    "a column that is renamed": ('withColumnRenamed("amount", "value")', 'withColumnRenamed("topic", "value")'),
+    "a column that is dropped": ('drop("number")', 'drop("topic")'),
+    "one more column": ('.drop("number")', '.drop("number").withColumn("n", F.lit(1))'),
+    "the columns of a deduplication": ('["id"]', '["shop"]'),
+    "all names at once": ('.drop("number")', '.drop("number").toDF("id", "topic", "key", "value")'),
+    "nulls in a key": ('.drop("number")', '.drop("number").fillna("none", ["key"])'),
+    "which of two rows is kept": ('.dropDuplicates(["id"])', '.sort("sent").dropDuplicates(["id"])'),
+}
+NO_KEYS = {
+    "another filter": ("amount > 0", "amount > 1"),
+    "tuning": ("repartition(4)", "coalesce(1)"),
+    "names of variables": ("kept", "rows"),
+    "a print": ("    kept = batch", "    print(context)\n    kept = batch"),
+    "a guard against empty batches": ("    kept = batch", "    if batch.isEmpty():\n        return\n    kept = batch"),
+    "a batch that is kept in memory": ("    kept = batch.filter", "    kept = batch.persist().filter"),
+}
+INLINE = """
+from pyspark.sql import functions as F
+
+
+def write(batch, context):
+    batch.withColumn("id", F.md5("shop")).write.insertInto("orders")
+"""
+IN_HELPER = """
+from pyspark.sql import functions as F
+
+
+def keyed(rows):
+    return rows.withColumn("id", F.md5("shop"))
+
+
+def write(batch, context):
+    keyed(batch).write.insertInto("orders")
+"""
 TWO = """
 def write(batch, context):
     good = batch.filter("amount > 0")
@@ -108,10 +162,7 @@ THE_SAME = {
     ),
     "another filter": ("> LEAST", ">= 7 * LEAST"),
     "a number in a filter": ("LEAST = 3", "LEAST = 4"),
-    "one more column": (
-        "    latest.coalesce",
-        '    latest = latest.withColumn("n", F.lit(1)).drop("m")\n    latest.coalesce',
-    ),
+    "a sort": (".coalesce(4)", '.orderBy("sent").coalesce(4)'),
     "another coalesce": ("coalesce(4)", "coalesce(8)"),
     "no coalesce": (".coalesce(4)", ""),
     "a batch that is counted": ("    latest.coalesce", "    batch.count()\n    latest.coalesce"),
@@ -174,6 +225,33 @@ def test_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
     before, after = digests(tmp_path / "a", SMALL), digests(tmp_path / "b", SMALL.replace(old, new))
     assert before[1] == after[1]
     assert change == "a comment and a docstring" or before[0] != after[0]
+
+
+@pytest.mark.parametrize("change", KEYS)
+def test_a_column_that_the_function_makes_may_be_a_key_or_a_route(change: str, tmp_path: Path) -> None:
+    """What an output does with a column is not known: a changed one is asked about."""
+    old, new = KEYS[change]
+    assert old in COMPUTED
+    assert digests(tmp_path / "a", COMPUTED)[1] != digests(tmp_path / "b", COMPUTED.replace(old, new))[1]
+
+
+@pytest.mark.parametrize("change", NO_KEYS)
+def test_beside_a_computed_key_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
+    """A filter, tuning, names and log lines stay harmless."""
+    old, new = NO_KEYS[change]
+    assert old in COMPUTED
+    assert digests(tmp_path / "a", COMPUTED)[1] == digests(tmp_path / "b", COMPUTED.replace(old, new))[1]
+
+
+@pytest.mark.parametrize("source", [INLINE, IN_HELPER])
+def test_a_key_is_seen_in_the_function_as_in_a_helper(source: str, tmp_path: Path) -> None:
+    """Where the author has put a line of code decides nothing."""
+    assert digests(tmp_path / "a", source)[1] != digests(tmp_path / "b", source.replace("md5", "upper"))[1]
+
+
+def test_a_routing_digest_of_a_version_that_left_columns_out_never_equals_one_that_does_not() -> None:
+    """An older record of a function without its columns is no proof that it had none."""
+    assert CodeDigest(None).routing(digests).startswith("2:")
 
 
 @pytest.mark.parametrize("guard", GUARDS)

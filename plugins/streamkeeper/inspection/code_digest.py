@@ -20,6 +20,10 @@ from streamkeeper.inspection.routing import Routing
 from streamkeeper.model.manifest import UNREADABLE
 
 
+_ROUTING_VERSION = 2
+"""Raised when less is left out: a digest that an older version recorded must not equal one that covers more."""
+
+
 class CodeDigest:
     """Computes digests; ``bundle_root``: the directory of the job's own code, wherever it was unpacked."""
 
@@ -36,7 +40,7 @@ class CodeDigest:
 
     def routing(self, function: object) -> str:
         """The digest of what in a sink's function may decide where its rows go (``routing``)."""
-        return self._read(function, Reading(self._own, Routing(function)))[0]
+        return f"{_ROUTING_VERSION}:{self._read(function, Reading(self._own, Routing(function)))[0]}"
 
     def _read(self, function: object, reading: Reading) -> tuple[str, tuple[str, ...]]:
         try:

@@ -1,8 +1,9 @@
 """What of a sink function's code may decide where its rows go: all of it, without what provably does not.
 
-Taken out are log lines, names of local variables, tuning of writes, and what the function does to the rows of its
-batch before it writes them: like code above all state, that holds for new rows, wherever they go. A batch without rows
-sends none anywhere, so that it does not count either whether the function goes on with it.
+Taken out are log lines, names of local variables, tuning of writes, and filters of the batch where all its rows go to
+one place: like a filter above all state, these hold for new rows. Columns that the function makes, renames or drops
+count: any of them may be the key, the route or the topic of a row. A batch without rows sends none anywhere, so a guard
+against empty batches does not count either.
 """
 
 from __future__ import annotations
@@ -25,11 +26,19 @@ _TUNES = frozenset({"cache", "coalesce", "hint", "persist", "repartition", "sort
 _READS = frozenset({"collect", "count", "head", "isEmpty", "show", "take"})
 """As statements of their own they run the batch's query, and nothing comes of that."""
 _SHAPES = frozenset(
-    {"drop", "dropDuplicates", "drop_duplicates", "fillna", "orderBy", "select", "selectExpr", "sort"}
+    {"drop", "dropDuplicates", "drop_duplicates", "fillna", "select", "selectExpr"}
     | {"toDF", "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed"}
 )
+"""These make a frame of a frame, and always count: what they change may be a key, a route or a topic."""
 _CHOOSES = frozenset({"distinct", "dropna", "filter", "limit", "sample", "where"})
 """Where one batch goes to several places, these say which rows go to which."""
+_SORTS = frozenset({"orderBy", "sort"})
+_NEEDS_ORDER = frozenset(
+    {"collect", "dropDuplicates", "drop_duplicates", "first", "foreach", "foreachPartition", "head", "limit", "rdd"}
+    | {"tail", "take", "toLocalIterator", "toPandas"}
+)
+"""Where one of these follows, a sort decides which row is kept, or which of two comes last."""
+_OF_FRAMES = _TUNES | _READS | _SHAPES | _CHOOSES | _SORTS
 _TUNING_OPTIONS = frozenset({"batchsize", "compression", "fetchsize", "maxrecordsperfile", "numpartitions"})
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "warning"})
 _LOGGERS = frozenset({"_log", "_logger", "log", "logger", "LOG", "LOGGER"})
@@ -99,13 +108,20 @@ def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str],
         return _kept(steps, out)
     out |= {*_empty_guards(steps, out, batch)}
     frames = _frames(steps, names, parameters, batch)
-    kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _READS | _SHAPES | _CHOOSES))
+    left_out = _TUNES | _READS
+    if not any(step.argval in _NEEDS_ORDER for step in steps if isinstance(step.argval, str)):
+        left_out |= _SORTS
+    if _goes_to_one_place(steps, _kept(steps, out | _on_frames(steps, names, frames, _OF_FRAMES)), frames):
+        left_out |= _CHOOSES
+    return _kept(steps, out | _on_frames(steps, names, frames, left_out))
+
+
+def _goes_to_one_place(steps: Steps, kept: Sequence[int], frames: set[str]) -> bool:
+    """Whether a frame is used once, and in no loop; ``kept``: the instructions without what makes a frame of one."""
     loaded = [steps[number].opname == "LOAD_FAST" and steps[number].argval in frames for number in kept]
     renamed = [steps[number].opname == "STORE_FAST" for number in kept[1:]]
     uses = [number for number, here, after in zip(kept, loaded, [*renamed, False], strict=True) if here and not after]
-    if len(uses) > 1 or any(steps[number].offset in loop for number in uses for loop in _loops(steps)):
-        kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _READS | _SHAPES))
-    return kept
+    return len(uses) <= 1 and not any(steps[number].offset in loop for number in uses for loop in _loops(steps))
 
 
 def _empty_guards(steps: Steps, out: set[int], batch: str) -> Iterator[int]:
@@ -216,7 +232,7 @@ def _frame_ends(steps: Steps, names: Mapping[str, Any], frames: set[str]) -> dic
         elif step.opname == "CALL" and (called := _method_of(steps, number)) is not None:
             method = steps[called].argval
             reads = method in _READS and steps[number + 1 : number + 2] and steps[number + 1].opname == "POP_TOP"
-            known = (reads or method in _TUNES | _SHAPES | _CHOOSES) and called - 1 in ends
+            known = (reads or method in _OF_FRAMES - _READS) and called - 1 in ends
             if known and _is_plain(steps[called + 1 : number], names):
                 ends[number] = range(called, number + 1)
     return ends
