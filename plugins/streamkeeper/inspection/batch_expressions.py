@@ -1,0 +1,316 @@
+"""What the expressions in a sink's function do with its batch: one class, which ``batch_columns`` completes."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
+from typing import Any
+
+from streamkeeper.inspection import batch_methods
+from streamkeeper.inspection.batch_values import (
+    COLUMN,
+    UNKNOWN,
+    Frame,
+    Known,
+    Local,
+    Method,
+    Other,
+    Plain,
+    Row,
+    Rows,
+    Scope,
+    Several,
+    Value,
+    frames_in,
+)
+from streamkeeper.inspection.function_source import FunctionSources
+from streamkeeper.inspection.own_code import OwnCode
+
+_ATOMS = (str, bytes, int, float, complex, bool, type(None))
+_MOST_ELEMENTS = 100
+_ONLY_LOOKS = frozenset({"bool", "id", "isinstance", "len", "print"})
+_KEEPS_ROWS = frozenset({"iter", "list", "reversed", "sorted", "tuple"})
+
+
+class LostTrack(Exception):
+    """The code holds something that is not followed."""
+
+
+class BatchExpressions:
+    """One walk; ``texts``, ``reads``, ``any_column`` and ``every_column`` collect what it finds.
+
+    ``sure``: whether every batch with rows comes here; ``frame``: whose columns are named, None outside of its methods;
+    ``payload``: a whole row is only written into the column ``value`` of a message; ``weak``: a statement may not come
+    to its end, so that a variable may keep what it held.
+    """
+
+    def __init__(self, own: OwnCode) -> None:
+        self.own = own
+        self.sources = FunctionSources()
+        self.texts: set[str] = set()
+        self.reads: dict[str, str] = {}
+        self.any_column = False
+        self.every_column = False
+        self.sure = True
+        self.frame: Frame | None = None
+        self.payload = False
+        self.weak = False
+        self.file = ""
+
+    @contextmanager
+    def during(self, **fields: Any) -> Iterator[None]:
+        """With some of the walk's fields set to other values."""
+        before = {name: getattr(self, name) for name in fields}
+        for name, value in fields.items():
+            setattr(self, name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+    def lose(self, *values: Value | None) -> None:
+        """These go where nothing follows them: a whole row among them may be used by any of its columns."""
+        for value in values:
+            if value is None:
+                continue
+            if isinstance(value, Local):
+                with self.during(sure=False):
+                    self.call(value, [])
+            elif isinstance(value, Several):
+                self.lose(*value.values)
+            self.any_column |= any(frame.whole for frame in frames_in(value))
+
+    def read(self, frame: Frame | None, name: str, node: ast.AST) -> None:
+        """A column of the frame is named by a text of its own."""
+        self.texts.add(name)
+        if frame is None or not (frame.whole and frame.firm and self.sure) or not re.fullmatch(r"\w+", name):
+            return
+        if name.casefold() not in {made.casefold() for made in frame.made} and not name.startswith("_"):
+            self.reads.setdefault(name, f"{self.file}:{getattr(node, 'lineno', 0)}")
+
+    def known(self, found: object) -> Value:
+        """A value of the process: texts in it are names that the function may use."""
+        if isinstance(found, CellType):
+            try:
+                found = found.cell_contents
+            except ValueError:
+                return UNKNOWN
+        if isinstance(found, str):
+            self.texts.add(found)
+        if isinstance(found, _ATOMS):
+            return Plain(found)
+        if isinstance(found, list | tuple | set | frozenset) and len(found) < _MOST_ELEMENTS:
+            return Several(tuple(self.known(each) for each in found))
+        return Known(found)
+
+    def call(self, called: Value, given: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
+        """Call a function of the job's own; what goes to any other is lost."""
+        raise NotImplementedError
+
+    def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
+        """Give a variable a value; what goes into an object or a container is lost."""
+        raise NotImplementedError
+
+    def joined(self, values: Sequence[Value]) -> Value:
+        """What is one of these; where they are of different kinds, their rows are lost."""
+        raise NotImplementedError
+
+    def local(self, node: ast.FunctionDef | ast.Lambda, arguments: ast.arguments, scope: Scope) -> Value:
+        """A function that is made here; its defaults hold what they are given now."""
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                self.lose(self.value(default, scope))
+        return Local(node, scope)
+
+    def children(self, node: ast.AST, scope: Scope) -> Value:
+        """Of what is not followed itself every part is, and what of the batch is in it is lost."""
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.lose(self.value(child, scope))
+            else:
+                self.children(child, scope)
+        return UNKNOWN
+
+    def value(self, node: ast.expr, scope: Scope) -> Value:
+        """What an expression holds."""
+        match node:
+            case ast.Constant(value=value):
+                return self.known(value)
+            case ast.Name(id=name):
+                return self._variable(name, scope)
+            case ast.Attribute(value=holder, attr=name):
+                return self._attribute(self.value(holder, scope), name, node)
+            case ast.Subscript():
+                return self._part(node, scope)
+            case ast.Call():
+                return self._called(node, scope)
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return Several(tuple(self.arguments(elements, scope)))
+            case ast.Lambda(args=arguments):
+                return self.local(node, arguments, scope)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                self.value(test, scope)
+                with self.during(sure=False):
+                    return self.joined([self.value(body, scope), self.value(orelse, scope)])
+            case ast.NamedExpr(target=target, value=value):
+                found = self.value(value, scope)
+                self.assign(target, found, scope)
+                return found
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                return self._comprehension(node, scope)
+            case ast.BinOp() | ast.UnaryOp() | ast.BoolOp() | ast.Compare():
+                return self._operation(node, scope)
+            case _:
+                return self.children(node, scope)
+
+    def arguments(self, nodes: Iterable[ast.expr], scope: Scope) -> Iterator[Value]:
+        """Values of arguments; those of a list that is spread, one by one."""
+        for node in nodes:
+            if not isinstance(node, ast.Starred):
+                yield self.value(node, scope)
+                continue
+            spread = self.value(node.value, scope)
+            yield from spread.values if isinstance(spread, Several) else [self.opaque(spread)]
+
+    def opaque(self, *values: Value) -> Other:
+        """What is made of these in a way that is not followed."""
+        self.lose(*values)
+        return UNKNOWN
+
+    def _variable(self, name: str, scope: Scope) -> Value:
+        found = scope.find(name)
+        if found is not None:
+            return found
+        code, closure = scope.function.__code__, scope.function.__closure__ or ()
+        cells = dict(zip(code.co_freevars, closure, strict=False))
+        if name in cells:
+            return self.known(cells[name])
+        names = scope.function.__globals__
+        return self.known(names[name]) if name in names else Known(getattr(builtins, name, None))
+
+    def _attribute(self, holder: Value, name: str, node: ast.AST) -> Value:
+        match holder:
+            case Frame():
+                return batch_methods.attribute_of_frame(self, holder, name, node)
+            case Row(frame=frame):
+                if hasattr(batch_methods.ROW, name):
+                    return self.opaque(holder)
+                self.read(frame, name, node)
+                return UNKNOWN
+            case Other(is_column=True):
+                self.texts.add(name)
+                return COLUMN
+            case Known(found=ModuleType() as module):
+                return self.known(vars(module)[name]) if name in vars(module) else UNKNOWN
+            case Known(found=found):
+                return self._held(found, name)
+            case _:
+                self.texts.add(name)
+                return self.opaque(holder)
+
+    def _held(self, found: object, name: str) -> Value:
+        """An attribute of an object, as it stands there or in its class; nothing is run to read it."""
+        held = getattr(found, "__dict__", {})
+        if name in held:
+            is_bound = isinstance(held[name], staticmethod | classmethod | property)
+            return UNKNOWN if is_bound else self.known(held[name])
+        for base in type(found).__mro__:
+            if name in vars(base):
+                inner = vars(base)[name]
+                if isinstance(inner, FunctionType):
+                    return Method(inner, found)
+                return UNKNOWN if hasattr(type(inner), "__get__") else self.known(inner)
+        return UNKNOWN
+
+    def _part(self, node: ast.Subscript, scope: Scope) -> Value:
+        holder, index = self.value(node.value, scope), self.value(node.slice, scope)
+        match holder, index:
+            case (Frame() as frame, Plain(value=str() as name)) | (Row(frame=frame), Plain(value=str() as name)):
+                self.read(frame, name, node)
+                return COLUMN if isinstance(holder, Frame) else UNKNOWN
+            case Frame(), Several():
+                return batch_methods.select(self, holder, node.slice, index)
+            case Frame(), Other(is_column=True):
+                return batch_methods.chosen(holder)
+            case Rows(frame=frame), Plain():
+                return Row(frame)
+            case Rows(), _:
+                return holder
+            case Several(values=values), Plain(value=int() as number) if -len(values) <= number < len(values):
+                return values[number]
+            case Other(is_column=True), _:
+                return COLUMN
+            case _:
+                return self.opaque(holder, index)
+
+    def _operation(self, node: ast.expr, scope: Scope) -> Value:
+        parts = [self.value(each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        if isinstance(node, ast.Compare) and all(isinstance(each, ast.Is | ast.IsNot) for each in node.ops):
+            return UNKNOWN
+        self.lose(*parts)
+        if any(isinstance(each, Other) and each.is_column for each in parts):
+            return COLUMN
+        numbers = all(isinstance(each, Plain) and not isinstance(each.value, str | bytes) for each in parts)
+        return Plain(None) if numbers else UNKNOWN
+
+    def _comprehension(self, node: ast.expr, scope: Scope) -> Value:
+        """Elements are followed for each value of a list that is known, and once for each kind of rows."""
+        inner = Scope(scope.function, scope.file, outer=scope)
+        first, *others = node.generators  # type: ignore[attr-defined]
+        elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]  # type: ignore[attr-defined]
+        source = self.value(first.iter, inner)
+        match source:
+            case Rows(frame=frame):
+                turns: tuple[Value, ...] = (Row(frame),)
+                runs = frame.all_rows
+            case Several(values=values):
+                turns, runs = values, True
+            case _:
+                turns, runs = (self.opaque(source),), False
+        made: list[Value] = []
+        for turn in turns:
+            self.assign(first.target, turn, inner)
+            with self.during(sure=self.sure and runs and not first.ifs and not others):
+                for condition in first.ifs:
+                    self.lose(self.value(condition, inner))
+                for other in others:
+                    self.assign(other.target, self.opaque(self.value(other.iter, inner)), inner)
+                    for condition in other.ifs:
+                        self.lose(self.value(condition, inner))
+                made += [self.value(each, inner) for each in elements]
+        self.lose(*made)
+        known = isinstance(source, Several) and not first.ifs and not others and not isinstance(node, ast.DictComp)
+        return Several(tuple(made)) if known else UNKNOWN
+
+    def _called(self, node: ast.Call, scope: Scope) -> Value:
+        if isinstance(node.func, ast.Attribute):
+            with self.during(payload=self.payload or batch_methods.makes_payload(node)):
+                holder = self.value(node.func.value, scope)
+            answer = batch_methods.method(self, holder, node.func.attr, node, scope)
+            if answer is not None:
+                return answer
+            called = self._attribute(holder, node.func.attr, node.func)
+        else:
+            called = self.value(node.func, scope)
+        given = list(self.arguments(node.args, scope))
+        named = {str(each.arg): self.value(each.value, scope) for each in node.keywords}
+        return self._result(called, given, named, node)
+
+    def _result(self, called: Value, given: list[Value], named: dict[str, Value], node: ast.Call) -> Value:
+        found = called.found if isinstance(called, Known) else None
+        if batch_methods.is_function_of_columns(found):
+            return batch_methods.column_of(self, str(getattr(found, "__name__", "")), [*given, *named.values()], node)
+        name = found.__name__ if isinstance(found, type | BuiltinFunctionType) else ""
+        name = name if getattr(builtins, name, None) is found else ""
+        if name in _ONLY_LOOKS and not any(isinstance(each, Row) for each in given):
+            return UNKNOWN
+        if name in _KEEPS_ROWS and len(given) == 1 and isinstance(given[0], Rows):
+            return given[0]
+        if name == "getattr" and len(given) >= 2 and isinstance(given[1], Plain) and isinstance(given[1].value, str):
+            return self._attribute(given[0], given[1].value, node)
+        return self.call(called, given, named)

@@ -1,0 +1,304 @@
+"""What Spark's methods and functions do with a batch's columns; of any other nothing is known."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Row as SparkRow
+from pyspark.sql import Window
+from pyspark.sql.classic.dataframe import DataFrame
+
+from streamkeeper.inspection.batch_values import (
+    COLUMN,
+    UNKNOWN,
+    Frame,
+    Grouped,
+    Known,
+    Local,
+    Other,
+    Plain,
+    Row,
+    Rows,
+    Scope,
+    Several,
+    Value,
+    Writer,
+)
+
+if TYPE_CHECKING:
+    from streamkeeper.inspection.batch_expressions import BatchExpressions
+
+ROW = SparkRow()
+
+_SAME_ROWS = frozenset(
+    {"cache", "checkpoint", "coalesce", "distinct", "dropDuplicates", "drop_duplicates", "hint", "localCheckpoint"}
+    | {"orderBy", "persist", "repartition", "repartitionByRange", "sort", "sortWithinPartitions", "unpersist"}
+    | {"fillna"}
+)
+_FEWER_ROWS = frozenset({"dropna", "filter", "limit", "sample", "where"})
+_LOOKS = frozenset({"count", "explain", "isEmpty", "printSchema", "show"})
+_GIVES_ROWS = frozenset({"collect", "head", "tail", "take", "toLocalIterator"})
+_GROUPS = frozenset({"cube", "groupBy", "groupby", "rollup"})
+_AGGREGATES = frozenset({"agg", "avg", "count", "max", "mean", "min", "sum"})
+_NAMES_COLUMNS = frozenset(
+    {"distinct", "dropDuplicates", "drop_duplicates", "orderBy", "sort", "sortWithinPartitions"} | _GROUPS
+)
+"""Methods of a frame whose texts are names of columns."""
+_LITERALS = frozenset({"coalesce", "hint", "limit", "persist", "repartition", "sample", "checkpoint", "fillna"})
+_TELLS_NOTHING = frozenset({"isStreaming", "sparkSession", "storageLevel"})
+_OF_THE_FRAME = frozenset({"is_cached"})
+_FILES = frozenset({"avro", "csv", "json", "noop", "orc", "parquet", "text"})
+"""Formats that append rows to a place: of what is in no ``partitionBy`` nothing decides where a row goes."""
+_OF_MESSAGES = ("headers", "key", "partition", "topic")
+"""Columns that Kafka's writer reads by their names."""
+_WRITER_COLUMNS = frozenset({"bucketBy", "partitionBy", "sortBy"})
+_ARE_COLUMNS = frozenset({"asc", "col", "column", "desc"})
+_FIRST_IS_COLUMN = frozenset(
+    {"avg", "date_format", "length", "lower", "max", "md5", "min", "sha1", "sha2", "sum", "to_date", "to_timestamp"}
+    | {"trim", "upper"}
+)
+_STAR = re.compile(r"(?:^|[(,.])\s*\*\s*(?:[),]|$)")
+_COUNTED = re.compile(r"\bcount\s*\(\s*(?:1|\*)\s*\)", re.IGNORECASE)
+_PAYLOAD = re.compile(r"\bas\s+`?value`?\s*$", re.IGNORECASE)
+_VALUE = "value"
+
+
+def chosen(frame: Frame) -> Frame:
+    """A part of its rows."""
+    return replace(frame, all_rows=False)
+
+
+def is_function_of_columns(found: object) -> bool:
+    """Whether it makes a column of columns: one of Spark's functions, or a function of the job's made into one."""
+    if not isinstance(found, FunctionType):
+        return False
+    is_made = "returnType" in vars(found) and "evalType" in vars(found)
+    return is_made or str(found.__module__).startswith("pyspark.sql.functions")
+
+
+def column_of(walk: BatchExpressions, name: str, given: Sequence[Value], node: ast.Call) -> Value:
+    """What a function of Spark's makes of its arguments."""
+    if name in ("udf", "pandas_udf", "udtf"):
+        return walk.opaque(*given)
+    if name == "broadcast" and len(given) == 1:
+        return given[0]
+    for number, value in enumerate(given):
+        match value:
+            case Plain(value=str() as text):
+                if name != "count":
+                    _star(walk, text)
+                if name in _ARE_COLUMNS or (name in _FIRST_IS_COLUMN and not number):
+                    walk.read(walk.frame, text, node)
+            case Local():
+                walk.lose(walk.call(value, [COLUMN] * len(value.node.args.args)))
+            case _:
+                _in_column(walk, value, literal=name == "lit")
+    return COLUMN
+
+
+def _in_column(walk: BatchExpressions, value: Value, *, literal: bool = False) -> None:
+    """A value within an expression: one that is not known may name any column."""
+    if isinstance(value, Several):
+        for each in value.values:
+            _in_column(walk, each, literal=literal)
+    elif value != COLUMN and not isinstance(value, Plain):
+        walk.lose(value)
+        if not literal and not walk.payload:
+            walk.lose(walk.frame or Frame())
+
+
+def _star(walk: BatchExpressions, text: str) -> None:
+    """Every column at once: a hash of it may be a key, the payload of a message is none."""
+    if _STAR.search(_COUNTED.sub("", text)) and not walk.payload and not _PAYLOAD.search(text):
+        walk.every_column = True
+        walk.lose(walk.frame or Frame())
+
+
+def makes_payload(node: ast.Call) -> bool:
+    """``….alias("value")``."""
+    named = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "alias" and named == _VALUE
+
+
+def attribute_of_frame(walk: BatchExpressions, frame: Frame, name: str, node: ast.AST) -> Value:
+    """``batch.x``: a column, unless frames have something of that name."""
+    if name == "write":
+        return Writer(frame)
+    if name in _TELLS_NOTHING | _OF_THE_FRAME:
+        return UNKNOWN
+    if name == "columns" and walk.payload:
+        return UNKNOWN
+    if hasattr(DataFrame, name) or name.startswith("_"):
+        walk.every_column |= name == "columns"
+        return walk.opaque(frame)
+    walk.read(frame, name, node)
+    return COLUMN
+
+
+def method(walk: BatchExpressions, holder: Value, name: str, node: ast.Call, scope: Scope) -> Value | None:
+    """What a method gives; None for objects of which this module knows nothing."""
+    match holder:
+        case Frame():
+            return _of_frame(walk, holder, name, node, scope)
+        case Grouped(frame=frame):
+            if name == "pivot" or name in _AGGREGATES:
+                _columns(walk, frame, _all(node), scope, texts=name not in ("agg", "pivot"))
+                return holder if name == "pivot" else Frame(whole=False, firm=False)
+        case Writer():
+            return _of_writer(walk, holder, name, node, scope)
+        case Other(is_column=True):
+            given = list(walk.arguments(_all(node), scope))
+            for value in given:
+                _in_column(walk, value, literal=name != "over")
+            return COLUMN
+        case Known(found=found) if found is Window:
+            walk.lose(*walk.arguments(_all(node), scope))
+            return COLUMN
+    return None
+
+
+def _all(node: ast.Call) -> list[ast.expr]:
+    return [*node.args, *(each.value for each in node.keywords)]
+
+
+def _columns(
+    walk: BatchExpressions, frame: Frame, nodes: Iterable[ast.expr], scope: Scope, *, texts: bool, read: bool = True
+) -> bool:
+    """Follow arguments that name columns of the frame; ``texts``: a text is a name. Whether one is a plain ``*``."""
+    every = False
+    with walk.during(frame=frame if read else None):
+        for node in nodes:
+            for value in walk.arguments([node], scope):
+                every |= _column(walk, frame, value, node, texts=texts, read=read)
+    return every
+
+
+def _column(walk: BatchExpressions, frame: Frame, value: Value, node: ast.AST, *, texts: bool, read: bool) -> bool:
+    match value:
+        case Plain(value=str() as text):
+            if texts and text.rpartition(".")[2].strip() == "*":
+                return True
+            _star(walk, text)
+            if texts and read:
+                walk.read(frame, text, node)
+        case Several(values=values):
+            return any([_column(walk, frame, each, node, texts=texts, read=read) for each in values])
+        case Plain():
+            pass
+        case _ if value != COLUMN:
+            walk.lose(value, frame)
+    return False
+
+
+def select(walk: BatchExpressions, frame: Frame, node: ast.expr, names: Value) -> Frame:
+    """``batch[["a", "b"]]``."""
+    _column(walk, frame, names, node, texts=True, read=True)
+    return Frame(whole=False, firm=False, all_rows=frame.all_rows)
+
+
+def _of_frame(walk: BatchExpressions, frame: Frame, name: str, node: ast.Call, scope: Scope) -> Value:
+    if name in _LOOKS:
+        walk.lose(*walk.arguments(_all(node), scope))
+        return UNKNOWN
+    if name in _SAME_ROWS | _FEWER_ROWS:
+        if name in _LITERALS:
+            walk.lose(*walk.arguments(_all(node), scope))
+        else:
+            _columns(walk, frame, _all(node), scope, texts=name in _NAMES_COLUMNS)
+        return frame if name in _SAME_ROWS else chosen(frame)
+    if name in ("select", "selectExpr"):
+        every = _columns(walk, frame, _all(node), scope, texts=True, read=name == "select")
+        return Frame(whole=frame.whole and every, firm=False, all_rows=frame.all_rows)
+    if name in _GROUPS:
+        _columns(walk, frame, _all(node), scope, texts=True)
+        return Grouped(frame)
+    if name == "agg":
+        _columns(walk, frame, _all(node), scope, texts=False)
+        return Frame(whole=False, firm=False)
+    if name in _GIVES_ROWS or name == "first":
+        walk.lose(*walk.arguments(_all(node), scope))
+        one = name == "first" or (name == "head" and not _all(node))
+        return Row(frame) if one else Rows(frame)
+    if name == "drop":
+        _columns(walk, frame, _all(node), scope, texts=True, read=False)
+        return replace(frame, made=frame.made | _texts_in(node))
+    if name.startswith("withColumn"):
+        return _with_columns(walk, frame, name, node, scope)
+    if name in ("alias", "join", "crossJoin"):
+        return _joined(walk, frame, node, scope)
+    if name == "transform" and node.args and not node.keywords:
+        function, *given = walk.arguments(node.args, scope)
+        return walk.call(function, [frame, *given])
+    walk.lose(frame, *walk.arguments(_all(node), scope))
+    return UNKNOWN
+
+
+def _texts_in(node: ast.AST) -> frozenset[str]:
+    constants = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return frozenset(each for each in constants if isinstance(each, str))
+
+
+def _with_columns(walk: BatchExpressions, frame: Frame, name: str, node: ast.Call, scope: Scope) -> Frame:
+    """``withColumn``, ``withColumns``, ``withColumnRenamed`` and ``withColumnsRenamed``: names must be texts."""
+    match name, node.args:
+        case "withColumn", [ast.expr() as named, ast.expr() as made]:
+            pairs = [(named, made)]
+        case "withColumnRenamed", [ast.expr() as named, ast.expr() as made]:
+            pairs = [(named, named), (made, made)]
+        case (("withColumns" | "withColumnsRenamed"), [ast.Dict(keys=keys, values=values)]) if None not in keys:
+            pairs = [(key, value) for key, value in zip(keys, values, strict=True) if key is not None]
+        case _:
+            walk.lose(frame, *walk.arguments(_all(node), scope))
+            return replace(frame, firm=False)
+    found: set[str] = set()
+    for key, made in pairs:
+        text = walk.value(key, scope)
+        if not isinstance(text, Plain):
+            walk.lose(text, frame)
+            frame = replace(frame, firm=False)
+        elif isinstance(text.value, str):
+            found.add(text.value)
+        is_payload = isinstance(text, Plain) and text.value == _VALUE
+        with walk.during(payload=walk.payload or is_payload):
+            _columns(walk, frame, [made], scope, texts=False)
+    if name.endswith("sRenamed"):
+        found |= _texts_in(node)
+    return replace(frame, made=frame.made | found)
+
+
+def _joined(walk: BatchExpressions, frame: Frame, node: ast.Call, scope: Scope) -> Frame:
+    """With another frame, whose columns are not known here, or under another name."""
+    whole, every = frame.whole, frame.all_rows and len(node.args) == 1 and not node.keywords
+    with walk.during(frame=replace(frame, firm=False)):
+        for value in walk.arguments(_all(node), scope):
+            if isinstance(value, Frame):
+                whole |= value.whole
+            elif not isinstance(value, Known) and value != UNKNOWN:
+                _column(walk, frame, value, node, texts=True, read=False)
+    return Frame(whole=whole, made=frame.made, firm=False, all_rows=every)
+
+
+def _of_writer(walk: BatchExpressions, writer: Writer, name: str, node: ast.Call, scope: Scope) -> Value:
+    given = list(walk.arguments(_all(node), scope))
+    if name == "format":
+        named = given[0].value if len(given) == 1 and isinstance(given[0], Plain) else "?"
+        return replace(writer, format=str(named).lower())
+    if name in ("mode", "option", "options"):
+        walk.lose(*given)
+        return writer
+    if name in _WRITER_COLUMNS:
+        for value in given:
+            _column(walk, writer.frame, value, node, texts=name == "partitionBy", read=True)
+        return writer
+    kept = name if name in _FILES else writer.format if name == "save" else "?"
+    walk.lose(*given)
+    if kept == "kafka" and writer.frame.whole:
+        walk.texts.update(_OF_MESSAGES)
+    elif kept not in _FILES:
+        walk.lose(writer.frame)
+    return UNKNOWN

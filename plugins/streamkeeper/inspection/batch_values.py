@@ -1,0 +1,147 @@
+"""What an expression in a sink's function may hold of its batch, as ``batch_columns`` follows it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Rows of the batch.
+
+    ``whole``: they have every column of the batch, not only those that the function names; ``made``: columns that the
+    function has made or dropped; ``firm``: any other column that is read must come from the query; ``all_rows``: none
+    was left out, so that there are some in a batch that is not empty.
+    """
+
+    whole: bool = True
+    made: frozenset[str] = frozenset()
+    firm: bool = True
+    all_rows: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """What ``groupBy`` gives."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """What ``frame.write`` gives; ``format``: None where none was named."""
+
+    frame: Frame
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Collected rows."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One collected row."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A text, a number or the like, whose value is known."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A list or a tuple of values."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An object of the process, which holds nothing of the batch."""
+
+    found: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of an object of the job's own."""
+
+    function: FunctionType
+    holder: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Local:
+    """A function that is defined inside of another one."""
+
+    node: ast.FunctionDef | ast.Lambda
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """``is_column``: an expression over columns that were named already; else anything, but nothing of the batch."""
+
+    is_column: bool = False
+
+
+COLUMN, UNKNOWN = Other(is_column=True), Other()
+
+Data: TypeAlias = Frame | Grouped | Writer | Rows | Row
+Value: TypeAlias = Data | Plain | Several | Known | Method | Local | Other
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """The variables of one call of a function; ``function``: whose globals and closure stand behind them."""
+
+    function: FunctionType
+    file: str
+    variables: dict[str, Value] = field(default_factory=dict)
+    outer: Scope | None = None
+    returned: list[Value] = field(default_factory=list)
+
+    def find(self, name: str) -> Value | None:
+        """A variable's value, here or in the functions around."""
+        return self.variables[name] if name in self.variables else self.outer.find(name) if self.outer else None
+
+
+def frames_in(value: Value) -> Iterator[Frame]:
+    """The batch's rows in a value."""
+    match value:
+        case Frame():
+            yield value
+        case Grouped(frame=frame) | Writer(frame=frame) | Rows(frame=frame) | Row(frame=frame):
+            yield frame
+        case Several(values=values):
+            for each in values:
+                yield from frames_in(each)
+
+
+def either(one: Value, other: Value) -> Value | None:
+    """What a variable holds that was given a value on two ways; None where these are of different kinds."""
+    match one, other:
+        case Frame(), Frame():
+            return Frame(
+                one.whole or other.whole,
+                one.made | other.made,
+                one.firm and other.firm,
+                one.all_rows and other.all_rows,
+            )
+        case Rows(), Rows():
+            frame = either(one.frame, other.frame)
+            return Rows(frame) if isinstance(frame, Frame) else None
+        case _:
+            return one if one == other else None
