@@ -156,6 +156,63 @@ def test_a_sinks_function_is_compared_by_its_code_and_by_what_it_names(house: Ho
     assert shown["sink-function-may-write-elsewhere"] == "orders -> orders_v2"
 
 
+KEYED = (
+    ('raise AssertionError("a check never writes")', 'batch.select("id", "s").write.insertInto("orders")'),
+    ('.alias("s"))', '.alias("s")).withColumn("id", F.md5("k")).withColumn("half", F.col("s") / 2)'),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "rules"),
+    [
+        (("md5", "upper"), Verdict.BACKUP, ["rewritten-below-state", "sink-column-redefined"]),
+        (("/ 2", "/ 3"), Verdict.RESUME, ["above-state-changed"]),
+        (('"id", "s")', 'F.upper("id").alias("id"), "s")'), Verdict.BACKUP, ["sink-function-may-write-elsewhere"]),
+        (
+            ("    batch", "    if batch.isEmpty():\n        return\n    batch"),
+            Verdict.RESUME,
+            ["sink-function-changed"],
+        ),
+        (("select", "coalesce(1).select"), Verdict.RESUME, ["sink-function-changed"]),
+        (
+            ('withColumn("id"', 'withColumn("number"'),
+            Verdict.REFUSE,
+            ["rewritten-below-state", "sink-column-missing"],
+        ),
+    ],
+    ids=[
+        "a key of the query",
+        "a value of the query",
+        "a key of the function",
+        "a guard",
+        "tuning",
+        "a key that is gone",
+    ],
+)
+def test_a_key_of_a_function_is_asked_about_wherever_it_is_computed(
+    house: House, change: tuple[str, str], verdict: Verdict, rules: list[str]
+) -> None:
+    """In the query or in the function; a value that the function does not name, a guard and tuning are resumed."""
+    text = JOB
+    for old, new in KEYED:
+        text = text.replace(old, new)
+    house.deployed = house.write("deployed", text)
+    found = house.rules(*KEYED, change)
+    output = {"output-column-added", "output-column-removed"}
+    assert (found[0], sorted({*found[1]} - output)) == (verdict, rules)
+
+
+def test_a_column_that_a_function_reads_and_its_query_lacks_is_named_with_its_line(house: House) -> None:
+    """The first batch would fail: the sink is not run by a rehearsal, so that nothing else shows it."""
+    house.deployed = house.write("deployed", JOB.replace(KEYED[0][0], "batch.select(batch.s).toPandas()"))
+    renamed = (KEYED[0][0], "batch.select(batch.s).toPandas()"), ('alias("s")', 'alias("total")')
+    answer = house.ask(house.candidate(*renamed))
+    assert answer.assessment is not None
+    found = {each.rule: each for each in answer.assessment.queries["totals"].findings}["sink-column-missing"]
+    assert (found.evidence, found.line) == ("column s -> nothing", "job.py:6")
+    assert answer.assessment.verdict is Verdict.REFUSE
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict", "rule"),
     [

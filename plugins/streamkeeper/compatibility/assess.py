@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from streamkeeper.compatibility import (
+    function_sinks,
     operators,
     output_keys,
     output_mode,
@@ -45,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     *reaching_state.RULES,
     *watermarks.RULES,
     *python_code.RULES,
+    *function_sinks.RULES,
     *output_mode.RULES,
     *sinks.RULES,
     *output_keys.RULES,
@@ -54,7 +56,8 @@ RULES: tuple[Rule, ...] = (
 
 
 _DERIVED = frozenset(
-    {"carried", "columns", "context", "format", "output_rows", "output_shape", "sink_names", "sink_routing", "written"}
+    {"carried", "columns", "context", "format", "output_rows", "output_shape"}
+    | {"sink_columns", "sink_names", "sink_reads", "sink_routing", "written"}
 )
 """Fields of a manifest that follow from others, or say only how far to trust them or where they are written."""
 

@@ -144,7 +144,10 @@ OPAQUE: dict[str, str] = {
     "filter-below-code-changed": "the code would meet rows of a kind that is not in its state, or none of a kind that "
     "is; only its author knows whether that agrees",
     "code-in-state-unreadable": "the code would go on from its state; whether it is the same code cannot be told",
-    "sink-function-may-write-elsewhere": "new batches may go to another place, where the rows so far are missing",
+    "sink-function-may-write-elsewhere": "new batches may go to another place, where the rows so far are missing, or "
+    "under other keys than those",
+    "sink-column-redefined": "new rows would have another value in a column by which the function may find, send or "
+    "count them: they may go elsewhere, or stand beside the rows that they should replace",
     "sink-function-unreadable": "new batches may go to another place; what the function holds cannot be looked into",
     "sink-key-redefined": "results may be written under other keys: then rows that are there stay under the old ones "
     "and are never updated",
@@ -170,6 +173,8 @@ FATAL: dict[str, str] = {
     "source-cannot-be-replayed": "after a crash, rows would be missing: this source cannot be read a second time",
     "plan-not-deterministic": "another query would run than the one that was checked",
     "fails-on-the-last-batch": "the first batch would fail, and every restart after it",
+    "sink-column-missing": "the first batch with rows would fail, and every restart after it: the function reads a "
+    "column that the query does not produce",
     "open-batch-of-named-sources": "every start would fail before it reads anything",
     "checkpoint-lost": "Spark would begin anew, or at an earlier batch: rows come out twice",
     "checkpoint-of-another-installation": "two drivers that know nothing of each other could write one checkpoint",

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, note, same_context
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest
+from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, UNREADABLE, Manifest
 
-_MOST_NAMES, _LONGEST = 12, 120
-_WORD = re.compile(r"\w\w")
 _CODE = "its code, or a value that it reaches, is another"
 _ABOVE = {
     "update": "results would be computed by the new code from each group's next row on; groups that get none keep what "
@@ -97,62 +94,6 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         )
 
 
-def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The function that writes batches, where only what it makes of new rows has changed, its log or its tuning."""
-    names = f", which names {_listed(new.sink_names)}" if new.sink_names else ""
-    for name, before, after in _changed(old, new, SINK_FUNCTION):
-        if _routes_alike(name, old, new):
-            yield Finding(
-                rule="sink-function-changed",
-                line=new.written.get(name, ""),
-                severity=Severity.NOTE,
-                where=f"sink, {name.removeprefix(SINK_FUNCTION)}{names}",
-                evidence=_code_change(name, before, after),
-                hint="write so that a batch that comes twice does no harm",
-            )
-
-
-def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A function that writes to another table or path fills another output, which never gets the old rows.
-
-    Opaque rather than breaking: what of its code is an output shows nowhere, and a sink that is a function cannot be
-    read again to tell.
-    """
-    before, after = set(old.sink_names or ()), set(new.sink_names or ())
-    for name, had, has in _changed(old, new, SINK_FUNCTION):
-        if had is None or has is None or _routes_alike(name, old, new):
-            continue
-        if before != after:
-            evidence = change(_listed(sorted(before - after)), _listed(sorted(after - before)))
-        else:
-            evidence = f"{_CODE}; it names the same: {_listed(new.sink_names)}"
-        yield Finding(
-            rule="sink-function-may-write-elsewhere",
-            line=new.written.get(name, ""),
-            severity=Severity.OPAQUE,
-            where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
-            evidence=evidence,
-            hint=f"{APPROVE}; if it writes elsewhere now, switch to a new checkpoint version: the rows so far stay "
-            "behind",
-        )
-
-
-def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """What a function writes to may hide in what cannot be looked into, such as an open connection."""
-    if same_context(old, new):
-        return
-    before = _sink_functions(old)
-    for name, digest in _sink_functions(new).items():
-        if name in before and UNREADABLE in (digest[: len(UNREADABLE)], before[name][: len(UNREADABLE)]):
-            yield Finding(
-                rule="sink-function-unreadable",
-                severity=Severity.OPAQUE,
-                where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
-                evidence=_UNKNOWN,
-                hint=f"{APPROVE}; opened inside of the function, what it writes to can be compared the next time",
-            )
-
-
 def function_renamed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The same code under another name."""
     for place in (BELOW_STATE, ABOVE_STATE):
@@ -167,9 +108,6 @@ RULES: tuple[Rule, ...] = (
     code_beside_state_changed,
     rows_in_state_changed,
     code_above_state_changed,
-    sink_function_changed,
-    sink_function_may_write_elsewhere,
-    sink_function_unreadable,
     function_renamed,
 )
 
@@ -184,7 +122,7 @@ def _changed(old: Manifest, new: Manifest, place: str) -> Iterator[tuple[str, st
 def _by_position(
     old: Manifest, new: Manifest, place: str
 ) -> Iterator[tuple[tuple[str, str] | None, tuple[str, str] | None]]:
-    """Functions of a place, by their number there; a sink's by their name."""
+    """Functions of a place, by their number there."""
     before, after = _numbered(old, place), _numbered(new, place)
     for number in sorted(before.keys() | after.keys()):
         yield before.get(number), after.get(number)
@@ -193,24 +131,6 @@ def _by_position(
 def _numbered(manifest: Manifest, place: str) -> dict[str, tuple[str, str]]:
     found = {name: digest for name, digest in manifest.functions.items() if name.startswith(place)}
     return {name.partition(" ")[0]: (name, digest) for name, digest in found.items()}
-
-
-def _sink_functions(manifest: Manifest) -> dict[str, str]:
-    return {name: digest for name, digest in manifest.functions.items() if name.startswith(SINK_FUNCTION)}
-
-
-def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
-    """Whether nothing changed in a sink's function that may decide where its rows go."""
-    before, after = (old.sink_routing or {}).get(name), (new.sink_routing or {}).get(name)
-    return before is not None and before == after
-
-
-def _listed(names: Sequence[str] | None) -> str:
-    """The first few names, each cut to what a line holds."""
-    told = [name for name in names or () if _WORD.search(name)] or names
-    shown = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in told or ()]
-    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
-    return ", ".join(shown[:_MOST_NAMES]) + more
 
 
 def _is_carried(name: str, *manifests: Manifest) -> bool:

@@ -19,7 +19,6 @@ from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.routing import Routing
 from streamkeeper.model.manifest import UNREADABLE
 
-
 _ROUTING_VERSION = 2
 """Raised when less is left out: a digest that an older version recorded must not equal one that covers more."""
 
@@ -28,7 +27,7 @@ class CodeDigest:
     """Computes digests; ``bundle_root``: the directory of the job's own code, wherever it was unpacked."""
 
     def __init__(self, bundle_root: Path | None) -> None:
-        self._own = OwnCode(bundle_root)
+        self.own = OwnCode(bundle_root)
 
     def of(self, function: object) -> str:
         """``sha256`` in hex, or ``unreadable:<sha256>`` when it does not cover everything."""
@@ -36,11 +35,11 @@ class CodeDigest:
 
     def read(self, function: object) -> tuple[str, tuple[str, ...]]:
         """The digest, and the texts that the function's code and values hold: names of tables and paths among them."""
-        return self._read(function, Reading(self._own))
+        return self._read(function, Reading(self.own))
 
     def routing(self, function: object) -> str:
         """The digest of what in a sink's function may decide where its rows go (``routing``)."""
-        return f"{_ROUTING_VERSION}:{self._read(function, Reading(self._own, Routing(function)))[0]}"
+        return f"{_ROUTING_VERSION}:{self._read(function, Reading(self.own, Routing(function)))[0]}"
 
     def _read(self, function: object, reading: Reading) -> tuple[str, tuple[str, ...]]:
         try:

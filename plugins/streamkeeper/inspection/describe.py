@@ -73,6 +73,8 @@ def _described(
         carried=tuple(in_plan.carried),
         sink_names=in_sink.names,
         sink_routing=in_sink.routing,
+        sink_columns=in_sink.used(query.df.columns),
+        sink_reads=in_sink.reads(bundle_root),
         delays=find_delays(plan.chosen, lineage),
         columns=tuple(
             StateColumn(

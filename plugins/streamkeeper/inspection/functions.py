@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.batch_columns import BatchColumns, columns_of_function
 from streamkeeper.inspection.carried import carried_results
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.operators import keeps_state
 from streamkeeper.inspection.plan_reading import QueryPlan, class_name, expressions, items, walk
-from streamkeeper.inspection.written import line_of_function
-from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE
+from streamkeeper.inspection.written import line_of_function, lines_in_bundle
+from streamkeeper.model.manifest import ABOVE_STATE, ALL_COLUMNS, BELOW_STATE, SINK_FUNCTION, UNREADABLE
 from streamkeeper.model.secret_names import masked
 from streamkeeper.sinks.contract import Sink
 
@@ -68,7 +70,7 @@ def _top_down(plan: Any) -> list[tuple[Any, str]]:
 class SinkFunctions(NamedTuple):
     """Of all functions that a sink runs, by place and name: ``digests``; ``lines``: ``file:line``; ``routing``: digests
     of what may decide where rows go; ``names``: what they name in their code and in the values they hold, such as
-    tables, paths, statements, sorted.
+    tables, paths, statements, sorted; ``columns``: what each does with its batch's.
 
     Secrets are masked; a text of several words counts as a name where it is SQL.
     """
@@ -77,6 +79,21 @@ class SinkFunctions(NamedTuple):
     lines: dict[str, str]
     routing: dict[str, str]
     names: tuple[str, ...]
+    columns: tuple[BatchColumns, ...] = ()
+
+    def used(self, columns: Sequence[str]) -> tuple[str, ...] | None:
+        """Those of the output's columns that a function may use as a key, route or unit; None: any that it had."""
+        if any(each.every for each in self.columns):
+            return (ALL_COLUMNS,)
+        of_each = [each.used(columns) for each in self.columns]
+        known = {name for used in of_each for name in used or ()}
+        return None if None in of_each else tuple(sorted(known))
+
+    def reads(self, bundle_root: Path | None) -> dict[str, str]:
+        """Columns that a function certainly reads -> ``file:line`` in the bundle, empty elsewhere."""
+        found = {name: line for each in self.columns for name, line in each.reads.items()}
+        lines = lines_in_bundle(found, bundle_root)
+        return {name: lines.get(name, "") for name in sorted(found)}
 
 
 def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
@@ -88,6 +105,7 @@ def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
         lines={place: line_of_function(function) for place, function in functions.items()},
         routing={place: digests.routing(function) for place, function in functions.items()},
         names=tuple(sorted({masked(text) for _, texts in read.values() for text in texts if _is_name(text)})),
+        columns=tuple(columns_of_function(function, digests.own) for function in functions.values()),
     )
 
 

@@ -22,6 +22,10 @@ UNREADABLE = "unreadable:"
 """Prefix of a digest in ``Manifest.functions`` that does not cover all that the function depends on."""
 
 
+ALL_COLUMNS = "*"
+"""In ``Manifest.sink_columns``: a function makes something of all columns at once, one that is new included."""
+
+
 def columns_of(schema: str) -> Iterator[tuple[str, str]]:
     """Name and type of each column of a schema that is a column per line."""
     return map(read_schema_line, schema.splitlines())
@@ -127,7 +131,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ``watermarks`` for rules; ``columns``: what the output's columns mean. ``context``: a digest of all the bundle's
     files, the interpreter, the packages, the params and the environment that this was described in; empty where it is
     not known. ``sink_names``: what the sink's functions name, such as tables and paths; ``sink_routing``: digests of
-    what in them may decide where rows go; None: not known. ``output_rows``: the filters through which the rows of the
+    what in them may decide where rows go; None: not known. ``sink_columns``: columns of the output that they may use as
+    a key, route or unit; None: any, or not known. ``sink_reads``: columns that they certainly read from their batch ->
+    ``file:line``, empty where it is outside of the bundle. ``output_rows``: the filters through which the rows of the
     output come; ``output_shape``: joins, unions, generators and Python on their way; None: not known. ``written``:
     meanings of expressions, and names in ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so
     nothing compares it.
@@ -154,9 +160,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sink_routing: dict[str, Structure] | None = None
     output_rows: tuple[str, ...] | None = None
     output_shape: tuple[str, ...] | None = None
+    sink_columns: tuple[Structure, ...] | None = None
+    sink_reads: dict[Structure, str] = {}
     written: dict[Text, str] = {}
 
 
 def without_context(manifest: Manifest) -> Manifest:
-    """What two builds of the same query share, in whatever lines it is written and in whatever environment built."""
-    return msgspec.structs.replace(manifest, context="", written={})
+    """What two builds of the same query share, in whatever lines it is written and in whatever environment built.
+
+    What is found in a sink's functions beside their digests follows from these, and later versions find more.
+    """
+    return msgspec.structs.replace(
+        manifest, context="", sink_columns=None, sink_reads={}, sink_routing=None, written={}
+    )

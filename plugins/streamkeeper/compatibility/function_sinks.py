@@ -1,0 +1,248 @@
+"""Rules about a sink that is a function: where its rows go, by which columns, and what it reads from its batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.output_columns import redefined_columns
+from streamkeeper.compatibility.rule import APPROVE, Rule, same_context
+from streamkeeper.compatibility.shown import change, expression_change
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import (
+    ABOVE_STATE,
+    ALL_COLUMNS,
+    SINK_FUNCTION,
+    UNREADABLE,
+    Manifest,
+    columns_of,
+)
+
+_MOST_NAMES, _LONGEST = 12, 120
+_WORD = re.compile(r"\w\w")
+_CODE = "its code, or a value that it reaches, is another"
+_UNKNOWN = "what it holds cannot be looked into"
+_ELSEWHERE = "if it writes elsewhere now, switch to a new checkpoint version: the rows so far stay behind"
+_NUMBER = re.compile(r"#\d+L?")
+_PYTHON = re.compile(r"pythonud[ft]f?\(|pythonudaf\(|InPandas\(|InArrow\(|MapIn|\?", re.IGNORECASE)
+_STATIC = re.compile(r"\bstatic \d")
+_JOIN = re.compile(r"~?Join\b")
+_STRUCTURE, _ROWS = "structure ", " rows"
+_OF_STREAMS = ("~", "StreamingRelation", _STRUCTURE)
+
+
+def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """The function that writes batches, where only its log, its tuning or a filter of all its rows has changed."""
+    names = f", which names {_listed(new.sink_names)}" if new.sink_names else ""
+    for name, before, after in _changed(old, new):
+        if _routes_alike(name, old, new):
+            yield Finding(
+                rule="sink-function-changed",
+                line=new.written.get(name, ""),
+                severity=Severity.NOTE,
+                where=f"sink, {_shown(name)}{names}",
+                evidence=_CODE if before and after else change(before and _shown(name), after and _shown(name)),
+                hint="write so that a batch that comes twice does no harm",
+            )
+
+
+def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A function that writes to another table or path fills another output, which never gets the old rows.
+
+    Opaque rather than breaking: what of its code is an output, a key or a value shows nowhere, and a sink that is a
+    function cannot be read again to tell.
+    """
+    before, after = set(old.sink_names or ()), set(new.sink_names or ())
+    for name, had, has in _changed(old, new):
+        if had is None or has is None or _routes_alike(name, old, new):
+            continue
+        if before != after:
+            evidence = change(_listed(sorted(before - after)), _listed(sorted(after - before)))
+        else:
+            evidence = f"{_CODE}; it names the same: {_listed(new.sink_names)}"
+        yield Finding(
+            rule="sink-function-may-write-elsewhere",
+            line=new.written.get(name, ""),
+            severity=Severity.OPAQUE,
+            where=f"sink, {_shown(name)}",
+            evidence=evidence,
+            hint=f"{APPROVE}; {_ELSEWHERE}",
+        )
+
+
+def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """What a function writes to may hide in what cannot be looked into, such as an open connection."""
+    if same_context(old, new):
+        return
+    before = _functions(old)
+    for name, digest in _functions(new).items():
+        if name in before and UNREADABLE in (digest[: len(UNREADABLE)], before[name][: len(UNREADABLE)]):
+            yield Finding(
+                rule="sink-function-unreadable",
+                severity=Severity.OPAQUE,
+                where=f"sink, {_shown(name)}",
+                evidence=_UNKNOWN,
+                hint=f"{APPROVE}; opened inside of the function, what it writes to can be compared the next time",
+            )
+
+
+def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A column that the query computes may be the id, key, route, partition or unit by which the function writes.
+
+    Where the code names its columns, only these count; where it hands whole rows on, any that it had before may. A
+    column that came or went counts where the code names it, even if another one has its meaning.
+    """
+    if not (_functions(old) and _functions(new)):
+        return
+    before = {column.name: column.meaning for column in old.columns}
+    after = {column.name: column.meaning for column in new.columns}
+    named = {name for name in before.keys() ^ after.keys() if name in _named(old, new)}
+    for name in sorted(redefined_columns(old, new) | named):
+        if not _may_use(name, old, new) or _lacks(name, new):
+            continue
+        if name in before and name in after:
+            evidence = f"column {name}: {expression_change(before[name], after[name])}"
+        else:
+            evidence = change(f"column {name}" if name in before else "", f"column {name}" if name in after else "")
+        found = _redefined(name, old, new, evidence)
+        yield from with_line([found], old, new, [before.get(name, "")], [after.get(name, "")])
+
+
+def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A column whose expression reads the same has other values once code or a table below it is another."""
+    if not (_functions(old) and _functions(new)):
+        return
+    known = redefined_columns(old, new)
+    before = {column.name: column.meaning for column in old.columns}
+    code, rows = _code_differs(old, new), _tables_differ(old, new)
+    for column in new.columns:
+        if column.name in known or column.name not in before or not _may_use(column.name, old, new):
+            continue
+        meanings = f"{before[column.name]} {column.meaning}"
+        if code and _PYTHON.search(meanings):
+            yield _redefined(column.name, old, new, f"column {column.name}: Python code that may compute it is another")
+        elif rows and _STATIC.search(meanings):
+            evidence = f"column {column.name}: a table that it is looked up in, or the join with it, is another"
+            yield _redefined(column.name, old, new, evidence)
+
+
+def sink_column_missing(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A function that reads a column which the query does not produce fails at the first batch with rows."""
+    produced = {name.casefold() for name, _ in columns_of(new.output_schema)}
+    function = next(iter(_functions(new)), "")
+    for name, line in new.sink_reads.items():
+        # Where the deployed function seems to lack it as well and runs, something gives it the column.
+        if name.casefold() not in produced and not _lacks(name, old):
+            had = any(name.casefold() == before.casefold() for before, _ in columns_of(old.output_schema))
+            yield Finding(
+                rule="sink-column-missing",
+                severity=Severity.FATAL,
+                line=line,
+                where=f"sink, {_shown(function)}, column {name}",
+                evidence=change(f"column {name}", "") if had else f"the query has no column {name}",
+                hint=f"give the query a column {name}, or take it out of the function",
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    sink_function_changed,
+    sink_function_may_write_elsewhere,
+    sink_function_unreadable,
+    sink_column_redefined,
+    sink_column_may_be_redefined,
+    sink_column_missing,
+)
+
+
+def _redefined(name: str, old: Manifest, new: Manifest, evidence: str) -> Finding:
+    does = f"names column {name}" if name in _named(old, new) else "takes whole rows"
+    return Finding(
+        rule="sink-column-redefined",
+        severity=Severity.OPAQUE,
+        where=f"sink, {_shown(next(iter(_functions(new))))}, which {does}",
+        evidence=evidence,
+        hint=f"{APPROVE}; if the function finds, sends or counts rows by {name}, take the change back or switch to a "
+        "new checkpoint version",
+        effect=f"new rows would have another {name} than those written before: if the function uses it as a key, route "
+        "or unit, they go elsewhere, or stand beside the rows that they should replace",
+    )
+
+
+def _lacks(name: str, manifest: Manifest) -> bool:
+    """Whether the function reads a column that its query does not produce."""
+    produced = {column.casefold() for column, _ in columns_of(manifest.output_schema)}
+    return name.casefold() not in produced and any(name.casefold() == each.casefold() for each in manifest.sink_reads)
+
+
+def _named(*manifests: Manifest) -> frozenset[str]:
+    return frozenset(name for manifest in manifests for name in manifest.sink_columns or ())
+
+
+def _may_use(name: str, old: Manifest, new: Manifest) -> bool:
+    """Whether the sink's functions may use a column otherwise than as a value.
+
+    A release of before this was recorded counts as the candidate does: other code is asked about anyway.
+    """
+    if name in _named(old, new) or ALL_COLUMNS in _named(new):
+        return True
+    had = any(column == name for column, _ in columns_of(old.output_schema))
+    return new.sink_columns is None and had
+
+
+def _code_differs(old: Manifest, new: Manifest) -> bool:
+    """Whether Python code of the plan differs where that alone is no question."""
+    carried = {*old.carried, *new.carried}
+
+    def of(manifest: Manifest) -> list[str]:
+        found = {name: digest for name, digest in manifest.functions.items() if not name.endswith(_ROWS)}
+        return [digest for name, digest in found.items() if name.startswith(ABOVE_STATE) or name in carried]
+
+    return of(old) != of(new)
+
+
+def _tables_differ(old: Manifest, new: Manifest) -> bool:
+    """Whether static tables, the rows that the job makes itself, or the joins with them differ.
+
+    Where two plans read the same and are not, the difference may be the place of a table.
+    """
+    rows = [{name: digest for name, digest in each.functions.items() if name.endswith(_ROWS)} for each in (old, new)]
+    texts = [[line for line in each.plan.splitlines() if not line.startswith(_STRUCTURE)] for each in (old, new)]
+    reads_alike = texts[0] == texts[1] and old.plan != new.plan
+    return rows[0] != rows[1] or _shape(old.plan) != _shape(new.plan) or reads_alike
+
+
+def _shape(plan: str) -> list[str]:
+    """Lines of a plan that are below no stream, and joins, without the numbers of columns."""
+    lines = [re.sub(r"^[:\s+\-|]*", "", line) for line in plan.splitlines()]
+    kept = [line for line in lines if _JOIN.match(line) or not line.startswith(_OF_STREAMS)]
+    return sorted(_NUMBER.sub("", line) for line in kept)
+
+
+def _changed(old: Manifest, new: Manifest) -> Iterator[tuple[str, str | None, str | None]]:
+    before, after = _functions(old), _functions(new)
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield name, before.get(name), after.get(name)
+
+
+def _functions(manifest: Manifest) -> dict[str, str]:
+    return {name: digest for name, digest in manifest.functions.items() if name.startswith(SINK_FUNCTION)}
+
+
+def _shown(name: str) -> str:
+    return name.removeprefix(SINK_FUNCTION)
+
+
+def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
+    """Whether nothing changed in a sink's function that may decide where its rows go."""
+    before, after = (old.sink_routing or {}).get(name), (new.sink_routing or {}).get(name)
+    return before is not None and before == after
+
+
+def _listed(names: Sequence[str] | None) -> str:
+    """The first few names, each cut to what a line holds."""
+    told = [name for name in names or () if _WORD.search(name)] or names
+    shown = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in told or ()]
+    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
+    return ", ".join(shown[:_MOST_NAMES]) + more

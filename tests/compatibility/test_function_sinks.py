@@ -1,0 +1,148 @@
+"""Rules about a sink that is a function: the columns by which it may write, and those that it reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.finding import Finding, Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest, SinkDescription, StateColumn
+from tests.compatibility.manifests import STATELESS, changed
+
+SINK = SinkDescription(kind="foreach", output="job:write", options={})
+PLAN = """~Project [k#0, x#1L]
++- ~Join Inner, (k#0 = k#4)
+   :- StreamingRelation FileSource, [k#0, x#1L]
+   +- Relation [k#4,topic#5] csv
+structure 22"""
+MEANINGS = {
+    "id": "md5(source 0.k)",
+    "x": "source 0.x",
+    "topic": "static 0.topic:string",
+    "code": "pythonudf(source 0.k)",
+}
+
+
+def query(**meanings: str) -> Manifest:
+    """A query with these columns, whose function names ``id`` and ``topic``."""
+    columns = tuple(StateColumn(name=name, meaning=text, type="string") for name, text in meanings.items())
+    return changed(
+        STATELESS,
+        sink=SINK,
+        plan=PLAN,
+        columns=columns,
+        output_schema="\n".join(f"{name} string" for name in meanings),
+        functions={"above/0 made": "m", "above/1 rows": "r", "sink/function": "f"},
+        sink_names=("orders",),
+        sink_routing={"sink/function": "2:r"},
+        sink_columns=("code", "id", "topic"),
+    )
+
+
+OLD = query(**MEANINGS)
+
+
+def unlike(**meanings: str) -> Manifest:
+    """Another plan with other columns."""
+    other = query(**{**MEANINGS, **meanings})
+    return changed(other, plan=PLAN.replace("structure 22", "structure 23").replace("~Project [", "~Project [y#9, "))
+
+
+def about_columns(old: Manifest, new: Manifest) -> list[Finding]:
+    return [each for each in find_changes(old, new) if each.rule == "sink-column-redefined"]
+
+
+def test_a_redefined_column_that_the_function_names_is_asked_about() -> None:
+    """It may be the id: the finding names the column, both texts, and what may come of it."""
+    new = unlike(id="sha2(source 0.k, 256)")
+    (found,) = about_columns(OLD, new)
+    assert found.where == "sink, function, which names column id"
+    assert found.evidence == "column id: md5(k) -> sha2(k, 256)"
+    assert "another id" in found.effect
+    assert verdict_of(find_changes(OLD, new)) is Verdict.BACKUP
+
+
+def test_a_redefined_column_that_the_function_does_not_name_is_a_note() -> None:
+    """Where it names its columns, no other can be a key; where it hands whole rows on, each may be."""
+    new = unlike(x="source 0.x * 2")
+    assert about_columns(OLD, new) == []
+    assert verdict_of(find_changes(OLD, new)) is Verdict.RESUME
+    whole = changed(OLD, sink_columns=None), changed(new, sink_columns=None)
+    (found,) = about_columns(*whole)
+    assert found.where == "sink, function, which takes whole rows"
+    assert verdict_of(find_changes(*whole)) is Verdict.BACKUP
+
+
+def test_a_column_that_comes_or_goes_counts_where_the_function_names_it() -> None:
+    """A value that is added changes no row's key, not even in a function that hands whole rows on."""
+    more = unlike(note="source 0.y")
+    assert about_columns(OLD, more) == []
+    assert about_columns(changed(OLD, sink_columns=None), changed(more, sink_columns=None)) == []
+    (found,) = about_columns(OLD, changed(more, sink_columns=("id", "note")))
+    assert found.evidence == "nothing -> column note"
+    (found,) = about_columns(changed(more, sink_columns=("id", "note")), OLD)
+    assert found.evidence == "column note -> nothing"
+
+
+def test_a_column_that_takes_another_name_counts_where_the_function_names_it() -> None:
+    """A message whose ``key`` has gone is sent elsewhere, though the same value is in the row."""
+    old = changed(query(key="source 0.k", x="source 0.x"), sink_columns=("key",))
+    new = changed(query(k="source 0.k", x="source 0.x"), sink_columns=())
+    assert [each.evidence for each in about_columns(old, new)] == ["column key -> nothing"]
+    assert about_columns(changed(old, sink_columns=()), new) == []
+
+
+def test_a_key_of_all_columns_changes_with_a_new_one() -> None:
+    """A hash of the whole row is another as soon as the row has a column more."""
+    more = unlike(note="source 0.y")
+    every = changed(OLD, sink_columns=("*",)), changed(more, sink_columns=("*",))
+    assert [each.evidence for each in about_columns(*every)] == ["nothing -> column note"]
+
+
+@pytest.mark.parametrize(
+    ("change", "columns"),
+    [
+        ({"functions": {**OLD.functions, "above/0 made": "other"}}, ["code"]),
+        ({"functions": {**OLD.functions, "above/1 rows": "other"}}, ["topic"]),
+        ({"plan": PLAN.replace("(k#0 = k#4)", "(k#0 = k2#6)")}, ["topic"]),
+        ({"plan": PLAN.replace("structure 22", "structure 23")}, ["topic"]),
+        ({"plan": PLAN.replace("~Project [k#0, x#1L]", "~Project [x#1L]").replace("22", "23")}, []),
+        ({"plan": PLAN.replace("#", "#1").replace("22", "23").replace("~Project", "~Filter")}, []),
+    ],
+    ids=["code", "rows", "the key of a join", "what reads the same", "a projection", "a filter"],
+)
+def test_a_column_is_another_once_what_computes_it_is(change: dict[str, object], columns: list[str]) -> None:
+    """Its expression reads the same: the code that it calls, or the table that it is looked up in, is another."""
+    found = about_columns(OLD, changed(OLD, **change))
+    assert [each.evidence.partition(":")[0].removeprefix("column ") for each in found] == columns
+    unnamed = changed(OLD, sink_columns=()), changed(OLD, **change, sink_columns=())
+    assert about_columns(*unnamed) == []
+
+
+def test_a_release_of_before_columns_were_recorded_counts_as_the_candidate_does() -> None:
+    """It still decodes, and asks about what the candidate's function names."""
+    text = to_json(OLD).replace(b',"sink_columns":["code","id","topic"]', b"").replace(b',"sink_reads":{}', b"")
+    stored = from_json(text, Manifest, where="stored")
+    assert stored.sink_columns is None
+    assert find_changes(stored, OLD) == find_changes(OLD, stored) == ()
+    assert len(about_columns(stored, unlike(id="sha2(source 0.k, 256)"))) == 1
+    assert about_columns(stored, unlike(x="source 0.x * 2")) == []
+
+
+def test_a_column_that_the_function_reads_and_the_query_lacks_is_refused() -> None:
+    """The first batch would fail on a new checkpoint version as well; the finding has column and line."""
+    new = changed(OLD, sink_reads={"id": "job.py:7", "GONE": "job.py:8"})
+    (found,) = find_changes(OLD, new)
+    assert (found.rule, found.line) == ("sink-column-missing", "job.py:8")
+    assert found.evidence == "the query has no column GONE"
+    assert verdict_of([found]) is Verdict.REFUSE
+    fewer = changed(query(id=MEANINGS["id"]), sink_reads={"X": "job.py:7"})
+    assert "column X -> nothing" in [each.evidence for each in find_changes(OLD, fewer)]
+
+
+def test_a_column_in_other_letters_is_there_and_one_that_the_deployed_function_lacks_too_is_no_finding() -> None:
+    """Spark finds columns in any letters; a function that runs without a column gets it in a way not seen here."""
+    assert find_changes(OLD, changed(OLD, sink_reads={"ID": "job.py:7"})) == ()
+    lacks = changed(OLD, sink_reads={"gone": "job.py:7"})
+    assert find_changes(lacks, changed(OLD, sink_reads={"gone": "job.py:9"})) == ()
