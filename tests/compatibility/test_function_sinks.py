@@ -120,6 +120,14 @@ def test_a_column_is_another_once_what_computes_it_is(change: dict[str, object],
     assert about_columns(*unnamed) == []
 
 
+def test_where_whole_rows_go_on_a_table_counts_only_by_its_rows() -> None:
+    """The text of a plan shows a table changed by any column near it, which would ask about every edit."""
+    old = changed(OLD, sink_columns=None)
+    joined = changed(old, plan=PLAN.replace("(k#0 = k#4)", "(k#0 = k2#6)"))
+    assert about_columns(old, joined) == []
+    assert len(about_columns(old, changed(old, functions={**old.functions, "above/1 rows": "other"}))) == 1
+
+
 def test_a_release_of_before_columns_were_recorded_counts_as_the_candidate_does() -> None:
     """It still decodes, and asks about what the candidate's function names."""
     text = to_json(OLD).replace(b',"sink_columns":["code","id","topic"]', b"").replace(b',"sink_reads":{}', b"")

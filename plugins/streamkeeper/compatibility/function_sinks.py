@@ -110,19 +110,22 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column whose expression reads the same has other values once code or a table below it is another."""
+    """A column whose expression reads the same has other values once code or a table below it is another.
+
+    A plan's text shows a table changed wherever anything near it is, so it counts where the function names the column.
+    """
     if not (_functions(old) and _functions(new)):
         return
     known = redefined_columns(old, new)
     before = {column.name: column.meaning for column in old.columns}
-    code, rows = _code_differs(old, new), _tables_differ(old, new)
+    code, rows, tables = _code_differs(old, new), _rows_differ(old, new), _tables_differ(old, new)
     for column in new.columns:
         if column.name in known or column.name not in before or not _may_use(column.name, old, new):
             continue
         meanings = f"{before[column.name]} {column.meaning}"
         if code and _PYTHON.search(meanings):
             yield _redefined(column.name, old, new, f"column {column.name}: Python code that may compute it is another")
-        elif rows and _STATIC.search(meanings):
+        elif (rows or (tables and column.name in _named(old, new))) and _STATIC.search(meanings):
             evidence = f"column {column.name}: a table that it is looked up in, or the join with it, is another"
             yield _redefined(column.name, old, new, evidence)
 
@@ -201,15 +204,20 @@ def _code_differs(old: Manifest, new: Manifest) -> bool:
     return of(old) != of(new)
 
 
+def _rows_differ(old: Manifest, new: Manifest) -> bool:
+    """Whether the rows differ that the job makes itself."""
+    rows = [{name: digest for name, digest in each.functions.items() if name.endswith(_ROWS)} for each in (old, new)]
+    return rows[0] != rows[1]
+
+
 def _tables_differ(old: Manifest, new: Manifest) -> bool:
-    """Whether static tables, the rows that the job makes itself, or the joins with them differ.
+    """Whether static tables, or the joins with them, differ.
 
     Where two plans read the same and are not, the difference may be the place of a table.
     """
-    rows = [{name: digest for name, digest in each.functions.items() if name.endswith(_ROWS)} for each in (old, new)]
     texts = [[line for line in each.plan.splitlines() if not line.startswith(_STRUCTURE)] for each in (old, new)]
     reads_alike = texts[0] == texts[1] and old.plan != new.plan
-    return rows[0] != rows[1] or _shape(old.plan) != _shape(new.plan) or reads_alike
+    return reads_alike or _shape(old.plan) != _shape(new.plan)
 
 
 def _shape(plan: str) -> list[str]:
