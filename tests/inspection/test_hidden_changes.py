@@ -14,6 +14,7 @@ import pytest
 
 from streamkeeper.model.manifest import UNREADABLE
 from tests.inspection.digest_cases import FORMS, HARMLESS, HIDINGS, Hiding
+from tests.inspection.digest_neighbours import CHANGE_THE_DIGEST, LEAVE_THE_DIGEST, NEIGHBOURS
 
 ROOT = Path(__file__).resolve().parents[2]
 Digests = Mapping[str, list[str]]
@@ -29,6 +30,9 @@ def digests(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "harmless": {name: each.files for name, each in HARMLESS.items()},
         "changed harmless": {name: each.changed() for name, each in HARMLESS.items()},
         "forms": FORMS,
+        "neighbours": {name: each.files for name, each in NEIGHBOURS.items()},
+        "dangerous": {name: each.changed() for name, each in CHANGE_THE_DIGEST.items()},
+        "neighbours, harmless": {name: each.changed() for name, each in LEAVE_THE_DIGEST.items()},
     }
 
     @cache
@@ -115,5 +119,19 @@ def test_a_change_that_a_function_does_not_reach_leaves_its_digest(digests: Run)
 
 def test_every_change_is_one(digests: Run) -> None:
     """The tables hold no change of nothing."""
-    cases: list[Hiding] = [*HIDINGS.values(), *HARMLESS.values()]
+    edits = (*CHANGE_THE_DIGEST.values(), *LEAVE_THE_DIGEST.values())
+    cases: list[Hiding] = [*HIDINGS.values(), *HARMLESS.values(), *(edit.hiding for edit in edits)]
     assert [each for each in cases if each.changed() == each.files] == []
+
+
+def test_harmless_edits_leave_the_digest_and_their_neighbours_do_not(digests: Run) -> None:
+    """Docstrings behind a cache or a wrapper, how annotations are kept, comments of what is found by name."""
+    before, harmless, dangerous = digests("neighbours"), digests("neighbours, harmless"), digests("dangerous")
+    assert [name for name in harmless if harmless[name] != before[LEAVE_THE_DIGEST[name].bundle]] == []
+    assert _unseen({name: before[CHANGE_THE_DIGEST[name].bundle] for name in dangerous}, dangerous) == []
+    assert _opaque(before) == []
+
+
+def test_every_kind_of_harmless_edit_has_a_neighbour_that_is_none() -> None:
+    """A digest that nothing changes would pass the test of what leaves it."""
+    assert [name for name, each in NEIGHBOURS.items() if not each.dangerous] == []

@@ -48,4 +48,4 @@ class CodeDigest:
             digest = hashlib.sha256(json.dumps(whole).encode()).hexdigest()
         except RecursionError:
             return f"{UNREADABLE}nested too deep", ()
-        return f"{UNREADABLE}{digest}" if reading.unreadable else digest, tuple(sorted(reading.texts))
+        return f"{UNREADABLE}{digest}" if reading.met.unreadable else digest, tuple(sorted(reading.texts))

@@ -95,6 +95,9 @@ _READERS_WITHIN = (
 NAMES = frozenset({"__name__", "__qualname__", "__module__", "__dict__", "__slots__", "__members__", "dir"})
 """Attributes by which code sees how things are called, and in which order they stand."""
 
+TYPES = frozenset({"__dataclass_fields__", "fields", "type"})
+"""Attributes by which code sees a class's annotations as they are."""
+
 AT_IMPORT = frozenset({"compile", "eval", "exec"})
 """What reaches further even where it ran while a module was imported, so that its result may be anywhere."""
 
@@ -107,6 +110,15 @@ _RUNS_CODE = frozenset(
     }
 )
 _READS_CODE = frozenset({"_tokenize", "dis", "inspect", "linecache", "symtable", "tokenize", "trace", "traceback"})
+_INSPECTS = frozenset(
+    {
+        *("BoundArguments", "Parameter", "Signature", "getattr_static", "getclosurevars", "getfullargspec"),
+        *("getmembers", "getmembers_static", "getmodule", "getmro", "signature", "unwrap"),
+    }
+)
+"""Names in ``inspect`` that see objects and what they are called, and never the text that they were made of."""
+_ASKS = re.compile(r"is[a-z]+")
+"""Names in ``inspect`` that only say of which kind an object is."""
 _SYSTEM = frozenset(
     {
         *("argv", "executable", "flags", "orig_argv", "platform", "prefix", "base_prefix"),
@@ -134,6 +146,8 @@ def reach_of(module: str, name: str) -> Reach:
         return Reach.CODE
     if module.startswith(_READERS_WITHIN):
         return Reach.DATA
+    if top == "inspect" and name:
+        return Reach.NOTHING if _ASKS.fullmatch(name) else Reach.CODE if name in _INSPECTS else Reach.TEXT
     if top in _READS_CODE:
         return Reach.TEXT
     if top == "builtins":

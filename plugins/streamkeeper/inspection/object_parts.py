@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import abc
-import ast
 import copyreg
 import hashlib
+import math
 import sys
 import weakref
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
+from dataclasses import Field
 from importlib.machinery import ModuleSpec
-from types import CellType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 _SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
@@ -58,7 +58,9 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
         case ("_thread", "_local"):
             return "local", sorted_items(vars(found))
         case ("functools", "_lru_cache_wrapper"):
-            return "cache", [found.cache_parameters(), found.__wrapped__, attributes(found, but="__wrapped__")]
+            return "cache", [found.cache_parameters(), found.__wrapped__, members(found, but="__wrapped__")]
+        case ("functools", "partial") if "__wrapped__" in (found.__reduce__()[2][3] or {}):
+            return "partial", [found.func, found.args, found.keywords, members(found)]
         case ("functools", "cached_property"):
             return "cached", [found.func, found.attrname]
         case ("_json", "Scanner" | "Encoder"):
@@ -76,6 +78,9 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
             return "adapter", [found._type, found._config]
         case ("_struct", "Struct"):
             return "layout", [found.format]
+        case ("_frozen_importlib_external", "FileFinder"):
+            # Of the folder itself it keeps when it was read.
+            return "finder", [found.path]
         case ("os", "_Environ"):
             return "environment", []
         case ("pyspark.core.broadcast" | "pyspark.broadcast", "Broadcast"):
@@ -136,8 +141,10 @@ def pickled_parts(found: Any) -> list[Any]:
             if type(found).__module__ != "typing" and not _is_in(getattr(found, "__module__", None), reduced, found):
                 raise Hidden(f"called {reduced}")
             # What lives in the job's code may hold anything beside its name.
-            return [reduced, attributes(found), _hints(found)]
+            return [reduced, members(found), _hints(found)]
         parts = [*reduced, *([None] * (6 - len(reduced)))]
+        if isinstance(parts[2], dict) and (copied := dict(members(found).copied)):
+            parts[2] = {name: value for name, value in parts[2].items() if name not in copied}
         for number in (3, 4):
             parts[number] = list(parts[number]) if parts[number] is not None else None
         return parts
@@ -170,7 +177,7 @@ def _hints(found: Any) -> list[Any]:
 def own_parts(found: Any) -> list[Any]:
     """All that an object of the job's own class holds: its own pickling might leave something out."""
     kind = type(found)
-    held: list[Any] = [attributes(found)]
+    held: list[Any] = [members(found)]
     for base in kind.__mro__:
         for name, slot in sorted(vars(base).items()):
             if type(slot).__name__ == "member_descriptor" and not name.startswith("__"):
@@ -209,6 +216,39 @@ def attributes(found: Any, *, but: str = "") -> list[tuple[str, Any]]:
     return [(name, value) for name, value in sorted_items(held) if name != but]
 
 
+_COPIED = ("__annotations__", "__doc__", "__module__", "__name__", "__qualname__", "__type_params__")
+"""What ``functools.update_wrapper`` makes attributes of."""
+
+
+class Slots(dict[str, Any]):
+    """Attributes as they are pickled, whose names are no texts."""
+
+
+class Members(list[tuple[str, Any]]):
+    """Attributes, whose names are no texts; ``copied``: those left out, which an object only has from a function."""
+
+    copied: tuple[tuple[str, Any], ...] = ()
+
+
+def members(found: Any, *, but: str = "") -> Members:
+    """An object's own attributes, by name, without those that are copies of what a function in it is called."""
+    held = attributes(found)
+    wrapped = [value for _, value in held if callable(value)]
+    copied = [pair for pair in held if pair[0] in _COPIED and any(_has(each, *pair) for each in wrapped)]
+    kept = Members(pair for pair in held if pair[0] != but and not any(pair is other for other in copied))
+    kept.copied = tuple(copied)
+    return kept
+
+
+def _has(wrapped: Any, name: str, value: Any) -> bool:
+    """Whether something that is called has the same under a name; no code of the job's own is run to tell."""
+    if isinstance(wrapped, FunctionType | type):
+        other = getattr(wrapped, name, NotImplemented)
+    else:
+        other = dict(attributes(wrapped)).get(name, NotImplemented)
+    return other is value or (type(other) is type(value) is str and other == value)
+
+
 def sorted_items(held: Any) -> list[tuple[str, Any]]:
     """Names and values, by name."""
     return sorted(((str(name), value) for name, value in dict(held).items()), key=lambda pair: pair[0])
@@ -236,27 +276,22 @@ def _plain(found: Any) -> Any:
             return complex.__pos__(found)
 
 
-def class_members(found: type) -> list[tuple[str, Any]]:
+def class_members(found: type, annotations: dict[str, Any]) -> list[tuple[str, Any]]:
     """What a class itself defines, by name; of a msgspec struct also what only its metaclass knows."""
     struct = [(name, getattr(found, name)) for name in _OF_STRUCTS if hasattr(found, name)]
-    return [*(pair for pair in sorted_items(vars(found)) if pair[0] not in _DERIVED), *struct]
+    own = {name: value for name, value in vars(found).items() if name not in _DERIVED}
+    return [*sorted_items({**own, **({"__annotations__": annotations} if "__annotations__" in own else {})}), *struct]
+
+
+def field_parts(found: Field[Any], types: Mapping[int, Any]) -> list[Any]:
+    """A dataclass's field as it is pickled; ``types``: what its annotation stands for, by the field's id."""
+    made, of, (held, slots), *others = pickled_parts(found)
+    return [made, of, (held, Slots({**slots, "type": types.get(id(found), found.type)})), *others]
 
 
 def module_members(found: ModuleType) -> list[tuple[str, Any]]:
     """A module's globals, by name, without what the interpreter put there."""
     return [pair for pair in sorted_items(vars(found)) if pair[0] not in _OF_MODULES]
-
-
-def annotated_names(found: type) -> list[str]:
-    """The names in annotations that are texts: whoever evaluates them looks these up in the class's module."""
-    texts = [
-        annotation for annotation in vars(found).get("__annotations__", {}).values() if isinstance(annotation, str)
-    ]
-    names: set[str] = set()
-    for text in texts:
-        with suppress(SyntaxError, ValueError):
-            names |= {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
-    return sorted(names)
 
 
 def cell_value(cell: CellType) -> Any:
@@ -287,6 +322,23 @@ def registered_with(kind: type) -> list[type]:
         return []
     found = [subclass for ref in abc._get_dump(kind)[0] if (subclass := ref()) is not None]  # type: ignore[attr-defined]
     return sorted(found, key=lambda registered: (registered.__module__, registered.__qualname__))
+
+
+def atom(found: Any) -> list[object]:
+    """A value that holds no other, and is no text, as JSON."""
+    match found:
+        case bool() | None:
+            return [type(found).__name__, found]
+        case int():
+            return ["int", str(found)]
+        case float():
+            return ["float", "nan" if math.isnan(found) else found.hex()]
+        case complex():
+            return ["complex", atom(found.real), atom(found.imag)]
+        case bytes():
+            return binary(found)
+        case _:
+            return [type(found).__name__]
 
 
 def binary(found: bytes) -> list[object]:

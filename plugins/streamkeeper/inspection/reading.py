@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import builtins
 import json
-import math
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import Field
 from enum import Enum
 from pathlib import Path, PurePath
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
-from streamkeeper.inspection.bytecode import instructions, names_in, package_of, secret_constants
-from streamkeeper.inspection.inert import AT_IMPORT, NAMES, Reach, reach_of, reach_of_attribute, reach_of_global
+from streamkeeper.inspection.annotations import as_written, flags_of, names_in_texts, resolved, steps_of
+from streamkeeper.inspection.bytecode import names_in, package_of, secret_constants
+from streamkeeper.inspection.inert import AT_IMPORT, Reach, reach_of, reach_of_attribute, reach_of_global
+from streamkeeper.inspection.met import Met
 from streamkeeper.inspection.object_parts import (
     Hidden,
+    Members,
+    Slots,
     Unordered,
-    annotated_names,
+    atom,
     attributes,
     binary,
     cell_value,
     class_members,
+    field_parts,
     is_handle,
     is_held_by_its_module,
     known_parts,
@@ -45,14 +50,10 @@ class Reading:
         self._routing = routing
         self._seen: dict[int, int] = {}
         self._kept: list[object] = []
-        self._reach = Reach.NOTHING
+        self.met = Met()
         self._modules: dict[str, ModuleType] = {}
-        self._annotated: list[dict[str, Any]] = []
-        self._called: list[Any] = []
-        self._tells_names = False
-        self._foreign = False
+        self._types: dict[int, Any] = {}
         self._silent = 0
-        self.unreadable = False
         self.texts: set[str] = set()
 
     def whole(self, function: object) -> Any:
@@ -60,17 +61,21 @@ class Reading:
         found = [self.value(function)]
         self._silent += 1
         found.append(self._effects())
-        if self._foreign:  # a library that was given a function may have read these
-            found.append([self._members(hints.items()) for hints in list(self._annotated)])
+        if (met := self.met).foreign or (
+            met.types and met.annotated
+        ):  # a library that was given a function may have read these
+            found.append([self._members(hints.items()) for hints in list(met.annotated)])
         found.append(self._beyond())
-        if self._tells_names or self._foreign:
-            found.append(self._called)
+        if met.names or met.foreign:
+            found.append(met.called)
+        if met.attributes or met.reach >= Reach.CODE:
+            found += [self._members(copied) for copied in list(met.copied)]
         return found
 
     def _effects(self) -> Any:
         """What the job's modules did to libraries when they were imported."""
         modules = sorted(({module.__name__: module for module in self._own.loaded()} | self._modules).items())
-        effects = [(module, self._own.effects(module)) for _, module in modules]
+        effects = ((module, self._own.effects(module)) for _, module in modules)
         return [self._code(code, vars(module), importing=True) for module, code in effects if code is not None]
 
     def _beyond(self) -> Any:
@@ -78,22 +83,17 @@ class Reading:
 
         The rule that closes the digest: what is not known to be harmless brings everything that it might reach.
         """
-        if self._reach >= Reach.CODE:
+        if self.met.reach >= Reach.CODE:
             modules = [self.value(module) for module in self._own.loaded()]
-            files = self._own.all_files(as_written=self._reach >= Reach.TEXT)
+            files = self._own.all_files(as_written=self.met.reach >= Reach.TEXT)
         else:
-            modules, files = [], self._own.data_files() if self._reach >= Reach.DATA else []
-        self.unreadable |= files is None
+            modules, files = [], self._own.data_files() if self.met.reach >= Reach.DATA else []
+        self.met.unreadable |= files is None
         return [modules, files]
 
-    def _meet(self, reach: Reach) -> None:
-        self.unreadable |= reach is Reach.ENVIRONMENT
-        self._reach = max(self._reach, reach)
-
     def _meet_library(self, module: str, name: str) -> None:
-        reach = Reach.NOTHING if self._routing and is_told_where(module) else reach_of(module, name)
-        self._foreign |= reach >= Reach.DATA
-        self._meet(reach)
+        told = self._routing is not None and is_told_where(module)
+        self.met.meet_library(Reach.NOTHING if told else reach_of(module, name))
 
     def value(self, found: Any) -> Any:
         """Canonical JSON of any Python value."""
@@ -110,31 +110,23 @@ class Reading:
         return self._compound(found)
 
     def _atom(self, found: Any) -> Any:
-        match found:
-            case str():
-                self._meet(reach_of_attribute(found))
-                self._tells_names |= found in NAMES
-                text = self._own.named(found)
-                if text != found:
-                    self._meet(Reach.DATA)
-                if not self._silent:
-                    self.texts.add(text)
-                return ["str", text]
-            case bool() | None:
-                return [type(found).__name__, found]
-            case int():
-                return ["int", str(found)]
-            case float():
-                return ["float", "nan" if math.isnan(found) else found.hex()]
-            case complex():
-                return ["complex", self._atom(found.real), self._atom(found.imag)]
-            case bytes():
-                return binary(found)
-            case _:
-                return [type(found).__name__]
+        if not isinstance(found, str):
+            return atom(found)
+        self.met.name(found)
+        text = self._own.named(found)
+        if text != found:
+            self.met.meet(Reach.DATA)
+        if not self._silent:
+            self.texts.add(text)
+        return ["str", text]
 
     def _compound(self, found: Any) -> Any:
         kind = type(found)
+        if isinstance(found, Members):
+            self.met.copied += [found.copied] * bool(found.copied)
+            return ["list", [["tuple", [["str", name], self._under(name, value)]] for name, value in found]]
+        if isinstance(found, Slots):
+            return ["dict", [[["str", name], self._under(name, value)] for name, value in found.items()]]
         if kind in (list, tuple):
             return [kind.__name__, [self.value(element) for element in found]]
         if kind in (set, frozenset, Unordered):
@@ -188,16 +180,11 @@ class Reading:
     def _alone(self, found: Any) -> str:
         """An element of a set: read on its own, because the order of the visit is not defined."""
         inner = Reading(self._own, self._routing)
-        inner._seen, inner._silent = dict(self._seen), self._silent
+        inner._seen, inner._silent, inner._types = dict(self._seen), self._silent, self._types
         text = json.dumps(inner.value(found))
         self._kept += inner._kept
-        self._annotated += inner._annotated
-        self._called += sorted(inner._called, key=str)
-        self._tells_names |= inner._tells_names
+        self.met.merge(inner.met)
         self._modules |= inner._modules
-        self._foreign |= inner._foreign
-        self._reach = max(self._reach, inner._reach)
-        self.unreadable |= inner.unreadable
         self.texts |= inner.texts
         return text
 
@@ -209,8 +196,8 @@ class Reading:
         cells = dict(sorted(zip(found.__code__.co_freevars, found.__closure__ or (), strict=False)))
         modules = {name: module for name, cell in cells.items() if isinstance(module := cell_value(cell), ModuleType)}
         if self._is_own_name(home):
-            self._annotated.append(dict(getattr(found, "__annotations__", None) or {}))
-            self._called.append([found.__module__, found.__qualname__, found.__name__])
+            self.met.annotated.append(dict(getattr(found, "__annotations__", None) or {}))
+            self.met.called.append([found.__module__, found.__qualname__, found.__name__])
             code = self._code(found.__code__, names, modules)
         else:
             # A library's wrapper counts by name, what it holds by its content.
@@ -233,7 +220,7 @@ class Reading:
             return ["builtin-method", found.__qualname__, self.value(holder)]
         if self._is_own_name(module):
             return ["builtin", self.value(sys.modules.get(module)), found.__qualname__]
-        self._meet(reach_of_global(found.__name__) if module == "builtins" else Reach.NOTHING)
+        self.met.meet(reach_of_global(found.__name__) if module == "builtins" else Reach.NOTHING)
         self._meet_library(module, found.__name__)
         return ["builtin", module, found.__qualname__]
 
@@ -246,10 +233,10 @@ class Reading:
         importing: bool = False,
     ) -> Any:
         """``names``: its globals; ``cells``: modules that it closes over; ``importing``: it ran already, once."""
-        signature = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
+        signature = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags_of(code)]
         found: list[Any] = []
         held: ModuleType | None = None
-        steps = instructions(code)
+        steps, handlers = steps_of(code)
         hidden = secret_constants(steps)
         kept, told = self._routing.counting(code, steps, names) if self._routing else (range(len(steps)), {})
         for number in kept:
@@ -280,18 +267,17 @@ class Reading:
                 self._silent -= number in hidden
             else:
                 if not importing and name in ("LOAD_ATTR", "LOAD_METHOD"):
-                    self._meet(reach_of_attribute(str(argument)))
-                    self._tells_names |= argument in NAMES
+                    self.met.name(argument)
                 found.append([name, argument if isinstance(argument, str | int | None) else repr(argument)])
-        return ["code", signature, found, [] if self._routing else [code.co_varnames, code.co_exceptiontable.hex()]]
+        return ["code", signature, found, [] if self._routing else [code.co_varnames, handlers]]
 
     def _global(self, name: str, names: dict[str, Any], importing: bool) -> tuple[Any, ModuleType | None]:
         """A global's value; a module is returned as such, to see what is read from it."""
         module = sys.modules.get(str(names.get("__name__")))
         owner = module if module is not None and vars(module) is names else None
         if not importing or name in AT_IMPORT:
-            self._meet(reach_of_global(name))
-        self._tells_names |= name == "dir"
+            self.met.meet(reach_of_global(name))
+        self.met.names |= name == "dir"
         if name in ("__builtins__", "__spec__", "__loader__", "__cached__", "__doc__"):
             return name, None
         if isinstance(value := names.get(name), ModuleType):
@@ -316,10 +302,10 @@ class Reading:
         if isinstance(found, ModuleType):
             return found.__name__, found
         if not importing:
-            self._meet(reach_of_attribute(name))
+            self.met.meet(reach_of_attribute(name))
         if not self._own.is_own(module):
             if not importing:
-                self._meet(reach_of_global(name) if module is builtins else Reach.NOTHING)
+                self.met.meet(reach_of_global(name) if module is builtins else Reach.NOTHING)
                 self._meet_library(module.__name__, name)
             return module.__name__, None
         if name in vars(module):
@@ -331,7 +317,7 @@ class Reading:
         if self._own.is_own(module):
             return self.value(module)
         if not importing:
-            self._meet(max(reach_of(module.__name__, ""), Reach.DATA))
+            self.met.meet(max(reach_of(module.__name__, ""), Reach.DATA))
         return ["module", module.__name__]
 
     def _imported(self, code: CodeType, name: str, wanted: Iterable[str] | None) -> Any:
@@ -345,7 +331,7 @@ class Reading:
                 self._meet_library(name, attribute)
             return ["module", name]
         for path in files:
-            self._meet(self._own.reach_of_source(path))
+            self.met.meet(self._own.reach_of_source(path))
         return ["imported", name, [[self._own.relative(path), self._own.content(path)] for path in files]]
 
     def _module(self, found: ModuleType) -> Any:
@@ -368,12 +354,23 @@ class Reading:
         if not self._is_own_name(home) and is_held_by_its_module(found):
             self._meet_library(home, name)
             return ["class", home, name]
-        self._called.append([home, name, list(map(str, vars(found)))])
+        self.met.called.append([home, name, list(map(str, vars(found)))])
         bases = [self.value(base) for base in found.__bases__ if base is not object]
         made_by, module = [] if type(found) is type else self.value(type(found)), sys.modules.get(home)
-        hints = [(hint, vars(module)[hint]) for hint in annotated_names(found) if module and hint in vars(module)]
-        held = [self._members(class_members(found)), bases, made_by, self._own.compiled(module), self._members(hints)]
+        annotations = self._annotations(found)
+        texts = [text for text in names_in_texts(annotations) if module and text in vars(module)]
+        held = [self._members(class_members(found, annotations)), bases, made_by, self._own.compiled(module)]
+        held.append(self._members((text, vars(module)[text]) for text in texts))
         return ["own-class", *held, [self.value(registered) for registered in registered_with(found)]]
+
+    def _annotations(self, found: type) -> dict[str, Any]:
+        """A class's annotations by value; as they are they count where something may read them."""
+        annotations = resolved(found)
+        self.met.annotated.append(as_written(found))
+        for name, field in vars(found).get("__dataclass_fields__", {}).items():
+            if name in annotations:
+                self._types.setdefault(id(field), annotations[name])
+        return annotations
 
     def _instance(self, found: Any) -> Any:
         kind = type(found)
@@ -388,12 +385,14 @@ class Reading:
             if (known := known_parts(found)) is None and not is_handle(found):
                 self._meet_library(kind.__module__, kind.__qualname__)
                 known = f"{kind.__module__}.{kind.__qualname__}", pickled_parts(found)
+            if isinstance(found, Field):
+                known = "dataclasses.Field", field_parts(found, self._types)
         except Hidden as reason:
-            self.unreadable = True
+            self.met.unreadable = True
             return ["unreadable", kind.__module__, kind.__qualname__, str(reason)]
         if known is None:
-            self.unreadable = True
+            self.met.unreadable = True
             return ["handle", kind.__qualname__, str(found) if kind.__name__ == "Column" else ""]
         if known[0] == "environment":
-            self._meet(Reach.ENVIRONMENT)
+            self.met.meet(Reach.ENVIRONMENT)
         return [known[0], [self.value(part) for part in known[1]]]
