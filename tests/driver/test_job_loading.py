@@ -84,3 +84,14 @@ def test_a_description_that_an_older_version_masked_less_is_still_the_releases(t
     check(tmp_path, to_json(leaky), secrets, leaky)
     with pytest.raises(PermanentError, match="is not what was checked: totals differs"):
         check(tmp_path, to_json(leaky), secrets, msgspec.structs.replace(leaky, plan="Filter (token = other)"))
+
+
+def test_code_that_an_older_version_digested_is_still_the_releases(tmp_path: Path) -> None:
+    """Two definitions, and one bundle; by one definition the digests count."""
+    found = msgspec.structs.replace(FOUND, functions={"above/0 rate": "new"}, digests=2)
+    stored = msgspec.structs.replace(found, functions={"above/0 rate": "old"}, digests=1)
+    check(tmp_path, to_json(stored), {}, found)
+    with pytest.raises(PermanentError, match="is not what was checked: totals differs"):
+        check(tmp_path, to_json(msgspec.structs.replace(stored, digests=2)), {}, found)
+    with pytest.raises(PermanentError, match="is not what was checked: totals differs"):
+        check(tmp_path, to_json(stored), {}, msgspec.structs.replace(found, plan="Relation other"))

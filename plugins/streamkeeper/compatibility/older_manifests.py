@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import msgspec
 
-from streamkeeper.model.manifest import FORMAT, Manifest, Operator, columns_of
-from streamkeeper.model.quoting import schema_text
+from streamkeeper.compatibility.rule import same_context
+from streamkeeper.model.manifest import BUNDLE, CONTENT, FORMAT, Manifest, Operator, StateColumn, columns_of
+from streamkeeper.model.quoting import quoted, schema_text
 
 _RECORDED_SINCE_3 = (
     "spark.sql.execution.arrow.",
@@ -15,6 +19,9 @@ _RECORDED_SINCE_3 = (
     "spark.sql.hive.",
     "spark.sql.pyspark.",
 )
+_CONTENT = re.compile(rf"({re.escape(BUNDLE)}[^,]*?){re.escape(CONTENT)}[0-9a-f]{{32}}")
+_QUOTED_BUNDLE = quoted(BUNDLE)[1:-1]
+_TELL_FILES = ("columns", "operators", "written")
 _STRUCTURES = ("structure ", "whole query ", "static ")
 
 
@@ -22,6 +29,7 @@ def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     """Both as they are, or, where one lacks what its state means, both without it: then its text decides alone."""
     old, new = _schemas_rewritten(old), _schemas_rewritten(new)
     old, new = _server_alike(old, new), _server_alike(new, old)
+    old, new = _digests_alike(old, new)
     if old.format == new.format == FORMAT:
         return old, new
     return _bare(old, new), _bare(new, old)
@@ -32,6 +40,64 @@ def _server_alike(manifest: Manifest, other: Manifest) -> Manifest:
     if manifest.sink.server or other.sink.server:
         return manifest
     return msgspec.structs.replace(manifest, sink=msgspec.structs.replace(manifest.sink, server=None))
+
+
+def as_described_before(found: Manifest, stored: Manifest) -> tuple[Manifest, Manifest]:
+    """Two descriptions of one release, the second by an older version: both without what digests of that could not
+    share. The release's own bundle says that its code is the same."""
+    if found.digests == stored.digests or found.functions.keys() != stored.functions.keys():
+        return found, stored
+    told = _placed(_with_code_of(stored, found)) if found.bundle else _with_code_of(stored, found)
+    told = msgspec.structs.replace(told, digests=stored.digests)
+    return (_without_structure(told), _without_structure(stored)) if found.bundle else (told, stored)
+
+
+def _digests_alike(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
+    """Where an older version made the digests of one: the code as unchanged if all that it was made from is the same,
+    and the bundle's files by where they lay."""
+    if old.digests == new.digests:
+        return old, new
+    if same_context(old, new) and old.functions.keys() == new.functions.keys():
+        old = _with_code_of(new, old)
+    return _placed(old), _placed(new)
+
+
+def _with_code_of(other: Manifest, manifest: Manifest) -> Manifest:
+    code = {"functions": other.functions, "sink_names": other.sink_names, "sink_routing": other.sink_routing}
+    return msgspec.structs.replace(manifest, **code)
+
+
+def _placed(manifest: Manifest) -> Manifest:
+    """Static files of the bundle as an older version told them: by where they lay."""
+    if not manifest.bundle:
+        return manifest
+    told = {field: msgspec.to_builtins(getattr(manifest, field)) for field in _TELL_FILES}
+    placed = _texts_placed(told, manifest.bundle)
+    return msgspec.structs.replace(
+        manifest,
+        operators=msgspec.convert(placed["operators"], tuple[Operator, ...]),
+        columns=msgspec.convert(placed["columns"], tuple[StateColumn, ...]),
+        written=placed["written"],
+    )
+
+
+def _texts_placed(found: Any, root: str) -> Any:
+    match found:
+        case str():
+            return _CONTENT.sub(r"\1", found).replace(BUNDLE, root).replace(_QUOTED_BUNDLE, root)
+        case list() | tuple():
+            return [_texts_placed(each, root) for each in found]
+        case dict():
+            return {_texts_placed(key, root): _texts_placed(value, root) for key, value in found.items()}
+        case _:
+            return found
+
+
+def _without_structure(manifest: Manifest) -> Manifest:
+    operators = tuple(
+        msgspec.structs.replace(operator, upstream=_text_alone(operator.upstream)) for operator in manifest.operators
+    )
+    return msgspec.structs.replace(manifest, operators=operators, plan=_text_alone(manifest.plan))
 
 
 def _schemas_rewritten(manifest: Manifest) -> Manifest:

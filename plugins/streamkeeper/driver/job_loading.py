@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from streamkeeper.compatibility.older_manifests import as_described_before
 from streamkeeper.definition import JobDefinition, Query, load_job
 from streamkeeper.errors import PermanentError, RegistryDamaged
 from streamkeeper.inspection.describe import describe
@@ -144,6 +145,7 @@ def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest, secr
     try:
         stored = without_context(read_manifest(store, spec.job, expected))
         found = _as_recorded(found, stored)
+        found, stored = as_described_before(found, stored)
         # An earlier version may have masked less: what this one masks is masked in what it has stored as well.
         if redact_value(stored, secrets) == without_context(found):
             return True

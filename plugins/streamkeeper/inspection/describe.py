@@ -16,7 +16,7 @@ from streamkeeper.inspection.plan_sources import find_sources
 from streamkeeper.inspection.plan_tree import unnumbered
 from streamkeeper.inspection.written import lines_in_bundle
 from streamkeeper.job_code import TOO_DEEP, is_too_deep
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifest import DIGESTS, Manifest, StateColumn
 from streamkeeper.model.quoting import schema_text
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
 def _described(
     query: Query, session: SparkSession, confs: dict[str, str], version: str, bundle_root: Path | None
 ) -> Manifest:
-    plan = QueryPlan(session, query.df)
+    plan = QueryPlan(session, query.df, bundle_root)
     sources = find_sources(plan.analyzed)
     lineage = plan.lineage([source.name for source in sources])
     digests = CodeDigest(bundle_root)
@@ -88,4 +88,6 @@ def _described(
         output_rows=lineage.output.rows,
         output_shape=lineage.output.shape,
         written=lines_in_bundle(written, bundle_root),
+        digests=DIGESTS,
+        bundle=str(bundle_root) if plan.reads_bundle else "",
     )

@@ -15,9 +15,7 @@ from typing import Any
 from streamkeeper.inspection.import_effects import ImportEffects, find_bindings
 from streamkeeper.inspection.inert import Reach, reach_of, reach_of_attribute, reach_of_global
 from streamkeeper.job_code import own_files
-
-PLACE = "<bundle>"
-"""Stands for the bundle's directory wherever a path shows it."""
+from streamkeeper.model.manifest import BUNDLE
 
 _LIBRARIES = tuple(
     {
@@ -67,7 +65,7 @@ class OwnCode:
         """``text`` without the place where the bundle lies."""
         for place in reversed(self._places):
             if place in text:
-                text = text.replace(place, PLACE)
+                text = text.replace(place, BUNDLE)
         return text
 
     def relative(self, path: Path) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from streamkeeper.inspection.bundled_files import name_bundled_files
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.meaning import Session
 from streamkeeper.inspection.normalised import normalised, without_seeds
@@ -14,6 +15,8 @@ from streamkeeper.inspection.plan_walker import PlanWalker
 from streamkeeper.model.quoting import schema_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 _LIMITS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxMetadataStringLength": "1000000"}
@@ -24,15 +27,17 @@ class QueryPlan:
 
     That is the optimized one, because a filter pushed below an aggregation changes what its state means. The present
     time is taken out before: the optimizer would write the moment into it, and not move what it may move around it.
-    ``tree``: every node of the chosen one with all of its arguments.
+    ``tree``: every node of the chosen one with all of its arguments; ``reads_bundle``: whether files below
+    ``bundle_root`` are in it as static tables, which are told by their name there and their content.
     """
 
-    def __init__(self, spark: SparkSession, df: DataFrame) -> None:
+    def __init__(self, spark: SparkSession, df: DataFrame, bundle_root: Path | None = None) -> None:
         self.spark = spark
         self.analyzed: Any = df._jdf.queryExecution().analyzed()
         walker = PlanWalker(spark)
         self.chosen: Any = walker.optimized(self.analyzed)
         self.tree = walker.walk(self.chosen)
+        self.reads_bundle = name_bundled_files(self.tree, bundle_root)
 
     def normalised(self) -> str:
         """The whole plan; equal for two builds of the same query."""

@@ -13,6 +13,15 @@ FORMAT = 3
 """1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only. 2: meanings and
 structures that left out what Spark's own JSON of a plan leaves out."""
 
+DIGESTS = 2
+"""What digests are made of. 1: of code with copies of names and the form of annotations; of plans with the place of the
+bundle's files."""
+
+BUNDLE = "<bundle>"
+"""Stands for the bundle's directory wherever a path shows it."""
+CONTENT = " sha256:"
+"""Between the name of a file of the bundle and the digest of its content."""
+
 BELOW_STATE = "below/"
 ABOVE_STATE = "above/"
 SINK_FUNCTION = "sink/"
@@ -136,7 +145,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ``file:line``, empty where it is outside of the bundle. ``output_rows``: the filters through which the rows of the
     output come; ``output_shape``: joins, unions, generators and Python on their way; None: not known. ``written``:
     meanings of expressions, and names in ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so
-    nothing compares it.
+    nothing compares it. ``digests``: by which definition (``DIGESTS``) they were made; ``bundle``: where the bundle
+    lay whose files the plan reads, which expressions call ``BUNDLE``; empty where it reads none.
     """
 
     format: int = FORMAT
@@ -163,6 +173,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sink_columns: tuple[Structure, ...] | None = None
     sink_reads: dict[Structure, str] = {}
     written: dict[Text, str] = {}
+    digests: int = 1
+    bundle: str = ""
 
 
 def without_context(manifest: Manifest) -> Manifest:
@@ -171,5 +183,5 @@ def without_context(manifest: Manifest) -> Manifest:
     What is found in a sink's functions beside their digests follows from these, and later versions find more.
     """
     return msgspec.structs.replace(
-        manifest, context="", sink_columns=None, sink_reads={}, sink_routing=None, written={}
+        manifest, context="", bundle="", sink_columns=None, sink_reads={}, sink_routing=None, written={}
     )

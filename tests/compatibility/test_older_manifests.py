@@ -1,0 +1,48 @@
+"""Manifests of which an older version made the digests: never taken for equal without a reason."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.compatibility.older_manifests import as_described_before
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest
+from tests.compatibility.manifests import STATEFUL
+
+BELOW = "below/0 rate"
+
+
+def described(digest: str, *, digests: int, context: str, plan: str = "Aggregate") -> Manifest:
+    changes = {"functions": {BELOW: digest}, "context": context, "digests": digests, "plan": plan}
+    return msgspec.structs.replace(STATEFUL, **changes)
+
+
+def test_code_is_the_same_where_all_that_it_was_made_from_is() -> None:
+    """Two definitions give two digests of one function."""
+    old = described("a", digests=1, context="c")
+    assert find_changes(old, described("b", digests=2, context="c")) == ()
+
+
+def test_in_another_context_a_person_is_asked() -> None:
+    """Another definition or other code: nothing tells."""
+    old = described("a", digests=1, context="c")
+    for context in ("d", ""):
+        assert verdict_of(find_changes(old, described("b", digests=2, context=context))) is Verdict.BACKUP
+
+
+def test_by_one_definition_another_digest_is_other_code() -> None:
+    """Negative control: an equal context hides no change then."""
+    old = described("a", digests=2, context="c")
+    assert verdict_of(find_changes(old, described("b", digests=2, context="c"))) is Verdict.BACKUP
+
+
+def test_a_releases_own_code_is_what_its_bundle_holds() -> None:
+    """A driver restarts over what an older version stored; not over another plan or another function."""
+    stored = described("a", digests=1, context="")
+    told, kept = as_described_before(described("b", digests=2, context="c"), stored)
+    assert msgspec.structs.replace(told, context="") == kept
+    told, kept = as_described_before(described("b", digests=2, context="c", plan="Join"), stored)
+    assert msgspec.structs.replace(told, context="") != kept
+    other = msgspec.structs.replace(described("b", digests=2, context="c"), functions={"below/0 price": "b"})
+    assert as_described_before(other, stored) == (other, stored)

@@ -1,0 +1,118 @@
+"""Static files of the bundle: the same file in another release is no change, another content is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.compatibility.older_manifests import as_described_before
+from streamkeeper.inspection.describe import describe
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest, without_context
+from tests.inspection.queries import query, read, write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+RATES = "id,price\n1,2\n2,3\n"
+Described = Callable[..., Manifest]
+
+
+@pytest.fixture
+def described(spark: SparkSession, tmp_path: Path) -> Described:
+    """Describes a sum over a stream that is joined with ``data/rates.csv`` of a release's own bundle."""
+    from pyspark.sql import functions as F
+
+    write_files(tmp_path / "in", 1)
+
+    def build(
+        release: str,
+        rates: str = RATES,
+        *,
+        file: str = "data/rates.csv",
+        more: str = "",
+        root: Path | None = None,
+        made: Callable[[DataFrame], DataFrame] = lambda rates: rates,
+        **options: str,
+    ) -> Manifest:
+        bundle = tmp_path / release
+        (bundle / "data").mkdir(parents=True, exist_ok=True)
+        (bundle / "data" / "rates.csv").write_text(rates)
+        if more:
+            (bundle / "data" / "more.csv").write_text(more)
+        table = spark.read.options(header="true", **options).schema("id long, price long").csv(str(bundle / file))
+        stream = read(spark, tmp_path / "in").join(made(table), F.col("x") == F.col("id"))
+        totals = stream.groupBy("k").agg(F.sum("price"), *(F.max(name) for name in ("seen",) if name in stream.columns))
+        return describe(query(totals), spark, bundle_root=root or bundle)
+
+    return build
+
+
+def verdict(old: Manifest, new: Manifest) -> Verdict:
+    return verdict_of(find_changes(old, new))
+
+
+@pytest.mark.parametrize("file", ["data/rates.csv", "data", "data/*.csv"])
+def test_a_file_that_moved_with_its_release_is_no_change(described: Described, file: str) -> None:
+    """By its name, in a directory, and by a pattern: not even a note."""
+    assert find_changes(described("r1", file=file), described("r2", file=file)) == ()
+
+
+@pytest.mark.parametrize("file", ["data/rates.csv", "data", "data/*.csv"])
+def test_another_content_below_state_is_one(described: Described, file: str) -> None:
+    """The state holds sums over the old prices."""
+    changed = RATES.replace("3", "4")
+    old, new = described("r1", file=file), described("r2", changed, file=file)
+    assert (verdict(old, new), verdict(new, old)) == (Verdict.SWITCH, Verdict.SWITCH)
+    assert "<bundle>/data" in find_changes(old, new)[0].evidence
+
+
+def test_one_file_more_in_a_directory_that_is_read_is_a_change(described: Described) -> None:
+    """Beside a file that is read by its name it is none."""
+    assert verdict(described("r1", file="data"), described("r2", file="data", more=RATES)) is Verdict.SWITCH
+    assert find_changes(described("r3"), described("r4", more=RATES)) == ()
+
+
+def test_other_options_of_the_reader_are_a_change(described: Described) -> None:
+    """The same file, read otherwise."""
+    assert verdict(described("r1"), described("r2", sep=";")) is Verdict.SWITCH
+
+
+def test_a_file_outside_of_the_bundle_counts_by_its_place(described: Described, tmp_path: Path) -> None:
+    """What is in it is no part of the release."""
+    elsewhere = tmp_path / "in"
+    assert verdict(described("r1", root=elsewhere), described("r2", root=elsewhere)) is Verdict.SWITCH
+
+
+def test_where_the_query_sees_a_files_place_or_time_the_place_counts(described: Described) -> None:
+    """The release's directory is in the state, then."""
+    from pyspark.sql import functions as F
+
+    def named(rates: DataFrame) -> DataFrame:
+        return rates.withColumn("seen", F.input_file_name())
+
+    def dated(rates: DataFrame) -> DataFrame:
+        return rates.select("*", F.col("_metadata.file_modification_time").alias("seen"))
+
+    for made in (named, dated):
+        assert verdict(described("r1", made=made), described("r2", made=made)) is Verdict.SWITCH
+    late = {"modifiedAfter": "2020-01-01T00:00:00"}
+    assert verdict(described("r1", **late), described("r2", **late)) is Verdict.SWITCH
+
+
+def test_a_release_that_an_older_version_described_goes_on(described: Described, tmp_path: Path) -> None:
+    """It recorded the place: in that one it is the same, in another it is not known to be."""
+    found = described("r1")
+    older = msgspec.structs.replace(described("r1", root=tmp_path / "in"), digests=1)
+    assert older.bundle == ""
+    assert (verdict(older, found), verdict(older, described("r2"))) == (Verdict.RESUME, Verdict.SWITCH)
+    told, stored = as_described_before(found, older)
+    assert without_context(told) == without_context(stored)
+    told, stored = as_described_before(described("r2"), older)
+    assert without_context(told) != without_context(stored)
