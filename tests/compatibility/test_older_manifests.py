@@ -7,7 +7,7 @@ import msgspec
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.older_manifests import as_described_before
 from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import Manifest, StateColumn, without_context
 from tests.compatibility.manifests import STATEFUL
 
 BELOW = "below/0 rate"
@@ -46,3 +46,20 @@ def test_a_releases_own_code_is_what_its_bundle_holds() -> None:
     assert msgspec.structs.replace(told, context="") != kept
     other = msgspec.structs.replace(described("b", digests=2, context="c"), functions={"below/0 price": "b"})
     assert as_described_before(other, stored) == (other, stored)
+
+
+def test_what_older_versions_did_not_record_is_no_difference_at_a_restart() -> None:
+    """A driver starts a release again that an older version described; negative control: a column's meaning counts."""
+    column = StateColumn(meaning="upper(source 0.shop)", type="string", name="shop")
+    stored = msgspec.structs.replace(STATEFUL, columns=(column,))
+    now = msgspec.structs.replace(
+        stored,
+        columns=(msgspec.structs.replace(column, functions=("above/0 rate",)),),
+        output_rows=("x",),
+        output_shape=("y",),
+        sink_columns=("shop",),
+        sink_reads={"shop": "job.py:3"},
+    )
+    assert without_context(now) == without_context(stored)
+    other = msgspec.structs.replace(stored, columns=(msgspec.structs.replace(column, meaning="source 0.shop"),))
+    assert without_context(other) != without_context(stored)

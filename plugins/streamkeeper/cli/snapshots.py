@@ -40,9 +40,11 @@ from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_number
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
 from streamkeeper.operations.exporting import export_state
+from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.restoring import plan_restore, restore_version
 from streamkeeper.operations.snapshot_rows import list_snapshots, said_of
+from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.snapshots.capture import CaptureProgress
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -244,7 +246,10 @@ def restore_(
     if accept_loss and not reason:
         raise InvalidInput("what is accepted needs a reason", hint='--reason "the files were test data"')
     target = tree_at(to) if to else None
-    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
+    place = read_place(series, checkpoint, store)
+    if target is None:
+        _must_be_current(series)
+    catalogue, snapshot = read_snapshot(place, id, batch, at)
     if target is not None:
         if dry_run:
             echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {target}")
@@ -275,6 +280,13 @@ def restore_(
             show=show,
         )
     echo(f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}: deploy {done.release} to go on")
+
+
+def _must_be_current(series: str) -> None:
+    """Raise JournalOutdated first: an older copy of the store may lack the snapshot as well."""
+    site, job = site_of(series), series.partition("/")[0]
+    if site is not None and job in list_jobs(site.store):
+        must_not_be_outdated_as_far_as_seen(site, read_job(site, job))
 
 
 @app.command("pin")

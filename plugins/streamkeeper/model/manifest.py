@@ -180,8 +180,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def without_context(manifest: Manifest) -> Manifest:
     """What two builds of the same query share, in whatever lines it is written and in whatever environment built.
 
-    What is found in a sink's functions beside their digests follows from these, and later versions find more.
+    What earlier versions did not record is left out: which functions compute a column, through which filters and joins
+    the output's rows come, and what is found in a sink's functions beside their digests. It follows from the rest.
     """
+    columns = tuple(msgspec.structs.replace(column, functions=None) for column in manifest.columns)
     return msgspec.structs.replace(
-        manifest, context="", bundle="", sink_columns=None, sink_reads={}, sink_routing=None, written={}
+        manifest,
+        context="",
+        bundle="",
+        columns=columns,
+        output_rows=None,
+        output_shape=None,
+        sink_columns=None,
+        sink_reads={},
+        sink_routing=None,
+        written={},
     )
