@@ -88,9 +88,9 @@ def hold(hold_s: Annotated[float, options.asked("hold_s")] = 7.0) -> None:
 
 
 def test_a_field_of_a_request_is_an_option_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its words, its bounds and its flag are the declaration's; one that the command lacks is found."""
+    """Its words, its bounds and its flag are the declaration's; one that both commands lack is found."""
     commands: Any = typer.main.get_command(app)
-    taken = {each.name for each in commands.commands["deploy"].params}
+    taken = {each.name for name in ("deploy", "rollback") for each in commands.commands[name].params}
     assert set(asked_fields(DeployRequest)) - taken == set()
     assert set(asked_fields(WiderRequest)) - taken == {"hold_s"}
     monkeypatch.setattr(options, "DeployRequest", WiderRequest)
