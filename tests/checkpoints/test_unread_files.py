@@ -116,8 +116,8 @@ def test_a_file_whose_name_is_not_utf_8_is_never_read(source: Source) -> None:
     """Java cannot name it. Negative control: a name in UTF-8 waits, whatever its letters."""
     source.put("a.csv", "später.csv")
     (source.directory / os.fsdecode(b"caf\xe9.csv")).write_text("x")
-    source.read("1", 1, (1, "a.csv"))
-    found = source.found(1)
+    source.read("0", 0, (0, "a.csv"))
+    found = source.found(0)
     assert (found.files, found.too_old, found.example) == (1, 1, f"{source.directory}/caf\ufffd.csv")
 
 
