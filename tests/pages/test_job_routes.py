@@ -191,7 +191,7 @@ def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: 
     """Plans, timeline and health stand; nothing is said of what waits at the sources."""
     damage(job, f"control/{JOB}/{DRIVER}/status.json")
     text = get(page, f"/jobs/{JOB}").text
-    assert "how it stands cannot be read: " in text
+    assert "status.json cannot be read: " in text
     assert "stateful operator 0" in text
     assert "lag-seconds" in text
     assert "waits there" not in text
