@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.errors import InvalidInput, OutputUnfit, Unsupported
+from streamkeeper.sinks.collations import find_merging_collations
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -131,7 +132,7 @@ def find_differences(connection: Connection, table: Table) -> list[str] | None:
     new_key = sorted(column.name for column in table.primary_key)
     if old_key != new_key:
         differences.append(f"its key is ({', '.join(old_key)}), the query's is ({', '.join(new_key)})")
-    return differences
+    return differences + find_merging_collations(connection, table)
 
 
 def refuse_differences(table: Table, differences: list[str] | None) -> None:

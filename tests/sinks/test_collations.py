@@ -1,0 +1,107 @@
+"""A table that was there before, whose key takes two different strings for equal, is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamkeeper.errors import OutputUnfit
+from streamkeeper.sinks import columns
+from streamkeeper.sinks.table import TableSink
+from tests.sinks.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+NAMES = [("Ada", 1), ("ADA", 2), ("ada", 3)]
+IGNORING_CASE = (
+    "CREATE COLLATION IF NOT EXISTS no_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+)
+
+
+def create(warehouse: Warehouse, key: str, *more: str) -> None:
+    """``key``: the column's definition. PostgreSQL's own column collations are part of a type, which is compared."""
+    if not warehouse.sqlite:
+        warehouse.execute(IGNORING_CASE)
+    merging = "NOCASE" if warehouse.sqlite else "no_case"
+    exact = "COLLATE BINARY" if warehouse.sqlite else ""
+    for each in (f"CREATE TABLE totals (customer TEXT {key}, total BIGINT)", *more):
+        warehouse.execute(each.format(merging=merging, exact=exact))
+
+
+def write_one_by_one(spark: SparkSession, warehouse: Warehouse) -> None:
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    for batch_id, row in enumerate(NAMES):
+        writer.write(spark.createDataFrame([row], "customer string, total long"), batch_id)
+
+
+@pytest.mark.parametrize(
+    ("key", "more"),
+    [
+        ("COLLATE {merging} PRIMARY KEY", ()),
+        ("NOT NULL PRIMARY KEY", ("CREATE UNIQUE INDEX more ON totals (customer COLLATE {merging})",)),
+    ],
+)
+def test_a_key_that_merges_strings_is_refused(
+    spark: SparkSession, warehouse: Warehouse, key: str, more: tuple[str, ...]
+) -> None:
+    """Column and collation are named, by a rehearsal and before the first row; a second unique index counts."""
+    create(warehouse, key, *more)
+    wanted = r"table totals does not fit the query: .*its key compares customer by the collation (NOCASE|no_case)"
+    with pytest.raises(OutputUnfit, match=wanted):
+        write_one_by_one(spark, warehouse)
+    batch = spark.createDataFrame([], "customer string, total long")
+    with pytest.raises(OutputUnfit, match=wanted):
+        TableSink(warehouse.url, table="totals", key=["customer"]).rehearse(batch)
+    assert warehouse.rows() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "more"),
+    [
+        ("NOT NULL PRIMARY KEY", ()),
+        ("{exact} PRIMARY KEY", ("CREATE INDEX more ON totals (customer COLLATE {merging})",)),
+        ("NOT NULL PRIMARY KEY", ("CREATE UNIQUE INDEX more ON totals (total, customer COLLATE {merging})",)),
+    ],
+)
+def test_a_key_that_tells_strings_apart_is_taken(
+    spark: SparkSession, warehouse: Warehouse, key: str, more: tuple[str, ...]
+) -> None:
+    """Neighbouring case: other collations, and indexes that no upsert goes by, are no reason."""
+    create(warehouse, key, *more)
+    write_one_by_one(spark, warehouse)
+    assert sorted(warehouse.rows("SELECT * FROM totals")) == sorted(NAMES)
+
+
+def test_without_the_look_three_keys_become_one_row(
+    spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: in SQLite by the key's own collation, in PostgreSQL by a second index that the upsert finds."""
+    monkeypatch.setattr(columns, "find_merging_collations", lambda *_: [])
+    if warehouse.sqlite:
+        create(warehouse, "COLLATE {merging} PRIMARY KEY")
+    else:
+        index = "CREATE UNIQUE INDEX more ON totals (customer COLLATE {merging})"
+        create(warehouse, "NOT NULL PRIMARY KEY", index)
+    write_one_by_one(spark, warehouse)
+    assert [total for _, total in warehouse.rows()] == [3]
+
+
+def test_citext_is_another_type(warehouse: Warehouse) -> None:
+    """PostgreSQL's text that ignores case is refused by its type."""
+    if warehouse.sqlite:
+        pytest.skip("SQLite has no citext")
+    if not warehouse.rows("SELECT 1 FROM pg_available_extensions WHERE name = 'citext'"):
+        pytest.skip("this PostgreSQL has no citext")
+    warehouse.execute("CREATE EXTENSION citext", "CREATE TABLE totals (customer CITEXT PRIMARY KEY, total BIGINT)")
+    import sqlalchemy as sa
+
+    from streamkeeper.sinks.staging import data_table
+
+    wanted = [columns.TableColumn(name="customer", kind="string"), columns.TableColumn(name="total", kind="long")]
+    table = data_table(sa.MetaData(), "totals", wanted, ["customer"], "postgresql")
+    with warehouse.engine.connect() as connection:
+        assert columns.find_differences(connection, table) == ["customer is CITEXT in the table, TEXT in the query"]
