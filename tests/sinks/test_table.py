@@ -217,8 +217,8 @@ def test_staging_again_replaces_the_partition(database: Path, spark: SparkSessio
         spark.createDataFrame([], SCHEMA)
     )
     plan = staging.StagingPlan(url=f"sqlite:///{database}", table="totals", columns=columns, epoch=1, token="t")
-    staging.stage_partition(plan, iter([("a", 1), ("b", 2)]))
-    staging.stage_partition(plan, iter([("a", 1), ("b", 2)]))
+    staging.stage_partition(plan, iter([("a", 1, None), ("b", 2, None)]))
+    staging.stage_partition(plan, iter([("a", 1, None), ("b", 2, None)]))
     assert rows(database, "SELECT customer FROM totals__staged ORDER BY 1") == [("a",), ("b",)]
 
 

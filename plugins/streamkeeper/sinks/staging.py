@@ -15,6 +15,7 @@ from streamkeeper.errors import Fenced, PermanentError
 from streamkeeper.sinks.columns import TableColumn, converters, database_type
 from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.databases import open_engine
+from streamkeeper.sinks.refused_values import MARK, refusal
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, MetaData, Table
@@ -84,6 +85,7 @@ def staging_table(
         sa.Column("_sk_part", sa.Integer(), primary_key=True, autoincrement=False),
         sa.Column("_sk_row", sa.BigInteger(), primary_key=True, autoincrement=False),
         sa.Column("_sk_epoch", sa.BigInteger(), nullable=False),
+        sa.Column(MARK, sa.Integer()),
         *(sa.Column(column.name, database_type(column, dialect), nullable=True) for column in columns),
         prefixes=["TEMPORARY"] if temporary else [],
     )
@@ -121,7 +123,7 @@ def check_keys(
 
 
 def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
-    """Put a partition's rows into the staging table in one transaction, or none; raises Fenced."""
+    """Put a partition's rows, each with its mark, into the staging table in one transaction, or none; raises Fenced."""
     import sqlalchemy as sa
 
     engine = open_engine(plan.url, pooled=False)
@@ -143,7 +145,10 @@ def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
 
 
 def rehearse_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
-    """The same work into a temporary table, rolled back: warms a worker up and keeps nothing."""
+    """The same work into a temporary table, rolled back: warms a worker up and keeps nothing.
+
+    Raises PermanentError for a row that is marked.
+    """
     import sqlalchemy as sa
 
     sqlite = plan.url.startswith("sqlite")
@@ -153,6 +158,9 @@ def rehearse_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
     with engine.connect() as connection:
         metadata.create_all(connection, checkfirst=False)
         for chunk in _chunks(_records(plan, rows, engine.dialect.name)):
+            for position in (record[MARK] for record in chunk if record[MARK] is not None):
+                column = plan.columns[position]
+                raise refusal(f"table {plan.table}: the batch", column.name, text=column.kind == "string")
             connection.execute(sa.insert(staged), chunk)
         connection.rollback()
     engine.dispose()
@@ -165,7 +173,7 @@ def _records(plan: StagingPlan, rows: Iterable[Any], dialect: str) -> Iterator[d
         (name, change) for name, change in zip(names, converters(plan.columns, dialect), strict=True) if change
     ]
     for number, row in enumerate(rows):
-        record = dict(zip(names, row, strict=True))
+        record = dict(zip([*names, MARK], row, strict=True))
         for name, change in changes:
             record[name] = change(record[name])
         record.update(_sk_token=plan.token, _sk_part=part, _sk_row=number, _sk_epoch=plan.epoch)

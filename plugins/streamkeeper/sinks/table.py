@@ -40,6 +40,7 @@ from streamkeeper.sinks.databases import (
     resolved,
     server_of,
 )
+from streamkeeper.sinks.refused_values import check_refused, mark_refused
 from streamkeeper.sinks.staging import (
     StagingPlan,
     check_epoch,
@@ -149,7 +150,8 @@ class TableSink(Sink):
         columns = self.columns_of(batch)
         self._check_table(columns)
         plan = StagingPlan(url=resolved(self.url), table=self.table, columns=columns, epoch=0, token="rehearsal")
-        batch.foreachPartition(functools.partial(rehearse_partition, plan))
+        marked = mark_refused(batch, columns, self.key, parse_url(self.url).get_backend_name())
+        marked.foreachPartition(functools.partial(rehearse_partition, plan))
 
     def _check_table(self, columns: tuple[TableColumn, ...]) -> None:
         """Compare with the table that is there; also loads the database's client before it is needed in a hurry."""
@@ -247,8 +249,6 @@ class TableWriter(SinkWriter):
         if not may_be_there(self._sink.url):
             return None
         outputs = self._outputs
-        if self._context.looks and not may_be_there(self._sink.url):
-            return None
         with self._engine.connect() as connection:
             if not self._is_known(connection):
                 return None
@@ -351,8 +351,9 @@ class TableWriter(SinkWriter):
         return sa.inspect(connection).has_table(self._outputs.name)
 
     def _stage(self, batch: DataFrame, plan: StagingPlan) -> None:
+        marked = mark_refused(batch, plan.columns, self._sink.key, self._engine.dialect.name)
         try:
-            batch.foreachPartition(functools.partial(stage_partition, plan))
+            marked.foreachPartition(functools.partial(stage_partition, plan))
         except Exception:
             # Spark tells a worker's error as text only: whether it was the fence is asked of the fence.
             with self._engine.begin() as connection:
@@ -365,11 +366,8 @@ class TableWriter(SinkWriter):
 
         outputs, context, table = self._outputs, self._context, self._table
         later = (outputs.c.version.is_distinct_from(context.version)) | (outputs.c.batch_id < batch_id)
-        moved = connection.execute(
-            sa.update(outputs)
-            .where(outputs.c.output == table, outputs.c.epoch == context.epoch, later)
-            .values(batch_id=batch_id, version=context.version)
-        )
+        mine = sa.update(outputs).where(outputs.c.output == table, outputs.c.epoch == context.epoch, later)
+        moved = connection.execute(mine.values(batch_id=batch_id, version=context.version))
         if moved.rowcount == 1:
             return True
         check_epoch(connection, outputs, table, context.epoch)
@@ -379,6 +377,7 @@ class TableWriter(SinkWriter):
         import sqlalchemy as sa
 
         mine = staged.c._sk_token == token
+        check_refused(connection, staged, mine, list(data.columns), self._table, batch_id)
         check_keys(connection, staged, mine, self._sink.key, self._table, batch_id)
         names = [column.name for column in data.columns]
         rows = sa.select(*(staged.c[name] for name in names)).where(mine)

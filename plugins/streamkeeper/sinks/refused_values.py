@@ -1,0 +1,62 @@
+"""Values that a table would store as others, in silence: a batch that holds one is refused.
+
+Spark's plan marks such a row: in Python, bytes of a string that are not valid UTF-8 have become U+FFFD already.
+The mark is staged with the row, and the driver looks for one before it takes the rows over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.errors import PermanentError
+from streamkeeper.sinks.columns import TableColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from sqlalchemy import Connection, Table
+
+MARK = "_sk_refused"
+_FLOATS = ("double", "float")
+
+
+def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collection[str], dialect: str) -> DataFrame:
+    """The batch with one more column: the position of the first column whose value is refused, NULL in other rows.
+
+    A string of the key has to be UTF-8, as two others would become one. SQLite has no NaN: it stores NULL.
+    """
+    found: list[str] = []
+    for position, column in enumerate(columns):
+        value = f"`{column.name.replace('`', '``')}`"
+        if column.kind == "string" and column.name in key:
+            found.append(f"WHEN NOT is_valid_utf8({value}) THEN {position}")
+        elif column.kind in _FLOATS and dialect == "sqlite":
+            found.append(f"WHEN isnan({value}) THEN {position}")
+    mark = f"CASE {' '.join(found)} END" if found else "CAST(NULL AS INT)"
+    return batch.selectExpr("*", f"{mark} AS {MARK}")
+
+
+def check_refused(
+    connection: Connection, staged: Table, mine: Any, columns: Sequence[Any], table: str, batch_id: int
+) -> None:
+    """Raise PermanentError when a staged row is marked; ``columns``: the table's own, in their order."""
+    import sqlalchemy as sa
+
+    mark = staged.c[MARK]
+    position = connection.execute(sa.select(mark).where(mine, mark.is_not(None)).limit(1)).scalar_one_or_none()
+    if position is not None:
+        column = columns[position]
+        raise refusal(f"table {table}: batch {batch_id}", column.name, text=isinstance(column.type, sa.Text))
+
+
+def refusal(where: str, name: str, *, text: bool) -> PermanentError:
+    """Why a value of the column ``name`` is refused, and what to do in the query; ``text``: it is a string column."""
+    if text:
+        return PermanentError(
+            f"{where} has a key that is not valid UTF-8 in column {name}: different keys would become one row",
+            hint=f"apply make_valid_utf8, try_validate_utf8 or hex to {name} in the query",
+        )
+    return PermanentError(
+        f"{where} has NaN in column {name}, which SQLite would store as NULL",
+        hint=f"write nanvl({name}, NULL) in the query, or to PostgreSQL, which keeps NaN",
+    )

@@ -1,0 +1,131 @@
+"""Values that a table would store as others: the batch is refused, with the column's name, and changes no row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.errors import PermanentError
+from streamkeeper.sinks import refused_values, table
+from streamkeeper.sinks.table import TableSink
+from tests.sinks.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def of_bytes(spark: SparkSession, value: bytes, total: int = 1) -> DataFrame:
+    """One row whose key has these bytes, as text files and Kafka's ``cast(value as string)`` give them."""
+    frame = spark.createDataFrame([(bytearray(value), total)], "customer binary, total long")
+    return frame.selectExpr("cast(customer as string) customer", "total")
+
+
+def of_numbers(spark: SparkSession, *values: float | None, kind: str = "double") -> DataFrame:
+    return spark.createDataFrame([(str(n), value) for n, value in enumerate(values)], f"customer string, total {kind}")
+
+
+def unmarked(batch: DataFrame, *_: Any) -> DataFrame:
+    return batch.selectExpr("*", f"cast(NULL as int) {refused_values.MARK}")
+
+
+def test_a_key_that_is_no_utf8_refuses_its_batch(spark: SparkSession, warehouse: Warehouse) -> None:
+    """Table, batch, column and fix are named, the table keeps its rows, and the batch is not recorded; valid text
+    beyond ASCII is a key like any other."""
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    writer.write(of_bytes(spark, "café".encode()), 0)
+    with pytest.raises(PermanentError, match=r"table totals: batch 1 .*column customer.*make_valid_utf8"):
+        writer.write(of_bytes(spark, b"caf\xe9").union(of_bytes(spark, b"tea")), 1)
+    assert warehouse.rows() == [("café", 1)]
+    assert writer.last_batch() == 0
+
+
+def test_without_the_mark_two_keys_become_one_row(
+    spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: the second of two different keys replaces the first one's row."""
+    monkeypatch.setattr(table, "mark_refused", unmarked)
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    writer.write(of_bytes(spark, b"caf\xe9", 1), 0)
+    writer.write(of_bytes(spark, b"caf\xe8", 2), 1)
+    assert warehouse.rows() == [("caf\ufffd", 2)]
+
+
+def test_a_value_that_is_no_utf8_is_written_with_replacement_characters(
+    spark: SparkSession, warehouse: Warehouse
+) -> None:
+    """Outside of the key no row is lost by it."""
+    writer = warehouse.writer("v0001", 1, key=("total",))
+    writer.raise_fence()
+    writer.write(of_bytes(spark, b"caf\xe9"), 0)
+    assert warehouse.rows() == [("caf\ufffd", 1)]
+
+
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_nan_is_refused_on_sqlite_and_kept_on_postgresql(spark: SparkSession, warehouse: Warehouse, kind: str) -> None:
+    """SQLite has no NaN; NULL and the infinities are kept by both."""
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    writer.write(of_numbers(spark, None, float("inf"), float("-inf"), -0.0, kind=kind), 0)
+    assert warehouse.rows() == [("0", None), ("1", float("inf")), ("2", float("-inf")), ("3", 0.0)]
+    batch = of_numbers(spark, float("nan"), kind=kind)
+    if warehouse.sqlite:
+        with pytest.raises(PermanentError, match=r"batch 1 has NaN in column total.*nanvl\(total, NULL\)"):
+            writer.write(batch, 1)
+        writer.write(batch.selectExpr("customer", "nanvl(total, NULL) total"), 1)
+        assert warehouse.rows()[0] == ("0", None)
+    else:
+        writer.write(batch, 1)
+        assert str(warehouse.rows()[0][1]) == "nan"
+
+
+def test_nan_as_a_key(spark: SparkSession, warehouse: Warehouse) -> None:
+    """SQLite refuses it by its name, not as a missing key; in PostgreSQL it is one key, and so are 0.0 and -0.0."""
+    writer = warehouse.writer("v0001", 1, key=("total",))
+    writer.raise_fence()
+    for batch_id, zero in enumerate((0.0, -0.0)):
+        writer.write(of_numbers(spark, zero), batch_id)
+    if warehouse.sqlite:
+        with pytest.raises(PermanentError, match="NaN in column total"):
+            writer.write(of_numbers(spark, float("nan")), 2)
+    else:
+        for batch_id in (2, 3):
+            writer.write(of_numbers(spark, float("nan")), batch_id)
+    assert len(warehouse.rows()) == (1 if warehouse.sqlite else 2)
+
+
+def test_without_the_mark_sqlite_stores_null(
+    spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control."""
+    if not warehouse.sqlite:
+        pytest.skip("PostgreSQL keeps NaN")
+    monkeypatch.setattr(table, "mark_refused", unmarked)
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    writer.write(of_numbers(spark, float("nan")), 0)
+    assert warehouse.rows() == [("0", None)]
+
+
+def test_a_rehearsal_finds_it_before_a_deploy(spark: SparkSession, warehouse: Warehouse) -> None:
+    """A worker's error is a text of Spark's: it holds the sentence."""
+    sink = TableSink(warehouse.url, table="totals", key=["customer"])
+    with pytest.raises(Exception, match="table totals: the batch has a key that is not valid UTF-8 in column customer"):
+        sink.rehearse(of_bytes(spark, b"caf\xe9"))
+    sink.rehearse(of_bytes(spark, b"cafe"))
+
+
+def test_a_staging_table_of_an_earlier_version_is_made_anew(spark: SparkSession, warehouse: Warehouse) -> None:
+    """It lacks the column of the mark; the table itself keeps its rows."""
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    writer.write(of_bytes(spark, b"a"), 0)
+    warehouse.execute(f"ALTER TABLE totals__staged DROP COLUMN {refused_values.MARK}")
+    later = warehouse.writer("v0001", 2)
+    later.raise_fence()
+    later.write(of_bytes(spark, b"b"), 1)
+    assert warehouse.rows() == [("a", 1), ("b", 1)]
