@@ -165,8 +165,8 @@ KEYED = (
 @pytest.mark.parametrize(
     ("change", "verdict", "rules"),
     [
-        (("md5", "upper"), Verdict.BACKUP, ["rewritten-below-state", "sink-column-redefined"]),
-        (("/ 2", "/ 3"), Verdict.RESUME, ["above-state-changed"]),
+        (("md5", "upper"), Verdict.BACKUP, ["output-column-redefined", "sink-column-redefined"]),
+        (("/ 2", "/ 3"), Verdict.RESUME, ["output-column-redefined"]),
         (('"id", "s")', 'F.upper("id").alias("id"), "s")'), Verdict.BACKUP, ["sink-function-may-write-elsewhere"]),
         (
             ("    batch", "    if batch.isEmpty():\n        return\n    batch"),
