@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.compatibility.older_manifests import as_described_before
+from streamkeeper.compatibility.older_manifests import as_described_before, in_one_format
 from streamkeeper.model.finding import Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest, StateColumn, without_context
 from tests.compatibility.manifests import STATEFUL
@@ -63,3 +63,19 @@ def test_what_older_versions_did_not_record_is_no_difference_at_a_restart() -> N
     assert without_context(now) == without_context(stored)
     other = msgspec.structs.replace(stored, columns=(msgspec.structs.replace(column, meaning="source 0.shop"),))
     assert without_context(other) != without_context(stored)
+
+
+def test_a_length_in_other_units_is_the_same_above_the_state_too() -> None:
+    """In an output's columns and the filters on its rows' way; another length is another."""
+
+    def shown(length: str) -> Manifest:
+        moved = f"timestampaddinterval(source 0.ts, {length}, in session)"
+        column = StateColumn(meaning=moved, type="timestamp", name="until")
+        changes = {"columns": (column,), "output_rows": (f"lessthan(source 0.ts, {moved})",)}
+        return msgspec.structs.replace(STATEFUL, **changes)
+
+    old, same, other = map(shown, ("60000000:interval minute", "60000000:interval second", "61000000:interval second"))
+    before, after = in_one_format(old, same)
+    assert before == after
+    before, after = in_one_format(old, other)
+    assert (before.columns, before.output_rows) != (after.columns, after.output_rows)

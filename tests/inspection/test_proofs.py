@@ -95,6 +95,11 @@ def csv_sum(schema: str) -> str:
 IN_LIST = "SELECT k, sum(x) AS t FROM s WHERE x IN ({0}) GROUP BY k"
 CLOCK = "SELECT count_if(old) AS t FROM (SELECT k, ts < current_timestamp() AS old FROM s) GROUP BY k"
 
+NEWEST = "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY price) AS n FROM dim {0}) WHERE n = 1"
+DEAREST = "SELECT id, max(price) AS price FROM dim {0} GROUP BY id"
+OUTER = "SELECT dim.id, rates.price FROM dim LEFT JOIN (SELECT * FROM rates {0}) rates ON dim.id = rates.id"
+JOINED = "SELECT w.k, w.x, w2.y FROM w {0} JOIN w2 ON {1} AND w.ts = w2.ts {2}"
+
 HARMLESS = [
     ("json field added", json_sum("a int", LENIENT), json_sum("a int, b string", LENIENT)),
     ("json field added before", json_sum("a int"), json_sum("b string, a int")),
@@ -146,17 +151,23 @@ HARMLESS = [
         "SELECT percentile_approx(x, 0.9) AS t FROM s GROUP BY k",
     ),
     (
+        "a length in other units",
+        *(f"SELECT k, max(ts + interval {each}) AS t FROM s GROUP BY k" for each in ("12 minutes", "720 seconds")),
+    ),
+    (
+        "a length in other units, in a join",
+        *(
+            JOINED.format("", f"w.k = w2.k AND w.ts <= w2.ts + interval {each}", "")
+            for each in ("1 hour", "60 minutes")
+        ),
+    ),
+    (
         "nested field beside",
         "SELECT sum(v.a) AS t FROM nested GROUP BY k",
         "SELECT sum(w.v.a) AS t FROM (SELECT k, struct(v, k) AS w FROM nested) GROUP BY k",
     ),
 ]
 """What a proof takes out."""
-
-NEWEST = "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY price) AS n FROM dim {0}) WHERE n = 1"
-DEAREST = "SELECT id, max(price) AS price FROM dim {0} GROUP BY id"
-OUTER = "SELECT dim.id, rates.price FROM dim LEFT JOIN (SELECT * FROM rates {0}) rates ON dim.id = rates.id"
-JOINED = "SELECT w.k, w.x, w2.y FROM w {0} JOIN w2 ON {1} AND w.ts = w2.ts {2}"
 
 
 def over(table: str, condition: str) -> str:
@@ -165,6 +176,29 @@ def over(table: str, condition: str) -> str:
 
 
 CHANGING = [
+    (
+        "another length",
+        *(f"SELECT k, max(ts + interval {each}) AS t FROM s GROUP BY k" for each in ("12 minutes", "721 seconds")),
+    ),
+    (
+        "the same length taken off",
+        *(
+            f"SELECT k, max(ts {each}) AS t FROM s GROUP BY k"
+            for each in ("+ interval '12' minute", "- interval '720' second")
+        ),
+    ),
+    (
+        "a month is no number of days",
+        *(f"SELECT k, max(ts + interval {each}) AS t FROM s GROUP BY k" for each in ("1 month", "30 days")),
+    ),
+    (
+        "a length that is a column",
+        *(f"SELECT max(x * interval {each}) AS t FROM s GROUP BY k" for each in ("'12' minute", "'720' second")),
+    ),
+    (
+        "a length that becomes a text",
+        *(f"SELECT max(string(interval {each})) AS t FROM s GROUP BY k" for each in ("'12' minute", "'720' second")),
+    ),
     ("rows below a static aggregate", over(DEAREST, ""), over(DEAREST, "WHERE active")),
     ("rows below a static window", over(NEWEST, ""), over(NEWEST, "WHERE active")),
     ("rows of a static optional side", over(OUTER, ""), over(OUTER, "WHERE active")),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from streamkeeper.compatibility.interval_units import in_one_unit
 from streamkeeper.compatibility.rule import same_context
-from streamkeeper.model.manifest import BUNDLE, CONTENT, FORMAT, Manifest, Operator, StateColumn, columns_of
+from streamkeeper.model.manifest import BUNDLE, CONTENT, FORMAT, Manifest, Operator, StateColumn, Watermark, columns_of
 from streamkeeper.model.quoting import quoted, schema_text
 
 _RECORDED_SINCE_3 = (
@@ -21,7 +23,7 @@ _RECORDED_SINCE_3 = (
 )
 _CONTENT = re.compile(rf"({re.escape(BUNDLE)}[^,]*?){re.escape(CONTENT)}[0-9a-f]{{32}}")
 _QUOTED_BUNDLE = quoted(BUNDLE)[1:-1]
-_TELL_FILES = ("columns", "operators", "written")
+_MEANINGS = ("columns", "delays", "operators", "output_rows", "output_shape", "written")
 _STRUCTURES = ("structure ", "whole query ", "static ")
 
 
@@ -31,7 +33,7 @@ def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     old, new = _server_alike(old, new), _server_alike(new, old)
     old, new = _digests_alike(old, new)
     if old.format == new.format == FORMAT:
-        return old, new
+        return _meanings_rewritten(old, in_one_unit), _meanings_rewritten(new, in_one_unit)
     return _bare(old, new), _bare(new, old)
 
 
@@ -69,26 +71,38 @@ def _with_code_of(other: Manifest, manifest: Manifest) -> Manifest:
 
 def _placed(manifest: Manifest) -> Manifest:
     """Static files of the bundle as an older version told them: by where they lay."""
-    if not manifest.bundle:
+    root = manifest.bundle
+    if not root:
         return manifest
-    told = {field: msgspec.to_builtins(getattr(manifest, field)) for field in _TELL_FILES}
-    placed = _texts_placed(told, manifest.bundle)
+
+    def placed(text: str) -> str:
+        return _CONTENT.sub(r"\1", text).replace(BUNDLE, root).replace(_QUOTED_BUNDLE, root)
+
+    return _meanings_rewritten(manifest, placed)
+
+
+def _meanings_rewritten(manifest: Manifest, rewrite: Callable[[str], str]) -> Manifest:
+    """With each text about expressions as ``rewrite`` has it."""
+    told = _texts_rewritten({field: msgspec.to_builtins(getattr(manifest, field)) for field in _MEANINGS}, rewrite)
     return msgspec.structs.replace(
         manifest,
-        operators=msgspec.convert(placed["operators"], tuple[Operator, ...]),
-        columns=msgspec.convert(placed["columns"], tuple[StateColumn, ...]),
-        written=placed["written"],
+        operators=msgspec.convert(told["operators"], tuple[Operator, ...]),
+        columns=msgspec.convert(told["columns"], tuple[StateColumn, ...]),
+        delays=msgspec.convert(told["delays"], tuple[Watermark, ...]),
+        output_rows=msgspec.convert(told["output_rows"], tuple[str, ...] | None),
+        output_shape=msgspec.convert(told["output_shape"], tuple[str, ...] | None),
+        written=told["written"],
     )
 
 
-def _texts_placed(found: Any, root: str) -> Any:
+def _texts_rewritten(found: Any, rewrite: Callable[[str], str]) -> Any:
     match found:
         case str():
-            return _CONTENT.sub(r"\1", found).replace(BUNDLE, root).replace(_QUOTED_BUNDLE, root)
+            return rewrite(found)
         case list() | tuple():
-            return [_texts_placed(each, root) for each in found]
+            return [_texts_rewritten(each, rewrite) for each in found]
         case dict():
-            return {_texts_placed(key, root): _texts_placed(value, root) for key, value in found.items()}
+            return {rewrite(key): _texts_rewritten(value, rewrite) for key, value in found.items()}
         case _:
             return found
 

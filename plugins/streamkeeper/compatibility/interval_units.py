@@ -1,0 +1,58 @@
+"""Lengths that are added to a time: 12 minutes and 720 seconds are one number of microseconds, of two types. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from streamkeeper.compatibility.terms import outside
+
+_ADDS = "timestampaddinterval"
+_UNITS = "day|hour|minute|second"
+_LENGTH = re.compile(rf", -?\d+:(interval (?:{_UNITS})(?: to (?:{_UNITS}))?)(?=$|,)")
+_ANY = "interval day to second"
+_NAMED = re.compile(r"\w*$")
+
+
+def in_one_unit(meaning: str) -> str:
+    """A meaning in which no length that is added to a time tells the units in which it is written.
+
+    Adding takes the number of microseconds alone (``DateTimeUtils.timestampAddDayTime``); the type decides elsewhere,
+    as where an interval is a column or becomes a text.
+    """
+    if _ADDS not in meaning or ":interval " not in meaning:
+        return meaning
+    kept: list[str] = []
+    end = 0
+    for start, stop in sorted(_types(meaning)):
+        kept += [meaning[end:start], _ANY]
+        end = stop
+    return "".join([*kept, meaning[end:]])
+
+
+def _types(meaning: str) -> list[tuple[int, int]]:
+    """Where the types of such lengths are written."""
+    found: list[tuple[int, int]] = []
+    waiting: list[int] = []
+    quotes = escaped = False
+    for number, char in enumerate(meaning):
+        if quotes:
+            quotes = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        elif char == '"':
+            quotes = True
+        elif char in "([{":
+            waiting.append(number)
+        elif char in ")]}" and waiting:
+            opened = waiting.pop()
+            name = _NAMED.search(meaning, max(0, opened - len(_ADDS) - 1), opened)
+            if name and name[0] == _ADDS:
+                found += _of_call(meaning, opened + 1, number)
+    return found
+
+
+def _of_call(meaning: str, start: int, stop: int) -> list[tuple[int, int]]:
+    """The type of a call's second argument, if that is a length."""
+    inner = meaning[start:stop]
+    comma = next((at for at, char in outside(inner) if char == ","), len(inner))
+    length = _LENGTH.match(inner, comma)
+    return [(start + length.start(1), start + length.end(1))] if length else []
