@@ -38,8 +38,28 @@ def test_the_fields_that_differ(before: str, after: str, changed: set[tuple[str,
         ("sum(source 0.v.i[].b:integer)", False),
         ("sum(source 0.vb.b:integer)", False),
         ('sum(source 0.v."b":integer)', True),
+        ("generate Explode(source 0.v)", False),
+        ("generate PosExplode(source 0.v)", False),
+        ("sum(source 0.v[*].a:integer)", False),
+        ("sum(source 0.v[*].b:integer)", True),
+        ("max(source 0.v[*]:struct)", True),
+        ("max(size(source 0.v:array))", True),
+        ("generate Inline(source 0.v:array)", True),
+        ("sum(arrayaggregate(source 0.v, 0, lambda(x0, x1: x1.a:integer)))", False),
+        ("sum(arrayaggregate(source 0.v, 0, lambda(x0, x1: x1.b:integer)))", True),
+        ("sum(arrayaggregate(source 0.v, 0, lambda(x0, x1: x1.c.d:integer)))", True),
+        ("sum(arrayaggregate(source 0.v, 0, lambda(x0, x1: hash(x1.c:struct))))", True),
+        ("max(arraysort(source 0.v, lambda(x0: x0.a:integer)))", True),
     ],
 )
 def test_a_field_is_in_use_where_it_or_what_holds_it_is_read(text: str, used: bool) -> None:
-    """The whole column holds every field."""
+    """The whole column holds every field; of an array that is taken apart, each element is read by its fields."""
     assert uses_a_field([text], "source 0.v", {("b",), ("c", "d")}) is used
+
+
+def test_of_an_array_inside_of_a_column_other_fields_of_its_elements_do_not_count() -> None:
+    """Its own name is no field of theirs."""
+    text = "sum(arrayaggregate(source 0.v.c, 0, lambda(x0, x1: x1.e:integer)))"
+    assert not uses_a_field([text], "source 0.v", {("c", "d")})
+    assert uses_a_field([text], "source 0.v", {("c", "e")})
+    assert uses_a_field([text], "source 0.v", {("c",)})

@@ -399,3 +399,26 @@ def test_a_setting_that_a_proof_relies_on_counts(described: Callable[..., Manife
     """The same change, harmless under the default."""
     before, after = (described(json_sum(schema, LENIENT), **conf) for schema in ("a int", "a int, b string"))
     assert verdict_of(find_changes(before, after)) is Verdict.SWITCH
+
+
+ITEMS = "k string, items array<struct<d:int,e:int>>"
+EXPLODED_ITEMS = "SELECT k, sum(item.d) AS t FROM (SELECT k, explode(items) AS item FROM nested) GROUP BY k"
+ADDED_UP = "SELECT k, sum(aggregate(items, 0L, (total, item) -> total + item.d)) AS t FROM nested GROUP BY k"
+CHOSEN = "SELECT k, count(*) AS t FROM nested WHERE exists(items, item -> item.d > 1) GROUP BY k"
+
+
+@pytest.mark.parametrize("sql", [EXPLODED_ITEMS, ADDED_UP, CHOSEN], ids=["exploded", "added up", "chosen by"])
+def test_a_field_of_an_arrays_elements_counts_where_it_is_read(spark: SparkSession, folder: Path, sql: str) -> None:
+    """A new one beside it is no change, in both directions; another type of the one in use is."""
+
+    def built(schema: str) -> Manifest:
+        spark.readStream.schema(schema).json(str(folder)).createOrReplaceTempView("nested")
+        return describe(query(spark.sql(sql)), spark, bundle_root=None)
+
+    old, more, retyped = (
+        built(ITEMS),
+        built(ITEMS.replace("e:int", "e:int,f:string")),
+        built(ITEMS.replace("d:int", "d:bigint")),
+    )
+    assert [verdict_of(find_changes(*pair)) for pair in ((old, more), (more, old))] == [Verdict.RESUME] * 2
+    assert [verdict_of(find_changes(*pair)) for pair in ((old, retyped), (retyped, old))] == [Verdict.SWITCH] * 2

@@ -11,6 +11,10 @@ _ARRAY = "array of "
 _NAME = re.compile(r"[\w$@ -]+(?=:)")
 _LEAF = re.compile(r"[a-z_ ]+(?:\([\d,]+\))?")
 _STEP = re.compile(r"(?:\[(?:\*|\d+:integer)?\])?\.(\w+|\"(?:[^\"\\]|\\.)*\")")
+_EXPLODES = re.compile(r"\b(?:Pos)?Explode\($")
+"""Generators of an array's elements: what is read of these is told where it is read, as a path through the array."""
+_APPLIES = re.compile(r"\barray(?:aggregate|exists|forall|transform)\($")
+"""Functions of an array's elements: what is read of these is told as fields of a lambda's variable."""
 
 
 def changed_fields(before: str, after: str) -> set[Path] | None:
@@ -31,18 +35,30 @@ def come_or_go_alone(before: str, after: str) -> bool:
 
 def uses_a_field(texts: Iterable[str], column: str, fields: set[Path]) -> bool:
     """Whether any meaning reads the whole column, or one of these fields of it, or a struct that holds one."""
-    return any(_overlaps(path, field) for text in texts for path in _reads(text, column) for field in fields)
+    return any(
+        _overlaps(path, field) and not (applied and _is_unnamed(text, field[len(path) :]))
+        for text in texts
+        for path, applied in _reads(text, column)
+        for field in fields
+    )
 
 
-def _reads(text: str, column: str) -> Iterator[Path]:
-    """The paths at which a meaning reads a column; the empty one is the whole of it."""
+def _is_unnamed(text: str, within: Path) -> bool:
+    """Whether a meaning names none of the steps from an array's element to a field."""
+    return bool(within) and not any(step[1].strip('"') in within for step in _STEP.finditer(text))
+
+
+def _reads(text: str, column: str) -> Iterator[tuple[Path, bool]]:
+    """The paths at which a meaning reads a column, the empty one is the whole of it; and whether it only applies a
+    function to the elements of what is there."""
     for found in re.finditer(rf"{re.escape(column)}(?!\w)", text):
         path: list[str] = []
         end = found.end()
         while step := _STEP.match(text, end):
             path.append(step[1].strip('"'))
             end = step.end()
-        yield tuple(path)
+        if not (text[end : end + 1] == ")" and _EXPLODES.search(text, 0, found.start())):
+            yield tuple(path), text[end : end + 1] == "," and bool(_APPLIES.search(text, 0, found.start()))
 
 
 def _overlaps(path: Path, field: Path) -> bool:
