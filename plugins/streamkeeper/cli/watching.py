@@ -85,7 +85,7 @@ def _must_be_recent(overdue_s: float) -> None:
         echo(f"no watch has made a pass over the jobs of {site.store.url}", err=True)
         raise typer.Exit(1)
     age_s = index.pass_age_s(now := time.time())
-    by = f"by {index.by}" if index.last_pass_at(now) == index.started else "by Airflow"
+    by = "by Airflow" if index.is_behind_airflow(now) else f"by {index.by}"
     told = f"the last pass of the watch, {by}, is {tell_span(age_s)} old"
     if age_s > overdue_s:
         echo(f"{told}, and {tell_span(overdue_s)} are allowed: see that Airflow's scheduler runs", err=True)

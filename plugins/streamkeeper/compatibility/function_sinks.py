@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.output_columns import redefined_columns
-from streamkeeper.compatibility.rule import APPROVE, Rule, same_context
+from streamkeeper.compatibility.rule import APPROVE, Rule, is_rows, same_context
 from streamkeeper.compatibility.shown import change, expression_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import (
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"#\d+L?")
 _PYTHON = re.compile(r"pythonud[ft]f?\(|pythonudaf\(|InPandas\(|InArrow\(|MapIn|\?", re.IGNORECASE)
 _STATIC = re.compile(r"\bstatic \d")
 _JOIN = re.compile(r"~?Join\b")
-_STRUCTURE, _ROWS = "structure ", " rows"
+_STRUCTURE = "structure "
 _OF_STREAMS = ("~", "StreamingRelation", _STRUCTURE)
 
 
@@ -198,7 +198,7 @@ def _code_differs(old: Manifest, new: Manifest) -> bool:
     carried = {*old.carried, *new.carried}
 
     def of(manifest: Manifest) -> list[str]:
-        found = {name: digest for name, digest in manifest.functions.items() if not name.endswith(_ROWS)}
+        found = {name: digest for name, digest in manifest.functions.items() if not is_rows(name)}
         return [digest for name, digest in found.items() if name.startswith(ABOVE_STATE) or name in carried]
 
     return of(old) != of(new)
@@ -206,7 +206,7 @@ def _code_differs(old: Manifest, new: Manifest) -> bool:
 
 def _rows_differ(old: Manifest, new: Manifest) -> bool:
     """Whether the rows differ that the job makes itself."""
-    rows = [{name: digest for name, digest in each.functions.items() if name.endswith(_ROWS)} for each in (old, new)]
+    rows = [{name: digest for name, digest in each.functions.items() if is_rows(name)} for each in (old, new)]
     return rows[0] != rows[1]
 
 

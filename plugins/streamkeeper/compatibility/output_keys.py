@@ -19,7 +19,15 @@ from streamkeeper.compatibility.output_columns import (
     told_by_state,
     without_texts,
 )
-from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, is_stateful, same_context, source_label
+from streamkeeper.compatibility.rule import (
+    APPROVE,
+    NEW_CHECKPOINT,
+    Rule,
+    is_rows,
+    is_stateful,
+    same_context,
+    source_label,
+)
 from streamkeeper.compatibility.settings import (
     LENIENT,
     PYTHON,
@@ -39,7 +47,7 @@ from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.spark_confs import CODE, SQL, TIME_ZONE, Role
 
 _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
-_ROWS, _UNKNOWN = " rows", "unknown "
+_UNKNOWN = "unknown "
 _OTHER_CODE = "the code of {name} is another"
 
 Cause = tuple[Severity, str]
@@ -158,7 +166,7 @@ def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]
         computed = not is_known(column.meaning) or _PYTHON in column.meaning
         known = tuple(name for name in manifest.functions if computed and not name.startswith(SINK_FUNCTION))
     kept = [name for name in known if not name.startswith(BELOW_STATE) or name in manifest.carried]
-    return [(name, manifest.functions[name]) for name in kept if name in manifest.functions and not _is_rows(name)]
+    return [(name, manifest.functions[name]) for name in kept if name in manifest.functions and not is_rows(name)]
 
 
 def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
@@ -181,11 +189,7 @@ def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, ne
 
 
 def _rows_of_job(manifest: Manifest) -> list[str]:
-    return sorted(digest for name, digest in manifest.functions.items() if _is_rows(name))
-
-
-def _is_rows(name: str) -> bool:
-    return name.endswith(_ROWS)
+    return sorted(digest for name, digest in manifest.functions.items() if is_rows(name))
 
 
 def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:

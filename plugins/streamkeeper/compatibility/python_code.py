@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, note, same_context
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, is_rows, note, same_context
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, UNREADABLE, Manifest
@@ -21,7 +21,7 @@ _UNKNOWN = "what it holds cannot be looked into"
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Python in or below a stateful operator decides what its state means, and its body cannot be compared."""
     for name, before, after in _changed(old, new, BELOW_STATE):
-        if not _is_rows(name) and not _is_carried(name, old, new):
+        if not is_rows(name) and not _is_carried(name, old, new):
             yield Finding(
                 rule="code-in-state-changed",
                 line=new.written.get(name, ""),
@@ -70,7 +70,7 @@ def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Rows that the job joins below its state are part of what the state means."""
     for name, before, after in _changed(old, new, BELOW_STATE):
-        if _is_rows(name):
+        if is_rows(name):
             yield Finding(
                 rule="rows-in-state-changed",
                 severity=Severity.BREAKING,
@@ -141,10 +141,6 @@ def _is_carried(name: str, *manifests: Manifest) -> bool:
         for known in manifest.functions
         if known.partition(" ")[0] == name.partition(" ")[0]
     )
-
-
-def _is_rows(name: str) -> bool:
-    return name.endswith(" rows")
 
 
 def _shown(name: str) -> str:

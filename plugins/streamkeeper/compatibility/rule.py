@@ -74,6 +74,11 @@ def same_context(old: Manifest, new: Manifest) -> bool:
     return same and bool(old.context) and old.context == new.context
 
 
+def is_rows(function: str) -> bool:
+    """Whether a name in ``Manifest.functions`` stands for rows that the job makes itself."""
+    return function.endswith(" rows")
+
+
 def source_label(number: int, source: Source) -> str:
     """How meanings call a source: by its name if it has one, else by its position."""
     return f'source "{source.name}"' if source.name else f"source {number}"

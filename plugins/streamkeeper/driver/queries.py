@@ -67,6 +67,7 @@ class ServedQuery:
         continuity: Continuity,
         root: Path,
         policy: RestartPolicy,
+        kills: RecentKills,
     ) -> None:
         self.name = planned.query.name
         self.claim = claim
@@ -87,7 +88,7 @@ class ServedQuery:
         self._failed_at: list[float] = []
         self._waited_from = 0.0
         self._waits = 0
-        self.kills = RecentKills()
+        self._kills = kills
 
     @property
     def run_id(self) -> str:
@@ -194,7 +195,7 @@ class ServedQuery:
         else:
             links = self._links_of_run() or links_of_text(event.text, event.condition)
             self.error, judged = describe_links(links), judge_links(links, self._root)
-        if is_lost_worker(links) and self.kills.any():
+        if is_lost_worker(links) and self._kills.any():
             self.error = f"{self.error} Linux has killed a process of this container or control group for its memory"
             judged = Judged(judged.cause, Fault.OUT_OF_MEMORY)
         if judged.fault is Fault.UNCLASSIFIED and "file:" not in self.error:

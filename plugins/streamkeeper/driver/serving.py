@@ -106,8 +106,6 @@ class Serving:
     def _turn(self, rang: set[Wakeup]) -> None:
         """One turn of the loop: what was ordered, what died, what ended, what is due, what is to be told."""
         self._observer.check_jvm()
-        for query in self._queries.values():
-            query.kills.look()
         try:
             if Wakeup.NUDGE in rang:
                 self._at.line.look_for_commands()

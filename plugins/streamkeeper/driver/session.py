@@ -117,7 +117,8 @@ class Session:
         self.spark = spark
         gateway: Any = spark.sparkContext._gateway
         self._process: subprocess.Popen[bytes] = gateway.proc
-        self._kills = RecentKills()
+        self.kills = RecentKills()
+        """Of the driver's control group, which its JVM and the Python workers share."""
 
     def ring_when_dead(self, wakeups: Wakeups) -> None:
         """Ring when the JVM ends by itself."""
@@ -133,7 +134,7 @@ class Session:
         """Whether the JVM is gone; asked at every turn of the driver."""
         dead = self._process.poll() is not None
         if not dead:
-            self._kills.look()
+            self.kills.look()
         return dead
 
     def answers(self) -> bool:
@@ -151,7 +152,7 @@ class Session:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)
         code = self._process.poll()
-        if self._kills.explain(code):
+        if self.kills.explain(code):
             return "the JVM was killed by Linux: no memory was left in its container or control group"
         return describe_end(code)
 
@@ -159,7 +160,7 @@ class Session:
     def fault(self) -> Fault:
         """What a JVM that is gone has ended by: as its code says, or the kernel's count of kills."""
         code = self._process.poll()
-        full = code in _OUT_OF_MEMORY or self._kills.explain(code)
+        full = code in _OUT_OF_MEMORY or self.kills.explain(code)
         return Fault.OUT_OF_MEMORY if full else Fault.UNCLASSIFIED
 
     def kill(self) -> None:

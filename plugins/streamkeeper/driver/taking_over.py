@@ -168,4 +168,4 @@ def _behind_its_gate(
     gate = Gate(name, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups, began, check_batch)
     signals = QuerySignals(trigger_s=parse_trigger(planned.query.trigger).interval_s)
     at.board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
-    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, at.spec.restarts)
+    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, at.spec.restarts, at.session.kills)

@@ -73,7 +73,8 @@ class _Guard:
             return
 
         def guarded(*arguments: Any, **named: Any) -> Any:
-            self.hook("os.system", (f"{module}.{name} {arguments[0] if arguments else ''}",))
+            if self.watches(sys._getframe(1)):
+                raise EffectInClone(f"{module}.{name} {arguments[0] if arguments else ''}")
             return wrapped(*arguments, **named)
 
         setattr(home, name, guarded)
@@ -81,7 +82,7 @@ class _Guard:
     def hook(self, event: str, arguments: Any) -> None:
         if not self.armed or (event != "open" and event not in _PATHS and event not in _OTHERS):
             return
-        if self.task != _task() or self.is_of_spark(sys._getframe(1)):
+        if not self.watches(sys._getframe(1)):
             return
         if event == "open":
             told = self.opened(*arguments)
@@ -92,6 +93,10 @@ class _Guard:
             told = " ".join(str(each) for each in arguments[-1:]) if event.startswith("socket.") else str(arguments[0])
         if told:
             raise EffectInClone(f"{event} {told}")
+
+    def watches(self, frame: Any) -> bool:
+        """Whether what a frame does now is the clone's, and not of Spark's own code."""
+        return self.armed and self.task == _task() and not self.is_of_spark(frame)
 
     def is_of_spark(self, frame: Any) -> bool:
         name = frame.f_code.co_filename if frame is not None else ""

@@ -243,8 +243,12 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
 
     def last_pass_at(self, now: float) -> float:
         """When that pass began, seconds since 1970."""
-        removed = now - self.airflow_pass_at > AIRFLOW_WATCH_REMOVED_S
-        return self.started if removed else self.airflow_pass_at
+        return self.airflow_pass_at if self.is_behind_airflow(now) else self.started
+
+    def is_behind_airflow(self, now: float) -> bool:
+        """Whether another watch made this pass, while Airflow's own last one is what counts."""
+        kept = now - self.airflow_pass_at <= AIRFLOW_WATCH_REMOVED_S
+        return kept and self.airflow_pass_at != self.started
 
 
 class PruneRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,7 +146,10 @@ def _check_release(site: Installation, state: JobState, request: DeployRequest, 
 def check_params(site: Installation, job: str, params: Mapping[str, ParamValue]) -> None:
     """Compare params with what the job's file declares; raises as ``admit`` does. Secrets may be unknown here."""
     bundle = build_bundle(Path(site.settings.jobs), job)
-    declaration = _ask(site, job, bundle.data, bundle.entry)
+    _check_declared(job, _ask(site, job, bundle.data, bundle.entry), params)
+
+
+def _check_declared(job: str, declaration: Declaration, params: Mapping[str, ParamValue]) -> None:
     if declaration.params is not None:
         validate_params(declaration.declared, params, job=job)
 
@@ -161,8 +164,7 @@ def _ask(site: Installation, job: str, bundle: bytes, entry: str) -> Declaration
 def _check_values(
     site: Installation, job: str, declaration: Declaration, params: Mapping[str, ParamValue], conf: Mapping[str, str]
 ) -> None:
-    if declaration.params is not None:
-        validate_params(declaration.declared, params, job=job)
+    _check_declared(job, declaration, params)
     resolve(find_references(params, conf), site.resolvers)
 
 

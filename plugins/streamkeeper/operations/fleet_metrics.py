@@ -52,8 +52,7 @@ def look_at_fleet(site: Installation, now: float) -> Fleet:
 
 def _last_pass(index: FleetIndex, now: float) -> float:
     """When the last pass ended that could send notices, or began, if a later one has replaced its index."""
-    last = index.last_pass_at(now)
-    return last + index.seconds if last == index.started else last
+    return index.airflow_pass_at if index.is_behind_airflow(now) else index.started + index.seconds
 
 
 class RecentFleet:

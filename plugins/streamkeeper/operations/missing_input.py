@@ -70,12 +70,17 @@ def newest_position(tree: Tree) -> Position:
     return until_unchanged(look)
 
 
-def position_in_log(tree: Tree, ends: Mapping[str, str]) -> Position:
-    """What the end offsets of a snapshot name, by the lists of files in a checkpoint that holds them.
+def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Position]:
+    """After the newest plan, and what the end offsets of a snapshot name, by one reading of the lists of files.
 
     Not by the snapshot's plan, which may be damaged. Raises CheckpointDamaged.
     """
-    return until_unchanged(lambda: _newest(tree)[0].position_of(ends))
+
+    def look() -> tuple[Position, Position]:
+        history, batch = _newest(tree)
+        return history.position(batch), history.position_of(ends)
+
+    return until_unchanged(look)
 
 
 def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
@@ -106,7 +111,7 @@ def missing_for_restore(
     try:
         if lost:
             raise CheckpointDamaged(lost)
-        now, then = newest_position(tree), _snapshot_position(site, state, query, snapshot, current.version)
+        now, then = _since_snapshot(site, state, query, snapshot, current.version)
     except _UNREADABLE as error:
         recorded = known_version(site, state, query, current.version).committed
         committed = [
@@ -124,13 +129,13 @@ def missing_for_restore(
 def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
     """What a RETURN or a RESTORE would lose of what ``way.before`` has read; ``manifest``: of what has read it."""
     try:
-        now = _read_by(site, state, query, way.before)
-        if now is None:
+        if not _has_read(site, state, query, way.before):
             return MissingInput()
         if way.way is Way.RETURN:
+            now = newest_position(site.checkpoint(state, query, way.before))
             then = position(site.checkpoint(state, query, way.version))
         else:
-            then = _snapshot_position(site, state, query, _snapshot(site, state, query, way.snapshot), way.before)
+            now, then = _since_snapshot(site, state, query, _snapshot(site, state, query, way.snapshot), way.before)
     except _UNREADABLE as error:
         return not_known(manifest, error.message)
     return find_missing(now, then, unseen=unseen_input(site, state, query))
@@ -165,38 +170,42 @@ def _missing_since_cutover(
     name = operation.cutover_snapshots.taken.get(query, "")
     tree = site.checkpoint(state, query, version)
     try:
-        now = _read_by(site, state, query, version)
-        if now is None:
+        if not _has_read(site, state, query, version):
             return MissingInput()
         if name:
-            then = position_in_log(tree, _snapshot(site, state, query, name).offsets)
+            now, then = positions_since(tree, _snapshot(site, state, query, name).offsets)
         else:
-            then = position(tree, batch) if batch is not None else Position()
+            now, then = newest_position(tree), position(tree, batch) if batch is not None else Position()
     except _UNREADABLE as error:
         return not_known(manifest, error.message)
     return find_missing(now, then, unseen=unseen_input(site, state, query))
 
 
-def _read_by(site: Installation, state: JobState, query: str, version: str) -> Position | None:
-    """Where a version's newest plan stands; None where it never had one. Raises CheckpointDamaged for a lost one."""
+def _has_read(site: Installation, state: JobState, query: str, version: str) -> bool:
+    """Whether a version has ever planned a batch. Raises CheckpointDamaged for a lost one."""
     if lost := find_version_loss(site, state, query, version):
         raise CheckpointDamaged(lost)
-    tree = site.checkpoint(state, query, version)
-    return newest_position(tree) if last_planned(tree.fresh()) is not None else None
+    return last_planned(site.checkpoint(state, query, version).fresh()) is not None
 
 
-def _snapshot_position(site: Installation, state: JobState, query: str, snapshot: Snapshot, current: str) -> Position:
-    """By the current version's lists of files where it carries on the snapshot's batch, else by its own version's.
+def _since_snapshot(
+    site: Installation, state: JobState, query: str, snapshot: Snapshot, current: str
+) -> tuple[Position, Position]:
+    """Where the current version stands, and where the snapshot does: by the current version's lists of files where it
+    carries on the snapshot's batch, else by those of the snapshot's own version.
 
     A version that was handed over, or that parted earlier, numbers its lists anew.
     """
+    tree = site.checkpoint(state, query, current)
     if _carries_on(site, state, query, snapshot, current):
-        return position_in_log(site.checkpoint(state, query, current), snapshot.offsets)
+        return positions_since(tree, snapshot.offsets)
+    now = newest_position(tree)
     if state.version(query, snapshot.version) is None:
         raise CheckpointDamaged(f"the lists of files of {snapshot.version or 'its checkpoint'} are on no record")
     if lost := find_version_loss(site, state, query, snapshot.version):
         raise CheckpointDamaged(lost)
-    return position_in_log(site.checkpoint(state, query, snapshot.version), snapshot.offsets)
+    own = site.checkpoint(state, query, snapshot.version)
+    return now, until_unchanged(lambda: _newest(own)[0].position_of(snapshot.offsets))
 
 
 def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, version: str) -> bool:

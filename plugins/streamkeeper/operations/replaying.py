@@ -19,9 +19,8 @@ from streamkeeper.operations.missing_input import (
     find_missing,
     holds_lists_of,
     last_batches_of,
-    newest_position,
     not_known,
-    position_in_log,
+    positions_since,
 )
 from streamkeeper.operations.old_input import GoesBack, told_old_input
 from streamkeeper.sinks.asking import reconcile
@@ -122,7 +121,7 @@ def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verifi
     try:
         if query.lost:
             raise CheckpointDamaged(query.lost)
-        now, then = newest_position(tree), position_in_log(tree, snapshot.offsets)
+        now, then = positions_since(tree, snapshot.offsets)
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return msgspec.structs.replace(replay, batches=batches, unknown=not_known(left.manifest, error.message).unknown)
     reads, missing = compare(now, then), find_missing(now, then, unseen=unseen)

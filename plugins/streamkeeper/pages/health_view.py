@@ -56,7 +56,7 @@ def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView
         return HealthView(unseen="the last pass of the watch did not know this job yet")
     age_s = max(0.0, now - (row.seen_at or index.started))
     # A look comes after its pass has begun: only a pass that is not this one's counts beside its age.
-    pass_age_s = index.pass_age_s(now) if index.last_pass_at(now) != index.started else age_s
+    pass_age_s = index.pass_age_s(now) if index.is_behind_airflow(now) else age_s
     return HealthView(
         age_s=age_s,
         pass_age_s=pass_age_s,
