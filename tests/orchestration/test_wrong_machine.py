@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +123,9 @@ class Away:
 
     def __init__(self, job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
         self.job = job
-        for module in ("tasks", "desired"):
-            monkeypatch.setattr(f"streamkeeper.orchestration.{module}.open_site", lambda: job.site)
+        modules = [import_module(f"streamkeeper.orchestration.{name}") for name in ("tasks", "desired", "recoveries")]
+        for module in modules:  # each is imported before one is patched: it would keep the patched function for good
+            monkeypatch.setattr(module, "open_site", lambda: job.site)
         job.runner.elsewhere = AWAY
 
 
@@ -156,7 +158,6 @@ def test_a_persons_answer_is_not_lost(job: Registered, monkeypatch: pytest.Monke
     from streamkeeper.orchestration.recoveries import AcceptOperator
 
     Away(job, monkeypatch)
-    monkeypatch.setattr("streamkeeper.orchestration.recoveries.open_site", lambda: job.site)
     answer = {
         "chosen_options": ["Approve"],
         "params_input": {"reason": "kept for a year"},
