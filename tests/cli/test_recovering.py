@@ -84,7 +84,8 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
         (("--action", "restore", "--accept-loss"), "what is accepted needs a reason"),
         (("--action", "restore", "--snapshot", "s0001"), "is not QUERY=ID"),
         (("--action", "restart", "--snapshot", "totals=s0001"), "a snapshot is named only for the action restore"),
-        (("--query", "nope"), "nope"),
+        (("--query", "nope"), "query 'nope' is not known (known: totals)"),
+        (("--action", "restore", "--snapshot", "nope=s0001"), "query 'nope' is not known (known: totals)"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(job: Registered, words: tuple[str, ...], line: str) -> None:

@@ -189,12 +189,35 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
 )
 def test_bad_input_gets_one_line_that_names_the_way_out(shell: Shell, arguments: list[str], line: str) -> None:
     """Never a traceback, exit code 2, and nothing is left behind."""
+    (shell.root / "store").mkdir()
     done = shell.run(*(each.format(root=shell.root) for each in arguments))
     assert done.exit_code == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert line in done.stderr
     assert shell.objects() == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["snapshot", "list"],
+        ["snapshot", "show"],
+        ["snapshot", "verify"],
+        ["snapshot", "drill", "--job-file", "{root}/job.py:job"],
+        ["snapshot", "restore", SERIES, "--to", "{root}/x"],
+        ["snapshot", "pin", SERIES, "s0001", "--reason", "a test"],
+        ["snapshot", "export", SERIES, "--to", "{root}/x"],
+        ["prune"],
+    ],
+)
+def test_a_misspelt_store_is_named_and_not_made(shell: Shell, arguments: list[str]) -> None:
+    """Only ``snapshot take`` makes the directory of a store; every other command says that it is missing."""
+    done = shell.run(*(each.format(root=shell.root) for each in arguments), *shell.store)
+    assert (done.exit_code, done.stderr) == (2, f"error: store {shell.root}/store does not exist (check --store)\n")
+    assert not (shell.root / "store").exists()
+    assert shell.snapshot("take").exit_code == 0
+    assert (shell.root / "store").is_dir()
 
 
 def test_a_short_grace_period_is_refused_where_there_is_something_to_prune(shell: Shell) -> None:
@@ -239,6 +262,7 @@ def test_the_list_says_what_is_verified_and_what_keeps_it(shell: Shell) -> None:
 
 def test_an_empty_list_says_what_to_do(shell: Shell) -> None:
     """Nothing is there yet: the command that takes the first snapshot is named."""
+    (shell.root / "store").mkdir()
     told = shell.snapshot("list").output
     assert (
         told

@@ -154,6 +154,21 @@ def test_a_file_that_differs_only_in_a_secret_is_named() -> None:
         'KEY = """-----BEGIN RSA PRIVATE KEY-----\nhunter2\nhunter2\n-----END RSA PRIVATE KEY-----"""',
         'x = "hunter2ABCDefghIJKLmnop"',
         "password = 'it\\'s hunter2'",
+        'credentials = {\n    "user": "ada",\n    "value": "hunter2",\n}',
+        'passwords = [\n    "first",\n    "hunter2",\n]',
+        'password = """\nhunter2\n"""',
+        "password = '''hunter2\nhunter2'''",
+        '.option(\n    "password",\n    "hunter2",\n)',
+        'password = ("first"\n    + "hunter2")',
+        'PGPASS = "hunter2"',
+        'passphrase = "hunter2"',
+        'signing_key = b"hunter2"',
+        'client_key = "hunter2"',
+        'auth = ("ada", "hunter2")',
+        'headers = {"Authorization": "Token hunter2"}',
+        'send("Bearer hunter2hunter2")',
+        'dsn = "host=db user=ada password=hunter2"',
+        """settings = '{"password": "hunter2"}'""",
     ],
 )
 def test_literals_beside_the_name_of_a_secret_are_masked(code: str) -> None:
@@ -180,6 +195,9 @@ def test_in_files_of_data_a_value_needs_no_quotes(text: str) -> None:
         'F.col("amount")',
         'password = "secret://env/WAREHOUSE"',
         'rows.groupBy("shop").agg(F.sum("amount").alias("total"))',
+        'password = ("secret://env/A")\nshop = "north"',
+        'connect(password=given)\nshop = "north"',
+        'auth = "kerberos"',
     ],
 )
 def test_other_code_is_shown_as_it_is(code: str) -> None:

@@ -68,6 +68,18 @@ commits = [path.name for path in (home / "checkpoint" / "commits").iterdir() if 
 print(json.dumps([place, found, commits]))
 session.kill()
 """
+REFUSED = """
+import json, sys
+from pathlib import Path
+from streamkeeper.driver.causes import judge
+from streamkeeper.driver.session import session_conf, start_session
+
+scratch, key, value = Path(sys.argv[1]), *sys.argv[2:]
+try:
+    start_session(session_conf({key: value}, scratch, "job"), {}, scratch, [])
+except Exception as error:
+    print(json.dumps([str(error), judge(error).cause.value, judge(error.__cause__).cause.value]))
+"""
 RETAINED = ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages")
 
 
@@ -108,6 +120,28 @@ def test_a_driver_listens_on_loopback_only(tmp_path: Path, *, closed: bool) -> N
     assert run.returncode == 0, run.stderr[-2000:]
     open_to_all = [each for each in json.loads(run.stdout) if each.removeprefix("::ffff:") != "127.0.0.1"]
     assert bool(open_to_all) is not closed
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("spark.network.timeout", "abc", "The value 'abc' in the config \"spark.network.timeout\" is invalid"),
+        ("spark.sql.session.timeZone", "Mars/Base", "Mars/Base"),
+    ],
+)
+def test_a_conf_that_spark_refuses_is_named_and_not_tried_again(
+    tmp_path: Path, key: str, value: str, told: str
+) -> None:
+    """Also one of Spark SQL, which Spark reads later; negative control: Spark's own error counts as a failure."""
+    command = [sys.executable, "-c", REFUSED, str(tmp_path / "scratch"), key, value]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    sentence, cause, before = json.loads(run.stdout)
+    assert sentence.startswith("Spark refuses a conf: ")
+    assert told in sentence
+    assert sentence.endswith("(correct it in the job's conf, and deploy that)")
+    assert (cause, before) == ("permanent", "failure")
 
 
 def test_a_releases_own_confs_win(tmp_path: Path) -> None:

@@ -74,6 +74,20 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (well(life=Life.UNKNOWN, silent_s=9e4), well(silent_s=9e4)),
         (well(life=Life.UNKNOWN, silent_s=9e4), well(life=Life.UNKNOWN, silent_s=9e4, wanted=False)),
     ],
+    "operation-stuck": [
+        (dead(silent_s=1800.0, **operation(open_s=1800.0)), dead(silent_s=1799.0, **operation(open_s=1800.0))),
+        # A job that was down before the operation began.
+        (dead(silent_s=9e4, **operation(open_s=1800.0)), dead(silent_s=9e4, **operation(open_s=1799.0))),
+        (
+            well(life=Life.UNKNOWN, silent_s=9e4, **operation(open_s=9e4)),
+            well(life=Life.UNKNOWN, silent_s=9e4, **operation(open_s=9e4, replaces=False)),
+        ),
+        (well(silent_s=9e4, **operation(open_s=9e4)), well(silent_s=9e4, **operation(open_s=9e4, owned=False))),
+        (
+            dead(silent_s=9e4, **operation(open_s=9e4)),
+            dead(silent_s=9e4, state=DriverState.FINISHED, code=3, **operation(open_s=9e4)),
+        ),
+    ],
     "owner-unproven": [
         (dead(**checkpoint(unproven="op-candidate")), dead(**checkpoint())),
         (dead(**checkpoint(unproven="op-candidate")), well(**checkpoint(unproven="op-candidate"))),

@@ -35,12 +35,16 @@ At = Annotated[str, typer.Option("--at", metavar="TIME", help="The newest taken 
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What was named on the command line; ``looking``: for a command that changes nothing."""
+    """What was named on the command line.
+
+    ``looking``: for a command that changes nothing; ``begins``: for one that may make the store's directory.
+    """
 
     series: str
     checkpoint: str
     store_url: str
     looking: bool = False
+    begins: bool = False
 
     @property
     def adopted(self) -> bool:
@@ -48,9 +52,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.checkpoint)
 
     def store(self) -> Store:
-        """The store with the snapshots; raises InvalidInput when there is none to be known."""
+        """The store with the snapshots; raises InvalidInput when none is named, NotFound when it is not there."""
         if self.store_url:
-            return open_store(self.store_url)
+            return open_store(self.store_url, begins=self.begins)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
             raise InvalidInput("there is no store for the snapshots", hint="name one: --store URL")
         return (open_to_look() if self.looking else open_site(begins=self.adopted)).snapshots
@@ -92,13 +96,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         raise InvalidInput(what, hint=f"series there: {known}")
 
 
-def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False) -> Place:
+def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False, begins: bool = False) -> Place:
     """Raises InvalidInput for names that are none, or for both a series and a checkpoint."""
     if series and checkpoint:
         raise InvalidInput("a series and a checkpoint were given", hint="name one of them")
     if "/" in series:
         check_series(series)
-    return Place(series=series, checkpoint=checkpoint, store_url=store, looking=looking)
+    return Place(series=series, checkpoint=checkpoint, store_url=store, looking=looking, begins=begins)
 
 
 def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Catalogue, Snapshot]:

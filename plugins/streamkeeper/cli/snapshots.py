@@ -74,7 +74,7 @@ def take(
     json: Json = False,
 ) -> None:
     """Take a snapshot of one query, of a job's, of all jobs', or of any checkpoint; exit code 1 if one fails."""
-    place = read_place(series, checkpoint, store)
+    place = read_place(series, checkpoint, store, begins=True)
     where, failed = place.store(), False
     for target in place.targets():
         try:

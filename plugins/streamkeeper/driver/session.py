@@ -16,8 +16,10 @@ import psutil
 
 from streamkeeper.definition import check_conf
 from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.raised import links_of
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
-from streamkeeper.errors import PermanentError, TemporaryError
+from streamkeeper.errors import JobUnusable, PermanentError, TemporaryError
+from streamkeeper.hidden_secrets import mask_hidden
 from streamkeeper.java import check_java, find_java
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
@@ -50,6 +52,12 @@ _ELSEWHERE = {"spark.cores.max": "2"}
 _IDLE_TOLD = "1s"
 """How soon Spark tells of a trigger that finds no data, by itself after 10 s: a deploy of an idle job waits for it."""
 _DYING_S = 1.0
+_REFUSED_CONF = ("INVALID_CONF_VALUE", "INVALID_EXECUTOR_MEMORY", "INVALID_DRIVER_MEMORY")
+"""Spark's conditions for a value that it does not take."""
+_NO_CLASS = frozenset({"ClassNotFoundException", "NoClassDefFoundError"})
+_REFUSED = _NO_CLASS | {"IllegalArgumentException", "SparkIllegalArgumentException", "NumberFormatException"}
+_BROKEN = ("requirement failed", "Error while instantiating")
+"""Of errors that follow from another one."""
 _CLASSES = Path(sys.prefix, "spark-classes.jsa")
 """Spark's classes ready-made, where `make setup` has kept them."""
 _OUT_OF_MEMORY = frozenset({3, 52})
@@ -219,6 +227,8 @@ def start_session(
             builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
+        session: Any = spark
+        session._jsparkSession.sessionState()  # reads the confs of Spark SQL, which the first query would do otherwise
     except Exception as error:
         raise _explain(error, conf["spark.master"]) from error
     finally:
@@ -276,8 +286,23 @@ def _property(value: str) -> str:
     )
 
 
+def _refused_conf(error: Exception, master: str) -> str:
+    """What Spark says of a conf whose value it does not take: another start with it would end in the same way.
+
+    A cluster that goes away meanwhile also leads to an IllegalArgumentException, with no condition of Spark's.
+    """
+    for link in reversed(links_of(error)):
+        named = link.condition.startswith(_REFUSED_CONF)
+        here = master.startswith("local") and link.short in _REFUSED and not link.message.startswith(_BROKEN)
+        if link.java and (named or here):
+            return mask_hidden(f"class {link.message} is not found" if link.short in _NO_CLASS else link.message)
+    return ""
+
+
 def _explain(error: Exception, master: str) -> Exception:
-    """In a clear line, where Java's version or the cluster may be to blame; else the error itself."""
+    """In a clear line, where Java's version, a conf or the cluster may be to blame; else the error itself."""
+    if refused := _refused_conf(error, master):
+        return JobUnusable(f"Spark refuses a conf: {refused}", hint="correct it in the job's conf, and deploy that")
     if "JAVA_GATEWAY_EXITED" in str(error):
         try:
             check_java(os.environ)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamkeeper.health.rule import Found, Rule, is_gone, should_run, tell_span
+from streamkeeper.health.rule import Found, Rule, is_gone, is_handed_over, should_run, tell_span
 from streamkeeper.health.told_errors import fault_of
 from streamkeeper.model.control import DriverState, cause_of_code
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.health import JobLook, Severity
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.restarts import Cause
+from streamkeeper.model.step import label_of
 
 LOOP_S = 600.0
 LOST_S = 600.0
+STUCK_S = 1800.0
 DELAY_RULE = "lag-seconds"
 """The rule whose threshold says how late a job's output may be."""
 RESTARTS_S = 3600.0
@@ -182,6 +184,18 @@ def _lost(look: JobLook, longest_s: float) -> Found:
         yield "", f"{look.instance} {silent}; whether it runs cannot be seen: {look.why}"
 
 
+def _stuck(look: JobLook, longest_s: float) -> Found:
+    """An operation that somebody carries on has replaced the driver, and nothing serves since."""
+    at = look.operation
+    finished = look.exit is not None and look.exit.state is DriverState.FINISHED
+    if at is None or not look.wanted or finished or not is_handed_over(look):
+        return
+    # A job that was down before the operation began has been down for longer than the operation took.
+    down_s = min(look.silent_s, at.open_s)
+    if down_s >= longest_s:
+        yield "", f"no driver has reported for {tell_span(down_s)}: {at.kind} {at.operation} is at {label_of(at.step)}"
+
+
 def _owner_unproven(look: JobLook, _: float) -> Found:
     """A start would be refused: the driver whose termination was stated may still write that checkpoint version."""
     if is_gone(look):
@@ -235,6 +249,16 @@ RULES: tuple[Rule, ...] = (
         " the DAG streaming_state_dead; then restore the copy: streamkeeper recover {job} --action restore",
         "A driver's machine is gone",
         _lost,
+    ),
+    Rule(
+        "operation-stuck",
+        Severity.PAGE,
+        STUCK_S,
+        "seconds",
+        "read the log of the task or shell that carries it on; if that hangs, end it, and deploy {job} with"
+        " --on-open continue, or --on-open abort",
+        "An operation is open",
+        _stuck,
     ),
     Rule(
         "owner-unproven",

@@ -40,6 +40,7 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
     "driver-dead": frozenset({"restarts", "heartbeat-lost"}) | _BEHIND,
     "driver-unknown": frozenset({"heartbeat-lost"}),
     "driver-lost": frozenset({"driver-unknown", "heartbeat-lost"}) | _BEHIND,
+    "operation-stuck": _BEHIND | {"operation-open", "heartbeat-lost"},
     "owner-unproven": _ENDS | _BEHIND | {"machine-rebooted", "driver-fenced"},
     "frozen": frozenset({"heartbeat-lost", "frozen-in-part"}) | _BEHIND,
     "heartbeat-lost": _BEHIND,

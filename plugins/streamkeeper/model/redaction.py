@@ -38,7 +38,8 @@ _PASSWORD = re.compile(r"://[^/?#\s:@]*:([^/?#\s]+)@")
 _UNQUOTED_PASSWORD = re.compile(r"://[^/?#\s:@]*:([^\s@]*[/?#][^\s@]*)@")
 """With a slash, a question mark or a hash that should have been percent-encoded; clients of databases accept that."""
 _NAMED_PART = re.compile(
-    r"(?:[\w.\-]*(?:pass|pwd|secret|token|credential|(?:api|access|account|private|shared)[_-]?key)[\w.\-]*"
+    r"(?:[\w.\-]{0,64}(?:pass|pwd|secret|token|credential"
+    r"|(?:api|access|account|private|shared|client|signing|encryption)[_-]?key)[\w.\-]{0,64}"
     r"|\bsig(?:nature)?)"
     r"""["']?\s*[:=]\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|([^&;,\s"'}]+))""",
     re.IGNORECASE,

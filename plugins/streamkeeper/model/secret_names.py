@@ -13,7 +13,7 @@ from streamkeeper.model.secret_references import MASK, is_reference
 
 _WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
 _OTHER_NAMES = re.compile(
-    r"passw|passphrase|passcode|pwd|(?:^|[_.\-])pass(?:$|[_.\-])|authorization|bearer"
+    r"passw|passphrase|passcode|pgpass|pwd|(?:^|[_.\-])pass(?:$|[_.\-])|authorization|bearer"
     r"|(?:api|access|account|private|shared|client|signing|encryption)[_.\-]?key",
     re.IGNORECASE,
 )
@@ -26,12 +26,21 @@ _TOKEN = re.compile(r"(?=.*[a-z])(?=.*[0-9])((?=.*[A-Z])[A-Za-z0-9+/=_.\-]{20,}|
 """Letters of both cases and digits, or long hexadecimal: no name that a person gave."""
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)", re.DOTALL)
 _NAMED = re.compile(
-    rf"(?:{'|'.join(_WORDS)}|passw|pwd|api_?key|access_?key|private_?key)\w{{0,64}}[\"'\])]*\s*[=:,(]",
+    rf"(?:(?:{'|'.join(_WORDS)}|passw|passphrase|passcode|pgpass|pwd|authorization|bearer"
+    r"|(?:api|access|account|private|shared|client|signing|encryption)[_.\-]?key)\w{0,64}"
+    r"""|\bpw|\bauth(?=\s*=\s*\())["'\])]*\s*[=:,(]""",
     re.IGNORECASE,
 )
-_LITERAL = re.compile(r"""(["'])(?!secret://)((?:\\.|(?!\1).)+)(\1|$)""")
+"""A name of a secret with what comes before its value; ``auth`` where it is a pair of user and password."""
+_SCHEME = re.compile(r"\b(Bearer|Basic)(\s+)(?!secret://)[A-Za-z0-9+/=_.~\-]{8,}", re.IGNORECASE)
+"""What an Authorization header holds."""
+_LITERAL = re.compile(r"""(["'])((?:\\.|(?!\1).)+)(\1|$)""")
+_PIECE = re.compile(r"""("{3}|\'{3})|(["'])((?:\\.|(?!\2).)*)(\2|$)|([(\[{])|([)\]}])""")
+"""The beginning of a text of several lines; a literal; a bracket."""
 _UNQUOTED = re.compile(r"""^\s*(?!\s|["']?secret://).+""")
-_GOES_ON = ("=", "(", "[", ",", ":", "|", "\\")
+_GOES_ON = ("=", "(", "[", ",", ":", "|", "\\", "+")
+_MOST_LINES = 100
+"""Of one value; what goes on for longer is no secret, but a bracket that closes nowhere."""
 _URL_PART = re.compile(
     r"([?&;][\w.\-]{0,64}(?:pass|pwd|secret|token|credential|sig)\w{0,64}=)[^&;\s\"']+", re.IGNORECASE
 )
@@ -88,32 +97,92 @@ def shown_value(key: str, value: ParamValue) -> str:
     """A param or a conf for people, as JSON: a reference as it is, and nothing under the name of a secret."""
     if not isinstance(value, str) or is_reference(value):
         return json.dumps(value)
-    return MASK if names_secret(key) else json.dumps(masked_place(value), ensure_ascii=False)
+    return MASK if names_secret(key) else json.dumps(_without_parts(value), ensure_ascii=False)
 
 
 def is_shown_whole(key: str, value: str) -> bool:
     """Whether a param's or a conf's value holds nothing that has to be masked."""
-    return is_reference(value) or not (names_secret(key) or masked_place(value).count(MASK) > value.count(MASK))
+    return is_reference(value) or not (names_secret(key) or _without_parts(value).count(MASK) > value.count(MASK))
+
+
+def _without_parts(value: str) -> str:
+    """A place, a connection string or JSON without the passwords and tokens that it holds."""
+    for part in sorted(secret_parts(value), key=len, reverse=True):
+        value = value.replace(part, MASK)
+    return _SCHEME.sub(rf"\1\2{MASK}", masked_place(value))
 
 
 def masked_code(text: str, *, python: bool = True) -> str:
     """Source code or a plan without what looks like a secret; every line stays a line.
 
-    On a line that names a secret, and on the next where the value follows there, every literal behind the name goes;
-    where it is not ``python``, values need no quotes, and all that is behind the name goes.
+    Behind the name of a secret every literal goes, up to the end of the line and of each bracket and text that is open
+    there, or on the next line where the value follows there. Where it is not ``python``, values need no quotes, and all
+    that is behind the name goes.
     """
     shown = _PRIVATE_KEY.sub(lambda found: f"{found[1]}{MASK}{chr(10) * found[0].count(chr(10))}{found[2]}", text)
+    shown = _SCHEME.sub(rf"\1\2{MASK}", _URL_PART.sub(rf"\1{MASK}", shown))
     lines: list[str] = []
-    follows = False
-    for line in _URL_PART.sub(rf"\1{MASK}", shown).split("\n"):
-        named = _NAMED.search(line)
-        start = named.end() if named else 0 if follows else len(line)
-        rest = _LITERAL.sub(rf"\1{MASK}\3", line[start:])
-        follows = named is not None and rest == line[start:] and line.rstrip().endswith(_GOES_ON)
-        hidden = rest if python or follows else _UNQUOTED.sub(rf" {MASK}", rest)
-        lines.append(_LITERAL.sub(_without_token, line[:start]) + hidden)
+    value = _Value()
+    for line in shown.split("\n"):
+        line = line if value.goes_on else _LITERAL.sub(_without_token, line)
+        named = None if value.goes_on else _NAMED.search(line)
+        start = 0 if value.goes_on else named.end() if named else len(line)
+        before, rest = line[:start], line[start:]
+        if named is not None:
+            value = _Value(goes_on=True)
+        is_value = value.goes_on
+        hidden = value.hide(rest) if is_value else rest
+        if is_value and not python and not value.goes_on:
+            hidden = _UNQUOTED.sub(rf" {MASK}", hidden)
+        lines.append(before + hidden)
     return _CREDENTIALS.sub(rf"\1{MASK}@", "\n".join(lines))
 
 
+class _Value:
+    """The value behind the name of a secret, line by line. ``goes_on``: whether the next line belongs to it."""
+
+    def __init__(self, *, goes_on: bool = False) -> None:
+        self.goes_on = goes_on
+        self._quote, self._depth, self._lines, self._found = "", 0, 0, False
+
+    def hide(self, text: str) -> str:
+        """The rest of a line without its literals."""
+        pieces: list[str] = []
+        at = 0
+        while at < len(text):
+            if self._quote:
+                end = text.find(self._quote, at)
+                pieces.append(self._masked(text[at : end if end >= 0 else len(text)]))
+                if end < 0:
+                    break
+                pieces.append(self._quote)
+                at, self._quote = end + len(self._quote), ""
+                continue
+            piece = _PIECE.search(text, at)
+            pieces.append(text[at : piece.start() if piece else len(text)])
+            if piece is None:
+                break
+            at = piece.end()
+            self._quote = piece[1] or ""
+            self._depth += bool(piece[5]) - bool(piece[6])
+            literal = piece[2] is not None
+            pieces.append(f"{piece[2]}{self._masked(piece[3])}{piece[4]}" if literal else piece[0])
+        self._lines += 1
+        follows = not self._found and (not text.strip() or text.rstrip().endswith(_GOES_ON))
+        self.goes_on = self._lines < _MOST_LINES and (bool(self._quote) or self._depth > 0 or follows)
+        return "".join(pieces)
+
+    def _masked(self, literal: str) -> str:
+        if not literal.strip() or is_reference(literal):
+            return literal
+        self._found = True
+        return MASK
+
+
 def _without_token(literal: re.Match[str]) -> str:
-    return f"{literal[1]}{masked(literal[2])}{literal[3]}" if _TOKEN.fullmatch(literal[2]) else literal[0]
+    if is_reference(literal[2]):
+        return literal[0]
+    shown = masked(literal[2]) if _TOKEN.fullmatch(literal[2]) else literal[2]
+    for part in secret_parts(shown):
+        shown = shown.replace(part, MASK)
+    return f"{literal[1]}{shown}{literal[3]}"

@@ -89,7 +89,7 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
     if outdated := find_outdated(site, state):
         return RecoveryLook(job=state.job, outdated=outdated, release=release, instance=instance)
     manifests = stored_manifests(site, state, release) if release in state.described else {}
-    refuse_unknown("query", [*chosen, *snapshots], manifests)
+    refuse_unknown("query", dict.fromkeys([*chosen, *snapshots]), manifests)
     seen = RecoveryLook(job=state.job, release=release, instance=instance, full=_full(site))
     if state.stopped is not None:
         by, reason = state.stopped.requested_by or "somebody", state.stopped.reason or "no reason given"

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from streamkeeper.errors import InvalidInput, Unsupported
+import os
+
+from streamkeeper.errors import InvalidInput, NotFound, Unsupported
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.local import LocalStore
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, begins: bool = True) -> Store:
     """The store at ``file:///path``, a plain path, or ``s3://bucket/prefix``.
 
+    ``begins``: a local directory that is missing is made; otherwise it raises NotFound.
     Raises Unsupported for another scheme, InvalidInput for a URL that names nothing, StoreUnavailable.
     """
     if not url:
         raise InvalidInput("the store's URL is empty", hint="use a directory, file:///path or s3://bucket/prefix")
     match scheme_of(url):
         case "" | "file":
-            return LocalStore(local_path("store", url))
+            directory = local_path("store", url)
+            if not begins and not os.path.isdir(directory):
+                raise NotFound(f"store {directory} does not exist", hint="check --store")
+            return LocalStore(directory)
         case "s3":
             from streamkeeper.stores.s3 import S3Store  # boto3 is slow to load and often not needed
 
