@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streamkeeper.driver.job_loading import check_manifests
-from streamkeeper.errors import PermanentError
+from streamkeeper.driver.job_loading import check_again, check_manifests
+from streamkeeper.errors import JobUnusable, PermanentError
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import LaunchMode, LaunchSpec
 from streamkeeper.model.manifest import Manifest
@@ -25,9 +25,9 @@ FOUND = msgspec.structs.replace(
 )
 
 
-def check(place: Path, stored: bytes, secrets: dict[str, str], found: Manifest = FOUND) -> None:
-    store = LocalStore(place)
-    spec = LaunchSpec(
+def spec_of(expected: dict[str, str]) -> LaunchSpec:
+    """Of an instance that is to find these manifests, by their digests."""
+    return LaunchSpec(
         instance="i",
         job="j",
         release="r0001",
@@ -37,8 +37,13 @@ def check(place: Path, stored: bytes, secrets: dict[str, str], found: Manifest =
         params={},
         conf={},
         checkpoints="",
-        expected_manifests={"totals": put_object(store, "j", "manifests", stored, ".json")},
+        expected_manifests=expected,
     )
+
+
+def check(place: Path, stored: bytes, secrets: dict[str, str], found: Manifest = FOUND) -> None:
+    store = LocalStore(place)
+    spec = spec_of({"totals": put_object(store, "j", "manifests", stored, ".json")})
     check_manifests(spec, {"totals": redact_value(found, secrets)}, store, secrets)
 
 
@@ -95,3 +100,42 @@ def test_code_that_an_older_version_digested_is_still_the_releases(tmp_path: Pat
         check(tmp_path, to_json(msgspec.structs.replace(stored, digests=2)), {}, found)
     with pytest.raises(PermanentError, match="is not what was checked: totals differs"):
         check(tmp_path, to_json(stored), {}, msgspec.structs.replace(found, plan="Relation other"))
+
+
+def moved(*, plan: str = FOUND.plan, **changes: str) -> Manifest:
+    """The same query, whose output is another."""
+    return msgspec.structs.replace(FOUND, plan=plan, sink=msgspec.structs.replace(FOUND.sink, **changes))
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ({"totals": moved(server="dbname=first", plan="Relation other")}, "query totals differs in plan"),
+        ({"totals": FOUND, "more": FOUND}, "query more was not there before"),
+        ({}, "query totals is gone"),
+        (
+            {"totals": moved(output="postgresql://#totals", server="dbname=second")},
+            r"query totals of job j, started again: its output is postgresql://#totals \(dbname=second\), and was",
+        ),
+    ],
+)
+def test_a_driver_that_is_started_again_names_what_it_finds_otherwise(now: dict[str, Manifest], told: str) -> None:
+    """A plan that is not built the same way twice; a URL that leads to another database by now."""
+    before = {"totals": moved(server="dbname=first")}
+    check_again(spec_of({}), before, before, {})
+    with pytest.raises(JobUnusable, match=told):
+        check_again(spec_of({}), now, before, {})
+
+
+def test_a_driver_is_started_again_after_an_upgrade(tmp_path: Path) -> None:
+    """What the version before could not describe, and what it masked less, is no other description."""
+    now = msgspec.structs.replace(
+        FOUND, output_shape=("join",), sink_routing={"f": "d"}, functions={"0 f": "n"}, digests=2
+    )
+    before = msgspec.structs.replace(FOUND, functions={"0 f": "o"}, digests=1)
+    check_again(spec_of({}), {"totals": now}, {"totals": before}, {})
+    secrets = {"secret://env/WAREHOUSE": "postgresql://app:s3cr3t-pw@db/sales"}
+    leaky = msgspec.structs.replace(FOUND, plan="Filter (token = s3cr3t-pw)")
+    check_again(spec_of({}), {"totals": redact_value(leaky, secrets)}, {"totals": leaky}, secrets)
+    with pytest.raises(JobUnusable, match="differs in functions"):
+        check_again(spec_of({}), {"totals": now}, {"totals": msgspec.structs.replace(before, digests=2)}, {})

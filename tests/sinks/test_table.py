@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamkeeper.errors import Fenced, InvalidInput, OperationRefused, PermanentError, Unsupported
+from streamkeeper.errors import Fenced, InvalidInput, OperationRefused, OutputLost, PermanentError, Unsupported
 from streamkeeper.sinks import staging, table
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.table import TableSink, TableWriter
@@ -98,6 +98,16 @@ def test_writer_superseded_after_staging_writes_nothing(
     with pytest.raises(Fenced):
         old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
     assert rows(database) == []
+
+
+def test_a_record_that_is_gone_is_a_lost_output(spark: SparkSession, database: Path) -> None:
+    """No other writer is blamed where the table was dropped, or the URL leads to another database by now."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    with sqlite3.connect(database) as connection:
+        connection.execute("DELETE FROM streamkeeper_outputs")
+    with pytest.raises(OutputLost, match="its database no longer holds the record of epoch 1"):
+        writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
 
 
 def supersede(database: Path) -> None:

@@ -109,6 +109,7 @@ def other_server(at: Attack, chance: random.Random) -> None:
                 at.database = second
             elif how == "service":
                 _define(at, first)
+                at.go_on(warehouse=urls[0])  # a driver that connected meanwhile has ended, by a refusal
             at.settle()
 
 

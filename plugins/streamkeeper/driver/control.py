@@ -144,11 +144,12 @@ class StoreLine:
         with self._lock:
             return Control(self._store, self._job, instance).read_status()
 
-    def write_manifests(self, manifests: dict[str, Manifest]) -> None:
-        """Store how the job described itself."""
+    def write_manifests(self, manifests: dict[str, Manifest]) -> dict[str, Manifest]:
+        """Store how the job described itself, and return what is stored: an earlier generation may have been first."""
         with self._lock:
-            self._control.write_manifests(manifests)
+            stored = self._control.write_manifests(manifests)
             self._answered()
+            return stored
 
     def write_evidence(self, evidence: Evidence) -> None:
         """Store what was gathered of the job."""

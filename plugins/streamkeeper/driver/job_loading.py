@@ -12,7 +12,7 @@ import msgspec
 
 from streamkeeper.compatibility.older_manifests import as_described_before
 from streamkeeper.definition import JobDefinition, Query, load_job
-from streamkeeper.errors import PermanentError, RegistryDamaged
+from streamkeeper.errors import JobUnusable, PermanentError, RegistryDamaged
 from streamkeeper.inspection.describe import describe
 from streamkeeper.job_code import content_of
 from streamkeeper.model.coding import from_json, to_json
@@ -95,6 +95,41 @@ def check_manifests(
             f"release {spec.release} of job {spec.job} is not what was checked: {', '.join(differing)} differs",
             hint="build the same queries every time: no random names, times or unordered sets in the plan",
         )
+
+
+def check_again(
+    spec: LaunchSpec, described: Mapping[str, Manifest], before: Mapping[str, Manifest], secrets: Mapping[str, str]
+) -> None:
+    """Raise JobUnusable when an instance that was started again describes itself otherwise than ``before``.
+
+    What an older version of Streamkeeper could not describe does not count: it may have been upgraded meanwhile.
+    """
+    for query in sorted({*described, *before}):
+        if query not in described or query not in before:
+            raise _other(spec, query, "was not there before" if query in described else "is gone")
+        now, stored = as_described_before(_as_recorded(described[query], before[query]), before[query])
+        now, stored = without_context(now), redact_value(without_context(stored), secrets)
+        if now.sink != stored.sink:
+            raise JobUnusable(
+                f"query {query} of job {spec.job}, started again: its output is {_place(now)}, and was {_place(stored)}",
+                hint="put back what its URL or path leads to and start the job, or deploy it to write there",
+            )
+        if now != stored:
+            fields = [name for name in Manifest.__struct_fields__ if getattr(now, name) != getattr(stored, name)]
+            raise _other(spec, query, f"differs in {', '.join(fields).replace('_', ' ')}")
+
+
+def _place(manifest: Manifest) -> str:
+    sink = manifest.sink
+    return f"{sink.output} ({sink.server})" if sink.server else sink.output
+
+
+def _other(spec: LaunchSpec, query: str, how: str) -> JobUnusable:
+    return JobUnusable(
+        f"job {spec.job} described itself differently when its driver {spec.instance} was started again:"
+        f" query {query} {how}",
+        hint="build the same queries every time: no random names, times or unordered sets in the plan",
+    )
 
 
 def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], store: Store) -> None:

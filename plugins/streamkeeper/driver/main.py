@@ -18,7 +18,7 @@ from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.ending import Ending, end_process, ending_for, jvm_ended, log_as, say
 from streamkeeper.driver.executors import must_answer, must_fit, must_fit_any_node, wait_for_executors
 from streamkeeper.driver.faults import describe_fault
-from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests
+from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_again, check_manifests
 from streamkeeper.driver.lease import Heartbeat, Lease
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.serving import Serving
@@ -124,7 +124,7 @@ class Driver:
         if self._spec.runner != LOCAL:
             must_fit_any_node(described.values(), self._spec.runner)
         check_manifests(self._spec, described, self._store, self._secrets)
-        self._line.write_manifests(described)
+        check_again(self._spec, described, self._line.write_manifests(described), self._secrets)
         crash_point("driver.describe.after")
         if self._spec.mode is LaunchMode.DESCRIBE:
             self._gather(session, planned, root)

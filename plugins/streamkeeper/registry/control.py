@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import FormatTooNew, JobUnusable, KeyExists, KeyMissing, RegistryDamaged
+from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged
 from streamkeeper.model import control
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import (
@@ -192,14 +192,11 @@ class Control:
         # By number, because a listing taken while others write may miss one and show its successor.
         return [self._command(number) for number in range(after + 1, newest + 1)]
 
-    def write_manifests(self, manifests: Mapping[str, Manifest]) -> None:
-        """Store query -> manifest once; raises JobUnusable when the same instance now describes itself differently."""
+    def write_manifests(self, manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
+        """Store query -> manifest, and return what is stored: these, or those of an earlier generation."""
         data = to_json(dict(manifests))
-        if not self._create_or_same("manifests.json", data):
-            raise JobUnusable(
-                f"job {self._job} described itself differently when its driver {self._instance} was started again",
-                hint="build the same queries every time: no random names, times or unordered sets in the plan",
-            )
+        stored = None if self._create_or_same("manifests.json", data) else self.read_manifests()
+        return dict(manifests) if stored is None else stored
 
     def read_manifests(self) -> dict[str, Manifest] | None:
         """Query -> manifest; None before the driver has described itself."""

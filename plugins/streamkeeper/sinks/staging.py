@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streamkeeper.errors import Fenced, PermanentError
+from streamkeeper.errors import Fenced, OutputLost, PermanentError
 from streamkeeper.sinks.columns import TableColumn, converters, database_type
 from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.databases import open_engine
@@ -25,13 +25,17 @@ OUTPUTS = "streamkeeper_outputs"
 
 
 class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One write of one batch: ``token`` names the write, so that rows of an earlier try are never taken for its own."""
+    """One write of one batch: ``token`` names the write, so that rows of an earlier try are never taken for its own.
+
+    ``in_shadow``: the table is written unseen, and its record goes when it is taken over or discarded.
+    """
 
     url: str
     table: str
     columns: tuple[TableColumn, ...]
     epoch: int
     token: str
+    in_shadow: bool = False
 
 
 def outputs_table(metadata: MetaData) -> Table:
@@ -91,11 +95,18 @@ def staging_table(
     )
 
 
-def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int) -> None:
-    """Raise Fenced when the newest epoch of the output is not this one."""
+def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, *, in_shadow: bool) -> None:
+    """Raise Fenced when the newest epoch of the output is not this one, OutputLost when there is none any more."""
     import sqlalchemy as sa
 
     newest = connection.execute(sa.select(outputs.c.epoch).where(outputs.c.output == table)).scalar_one_or_none()
+    if newest is None and in_shadow:
+        raise Fenced(f"table {table} is no longer written in shadow: it was taken over or discarded")
+    if newest is None:
+        raise OutputLost(
+            f"table {table}: its database no longer holds the record of epoch {epoch}",
+            hint="was the record dropped, or does the URL lead to another database now?",
+        )
     if newest != epoch:
         raise Fenced(f"table {table}: epoch {epoch} has been superseded by epoch {newest}")
 
@@ -136,7 +147,7 @@ def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
         return
     # The first rows are computed before the transaction begins, so that SQLite's write lock is not held meanwhile.
     with engine.begin() as connection:
-        check_epoch(connection, outputs, plan.table, plan.epoch)
+        check_epoch(connection, outputs, plan.table, plan.epoch, in_shadow=plan.in_shadow)
         part = first[0]["_sk_part"]
         connection.execute(sa.delete(staged).where(staged.c._sk_token == plan.token, staged.c._sk_part == part))
         connection.execute(sa.insert(staged), first)

@@ -265,7 +265,12 @@ class TableWriter(SinkWriter):
             return
         token = f"{self._context.epoch}-{batch_id}-{uuid.uuid4().hex}"
         plan = StagingPlan(
-            url=resolved(self._sink.url), table=self._table, columns=columns, epoch=self._context.epoch, token=token
+            url=resolved(self._sink.url),
+            table=self._table,
+            columns=columns,
+            epoch=self._context.epoch,
+            token=token,
+            in_shadow=self._in_shadow,
         )
         self._stage(batch, plan)
         crash_point("sink.staged")
@@ -321,7 +326,7 @@ class TableWriter(SinkWriter):
         staged = staging_table(sa.MetaData(), name, columns, dialect)
         with self._engine.begin() as connection:
             lock_creation(connection)
-            check_epoch(connection, self._outputs, name, self._context.epoch)
+            check_epoch(connection, self._outputs, name, self._context.epoch, in_shadow=self._in_shadow)
             refuse_differences(data, find_differences(connection, data))
             find_staging_table(connection, name)
             if find_differences(connection, staged):
@@ -357,7 +362,7 @@ class TableWriter(SinkWriter):
         except Exception:
             # Spark tells a worker's error as text only: whether it was the fence is asked of the fence.
             with self._engine.begin() as connection:
-                check_epoch(connection, self._outputs, plan.table, plan.epoch)
+                check_epoch(connection, self._outputs, plan.table, plan.epoch, in_shadow=plan.in_shadow)
             raise
 
     def _advance(self, connection: Connection, batch_id: int) -> bool:
@@ -370,7 +375,7 @@ class TableWriter(SinkWriter):
         moved = connection.execute(mine.values(batch_id=batch_id, version=context.version))
         if moved.rowcount == 1:
             return True
-        check_epoch(connection, outputs, table, context.epoch)
+        check_epoch(connection, outputs, table, context.epoch, in_shadow=self._in_shadow)
         return False
 
     def _take_over(self, connection: Connection, data: Table, staged: Table, token: str, batch_id: int) -> None:
