@@ -111,7 +111,7 @@ def check_again(
         now, stored = without_context(now), redact_value(without_context(stored), secrets)
         if now.sink != stored.sink:
             raise JobUnusable(
-                f"query {query} of job {spec.job}, started again: its output is {_place(now)}, and was {_place(stored)}",
+                f"query {query} of job {spec.job}, started again: its output is {_place(now)} and was {_place(stored)}",
                 hint="put back what its URL or path leads to and start the job, or deploy it to write there",
             )
         if now != stored:
