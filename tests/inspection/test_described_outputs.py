@@ -96,6 +96,23 @@ def test_the_same_key_of_a_table_is_resumed(described: Described, old: Build, ne
     assert verdict_of(findings) is Verdict.RESUME
 
 
+def test_the_order_of_a_map_counts_where_it_can_be_seen(described: Described) -> None:
+    """A lookup in a literal map, in the grouping and in the output's key, and a list of its keys beside it."""
+
+    def grouped(expression: str) -> Build:
+        sink = TableSink("sqlite:////tmp/out.db", table="totals", key=["at"])
+        return lambda stream: query(
+            stream.selectExpr(f"{expression} AS at").groupBy("at").count(), sink=sink, output_mode="update"
+        )
+
+    def answer(old: str, new: str) -> Verdict:
+        return verdict_of(find_changes(described(grouped(old)), described(grouped(new))))
+
+    assert answer("map('a', 1, 'b', 2)[k]", "map('b', 2, 'a', 1)[k]") is Verdict.RESUME
+    assert answer("map('a', 1, 'b', 2)[k]", "map('b', 1, 'a', 2)[k]") is not Verdict.RESUME
+    assert answer("map_keys(map('a', 1, 'b', 2))", "map_keys(map('b', 2, 'a', 1))") is not Verdict.RESUME
+
+
 def test_a_function_counts_for_the_column_that_it_computes(described: Described) -> None:
     """Another code of the key's function asks for a person; of a value's it is a note."""
     from pyspark.sql import functions as F

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from streamkeeper.compatibility.interval_units import in_one_unit
+from streamkeeper.compatibility.map_literals import in_key_order
 from streamkeeper.compatibility.rule import same_context
 from streamkeeper.model.manifest import BUNDLE, CONTENT, FORMAT, Manifest, Operator, StateColumn, Watermark, columns_of
 from streamkeeper.model.quoting import quoted, schema_text
@@ -33,8 +34,12 @@ def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     old, new = _server_alike(old, new), _server_alike(new, old)
     old, new = _digests_alike(old, new)
     if old.format == new.format == FORMAT:
-        return _meanings_rewritten(old, in_one_unit), _meanings_rewritten(new, in_one_unit)
+        return _meanings_rewritten(old, _in_one_form), _meanings_rewritten(new, _in_one_form)
     return _bare(old, new), _bare(new, old)
+
+
+def _in_one_form(meaning: str) -> str:
+    return in_key_order(in_one_unit(meaning))
 
 
 def _server_alike(manifest: Manifest, other: Manifest) -> Manifest:

@@ -1,0 +1,59 @@
+"""Literal maps with their entries in another order: equal where a value is looked up in them, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.map_literals import in_key_order
+
+TYPE = ':{"keyType":"string","type":"map","valueContainsNull":false,"valueType":"integer"}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('getmapvalue([["a", "b"], [1, 2]]{T}, source 0.k)', 'getmapvalue([["b", "a"], [2, 1]]{T}, source 0.k)'),
+        ('elementat([["a, (", "b"], [1, 2]]{T}, x)', 'elementat([["b", "a, ("], [2, 1]]{T}, x)'),
+        ("sum(getmapvalue([[1.0, 2], [null, [3]]]{T}, x))", "sum(getmapvalue([[2, 1.0], [[3], null]]{T}, x))"),
+        (
+            'add("[[":string, getmapvalue([["a", "b"], [1, 2]]{T}, getmapvalue([["c", "d"], [3, 4]]{T}, x)))',
+            'add("[[":string, getmapvalue([["b", "a"], [2, 1]]{T}, getmapvalue([["d", "c"], [4, 3]]{T}, x)))',
+        ),
+    ],
+)
+def test_where_a_value_is_looked_up_the_order_does_not_count(old: str, new: str) -> None:
+    """With keys of any type, and in lookups inside of each other."""
+    old, new = old.replace("{T}", TYPE), new.replace("{T}", TYPE)
+    assert old != new
+    assert in_key_order(old) == in_key_order(new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('getmapvalue([["a", "b"], [1, 2]]{T}, k)', 'getmapvalue([["a", "b"], [2, 1]]{T}, k)'),
+        ('getmapvalue([["a", "b"], [1, 2]]{T}, k)', 'getmapvalue([["a", "c"], [1, 2]]{T}, k)'),
+        ("getmapvalue([[1, 2], [3, 4]]{T}, k)", 'getmapvalue([["1", 2], [3, 4]]{T}, k)'),
+        ("getmapvalue([[1.0], [3]]{T}, k)", "getmapvalue([[1.00], [3]]{T}, k)"),
+    ],
+)
+def test_other_entries_are_another_map(old: str, new: str) -> None:
+    """Values that change places, another key, and a key of another type or precision."""
+    assert in_key_order(old.replace("{T}", TYPE)) != in_key_order(new.replace("{T}", TYPE))
+
+
+@pytest.mark.parametrize(
+    "meaning",
+    [
+        'mapkeys([["b", "a"], [2, 1]]{T})',
+        '[["b", "a"], [2, 1]]{T}',
+        'elementat([["b", "a"], ["d", "c"]]:{"containsNull":false,"elementType":"string","type":"array"}, 1:integer)',
+        'getmapvalue([["a", "a"], [2, 1]]{T}, k)',
+        'equalto(k, "getmapvalue([[2, 1], [4, 3]]{T}, k)":string)',
+        "getmapvalue([[b, a], [2, 1]]{T}, k)",
+    ],
+)
+def test_elsewhere_the_order_counts(meaning: str) -> None:
+    """Where the map is a value, in an array of arrays, in the job's own text, and where it cannot be read."""
+    meaning = meaning.replace("{T}", TYPE.replace('"', '\\"') if ":string" in meaning else TYPE)
+    assert in_key_order(meaning) == meaning
