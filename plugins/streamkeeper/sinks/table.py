@@ -265,13 +265,9 @@ class TableWriter(SinkWriter):
             return
         token = f"{self._context.epoch}-{batch_id}-{uuid.uuid4().hex}"
         plan = StagingPlan(
-            url=resolved(self._sink.url),
-            table=self._table,
-            columns=columns,
-            epoch=self._context.epoch,
-            token=token,
+            url=resolved(self._sink.url), table=self._table, columns=columns, epoch=self._context.epoch, token=token,
             in_shadow=self._in_shadow,
-        )
+        )  # fmt: skip
         self._stage(batch, plan)
         crash_point("sink.staged")
         with self._engine.begin() as connection:
