@@ -35,6 +35,7 @@ from streamkeeper.sinks.contract import (
     compute,
     refuse_older_copy,
 )
+from streamkeeper.sinks.file_schemas import forget_schemas, record_schema, refuse_types, write_options, written_schema
 from streamkeeper.sinks.file_serving import (
     EpochFile,
     create_epoch,
@@ -68,7 +69,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class FileSink(Sink):
-    """Files under ``<path>/<checkpoint version>``; readers go through ``read_serving``.
+    """Files under ``<path>/<checkpoint version>``; readers go through ``read_serving``, which returns what was written.
 
     Exactly once for readers that follow Spark's sink log, as Spark itself does; other engines see directories only,
     with the files of unfinished batches in them. ``path``: an absolute local directory.
@@ -124,10 +125,11 @@ class FileSink(Sink):
         compute(batch)
 
     def check_columns(self, batch: DataFrame) -> None:
-        """Raise InvalidInput when a partition column is not in the batch."""
+        """Raise InvalidInput when a partition column is not in the batch, or the files cannot hold a column."""
         missing = [name for name in self.partition_by if name not in batch.columns]
         if missing:
             raise InvalidInput(f"output {self.path}: the query has no column {', '.join(missing)} to partition by")
+        refuse_types(self.path, self.format, batch.schema, self.partition_by)
 
 
 class FileWriter(SinkWriter):
@@ -140,6 +142,7 @@ class FileWriter(SinkWriter):
         self._target = self._root / context.version
         self._in_shadow = context.role is WriterRole.SHADOW
         self._held: int | None = None
+        self._schema: StructType | None = None
 
     def raise_fence(self) -> None:
         """Create this epoch's file; it is there for good, and readers follow what it says from now on.
@@ -243,10 +246,23 @@ class FileWriter(SinkWriter):
         if last is not None and last >= batch_id:
             compute(batch)
             return
+        self._record_schema(batch, batch_id)
         sink = _spark_sink(batch, self._target, self._sink)
         self.check_fence()
         sink.addBatch(batch_id, batch._jdf)
         self._held = batch_id
+
+    def _record_schema(self, batch: DataFrame, batch_id: int) -> None:
+        """Before the first batch that has it, so that every file that is listed can be read as it was written."""
+        if batch.schema == self._schema:
+            return
+        self.check_fence()
+        zone = batch.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+        found = written_schema(
+            batch.schema, self._sink.partition_by, batch=batch_id, epoch=self._context.epoch, time_zone=zone
+        )
+        record_schema(self._root, self._context.version, found)
+        self._schema = batch.schema
 
     def close(self) -> None:
         """Nothing is held."""
@@ -264,6 +280,7 @@ class FileWriter(SinkWriter):
             return
         if self._target.is_dir() and is_shadow(self._root, self._context.version):
             shutil.rmtree(self._target)
+            forget_schemas(self._root, self._context.version)
 
     def compare(
         self,
@@ -304,8 +321,9 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
     for part in _FORMATS[sink.format].split("."):
         datasources = getattr(datasources, part)
     python = spark.api.python.PythonUtils
+    options = python.toScalaMap(write_options(sink.format))
     return spark.sql.execution.streaming.sinks.FileStreamSink(
-        session._jsparkSession, str(target), datasources(), python.toSeq(list(sink.partition_by)), python.toScalaMap({})
+        session._jsparkSession, str(target), datasources(), python.toSeq(list(sink.partition_by)), options
     )
 
 

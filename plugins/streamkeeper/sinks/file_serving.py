@@ -14,6 +14,7 @@ from streamkeeper.errors import Fenced, InvalidInput
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.serving import Span
+from streamkeeper.sinks.file_schemas import read_schemas, reader_of
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.whole_files import create_whole
 
@@ -111,8 +112,9 @@ def create_epoch(root: Path, claim: EpochFile) -> None:
 def read_serving(spark: SparkSession, path: str) -> DataFrame:
     """The output that serves: the batches of its checkpoint versions, whole ones only, through Spark's sink logs.
 
-    Versions may have different columns: one that a version lacks is NULL there. Those of a CSV output are told by
-    their positions alone, so that different ones cannot be told apart.
+    Values and types are those that were written. Versions may have different columns: one that a version lacks is
+    NULL there. Of a version that was written before schemas were recorded Spark tells the types of text and of folders'
+    names by their values.
     Raises InvalidInput when nothing has been written there yet.
     """
     root = local_directory(path)
@@ -135,7 +137,7 @@ def read_spans(
 ) -> DataFrame | None:
     """The rows of several spans, one after the other; None when none of them holds a file yet.
 
-    ``schema``: what text holds that says nothing of its columns' types; without it they are told by its values.
+    ``schema``: what text of a version without a recorded schema holds; without it its values tell their types.
     Raises InvalidInput when a span's end cannot be found in its sink log any more.
     """
     frames = [_read_span(spark, root, span, formats, schema) for span in spans]
@@ -170,7 +172,9 @@ def _read_span(
         )
     file_format = formats[span.version]
     reader = spark.read.format(file_format)
-    if schema is not None and file_format in ("csv", "json"):
+    if recorded := read_schemas(root, span.version):
+        reader = reader_of(spark, file_format, recorded)
+    elif schema is not None and file_format in ("csv", "json"):
         reader = reader.schema(schema)
     elif file_format == "csv":
         reader = reader.option("inferSchema", "true")

@@ -1,0 +1,177 @@
+"""What the files of a version hold: text and names of folders have no types, so that the writer records its schema.
+
+Each schema that a version is written with is a file below ``_streamkeeper/schemas/<version>``, which is created before
+the first batch that has it and never changed. Versions that were written before there were such files have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.sinks.whole_files import create_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql.types import DataType, StructField, StructType
+
+FORMAT = 1
+TEXT_FORMATS = ("csv", "json")
+_SCHEMAS = "_streamkeeper/schemas"
+_WATERMARK = "spark.watermarkDelayMs"
+_WRITTEN = {
+    # Offsets of before there were zones have seconds.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_WITH_BLANKS = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+_READ = {
+    # With milliseconds, or none, as Spark writes them without being told.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS][XXXXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]",
+}
+_GLOB = "__globPaths__"
+"""Spark's own name of the option by which a path with brackets is a path, and no pattern."""
+_NO_TEXT = "\x00no text\x00"
+"""What nothing between two commas is read as, to be told from an empty text, which is between quotes."""
+
+
+class FileSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """One schema of a version's files.
+
+    ``batch``, ``epoch``: the first batch that has it, and under which epoch it was written; ``schema``: as Spark's
+    JSON, without ``partitions``, whose columns are the names of folders; ``time_zone``: the session's, in which those
+    tell timestamps.
+    """
+
+    format: int = FORMAT
+    batch: int
+    epoch: int
+    schema: str
+    partitions: str
+    time_zone: str
+
+
+def written_schema(
+    schema: StructType, partition_by: Collection[str], *, batch: int, epoch: int, time_zone: str
+) -> FileSchema:
+    """What is recorded of a batch; how long its watermark waits says nothing of its columns."""
+    from pyspark.sql.types import StructField, StructType
+
+    held, folders = StructType(), StructType()
+    for field in schema.fields:
+        kept = {key: value for key, value in (field.metadata or {}).items() if key != _WATERMARK}
+        (folders if field.name in partition_by else held).add(StructField(field.name, field.dataType, metadata=kept))
+    return FileSchema(batch=batch, epoch=epoch, schema=held.json(), partitions=folders.json(), time_zone=time_zone)
+
+
+def record_schema(root: Path, version: str, found: FileSchema) -> None:
+    """Record it durably; a schema that is on record already is left as it is."""
+    name = hashlib.sha256(f"{found.schema}\n{found.partitions}\n{found.time_zone}".encode()).hexdigest()[:32]
+    create_whole(root / _SCHEMAS / version / f"{name}.json", to_json(found))
+
+
+def read_schemas(root: Path, version: str) -> list[FileSchema]:
+    """All schemas of a version, in the order of the batches that had them first."""
+    files = sorted((root / _SCHEMAS / version).glob("*.json"))
+    found = [from_json(file.read_bytes(), FileSchema, where=str(file), newest_format=FORMAT) for file in files]
+    return sorted(found, key=lambda each: (each.batch, each.epoch))
+
+
+def forget_schemas(root: Path, version: str) -> None:
+    """Remove those of a version that is discarded."""
+    shutil.rmtree(root / _SCHEMAS / version, ignore_errors=True)
+
+
+def write_options(file_format: str) -> dict[str, str]:
+    """Options of Spark's writer by which no value of a text loses anything."""
+    return {**(_WRITTEN if file_format in TEXT_FORMATS else {}), **(_WITH_BLANKS if file_format == "csv" else {})}
+
+
+def reader_of(spark: SparkSession, file_format: str, found: Sequence[FileSchema]) -> DataFrameReader:
+    """Spark's reader for files that were written with these schemas, the newest last.
+
+    A column that some lack is NULL there, and one of several types is a text.
+    """
+    from pyspark.sql.types import StructType
+
+    partitioned = '"fields":[]' not in found[-1].partitions
+    options = {"timeZone": found[-1].time_zone, _GLOB: "false"}
+    if file_format in TEXT_FORMATS:
+        # Spark gives a CSV file the columns of its folders too, and calls a row without them malformed.
+        options |= {**_READ, "mode": "PERMISSIVE" if partitioned and file_format == "csv" else "FAILFAST"}
+    if file_format == "csv":
+        options |= {**_WITH_BLANKS, "multiLine": "true", "nullValue": _NO_TEXT, "emptyValue": ""}
+    parts = [*(each.schema for each in found), *(each.partitions for each in found)]
+    return spark.read.format(file_format).options(**options).schema(StructType(_joined(parts)))
+
+
+def _joined(parts: Sequence[str]) -> list[StructField]:
+    """Every field that any of these schemas has, by name."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields: dict[str, StructField] = {}
+    for part in parts:
+        for field in StructType.fromJson(msgspec.json.decode(part)).fields:
+            known = fields.get(field.name)
+            same = known is None or known.dataType == field.dataType
+            fields[field.name] = field if same else StructField(field.name, StringType())
+    return list(fields.values())
+
+
+def refuse_types(output: str, file_format: str, schema: StructType, partition_by: Collection[str]) -> None:
+    """Raise InvalidInput for a column that files of this format cannot hold or give back."""
+    from pyspark.sql.types import BinaryType
+
+    for field in schema.fields:
+        if field.name in partition_by:
+            why = "a folder cannot be named by bytes" if isinstance(field.dataType, BinaryType) else ""
+        else:
+            why = next(_lost(file_format, field.dataType), "")
+        if why:
+            raise InvalidInput(
+                f"output {output}: column {field.name} is {field.dataType.simpleString()}, and {why}",
+                hint="write parquet or orc, or make the column a text",
+            )
+    held = [field for field in schema.fields if field.name not in partition_by]
+    if file_format == "csv" and len(held) == 1 and held[0].nullable:
+        raise InvalidInput(
+            f"output {output}: {held[0].name} is the only column, and a row in which it is NULL is an empty line of"
+            " CSV, which no reader returns",
+            hint="write json, parquet or orc, or add a column",
+        )
+
+
+def _lost(file_format: str, kind: DataType) -> Iterator[str]:
+    """Why a format does not hold a type, or does not give it back."""
+    from pyspark.sql import types
+
+    if file_format == "csv":
+        nested = (types.ArrayType, types.MapType, types.StructType, types.VariantType)
+        if isinstance(kind, nested):
+            yield "CSV holds no nested values"
+        if isinstance(kind, types.BinaryType):
+            yield "Spark writes bytes into CSV as a text that it does not read"
+    if file_format == "json":
+        yield from (
+            "JSON has keys that are texts alone"
+            for each in _inside(kind)
+            if isinstance(each, types.MapType) and not isinstance(each.keyType, types.StringType)
+        )
+
+
+def _inside(kind: Any) -> Iterator[Any]:
+    """A type and all that it is made of."""
+    yield kind
+    parts = [getattr(kind, name, None) for name in ("elementType", "keyType", "valueType")]
+    for part in [*parts, *(field.dataType for field in getattr(kind, "fields", ()))]:
+        if part is not None:
+            yield from _inside(part)

@@ -1,0 +1,205 @@
+"""Files give back the values and types that were written, whatever their format and however they are partitioned."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.serving import Span
+from streamkeeper.sinks import file as file_module
+from streamkeeper.sinks.contract import SinkContext, WriterRole
+from streamkeeper.sinks.file import FileSink, FileWriter, read_serving
+from streamkeeper.sinks.file_schemas import read_schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+SCHEMAS = "_streamkeeper/schemas"
+TEXTS = (
+    *("007", "1e5", "true", "2024-01-01", "NaN", "null", "NULL", "", None, " ", " a ", "\t", "a\nb", "a\r\nb", "\r"),
+    *('"', 'a"b', '""', "\\", "a\\", '\\"', "a,b", ",", "#c", "\\N", "ä€😀", "\u2028", "\ufeff", "\u0000", '" '),
+)
+MOMENT = datetime(2024, 11, 3, 5, 30, 0, 123_456, UTC)
+NESTED = "tags array<string>, at struct<x:decimal(9,3),t:timestamp>, counts map<string,int>"
+
+
+def writer_of(
+    path: Path, version: str = "v0001", epoch: int = 1, *, spans: tuple[Span, ...] = (), **options: Any
+) -> FileWriter:
+    role = options.pop("role", WriterRole.SERVING)
+    context = SinkContext(job="j", query="q", version=version, epoch=epoch, serving=spans, role=role)
+    writer = FileSink(str(path), **options).open(context)
+    writer.raise_fence()
+    return writer
+
+
+def values(spark: SparkSession) -> DataFrame:
+    """Awkward texts beside numbers, times and, for each row, a partition."""
+    schema = (
+        "n long, text string, price decimal(30,20), ratio double, day date, at timestamp, local timestamp_ntz, p string"
+    )
+    local = datetime.fromisoformat("2024-03-10T02:30:00.000007")
+    price = Decimal("0.12345678901234567890")
+    rows = [
+        (
+            number,
+            text,
+            price,
+            (float("nan"), float("inf"), -0.5)[number % 3],
+            date(1500, 2, 3),
+            MOMENT,
+            local,
+            f"0{number % 3}",
+        )
+        for number, text in enumerate(TEXTS)
+    ]
+    return spark.createDataFrame([*rows, (-1, "x", *[None] * 6)], schema).coalesce(1)
+
+
+def as_told(frame: DataFrame, columns: list[str]) -> list[str]:
+    return sorted(map(repr, frame.select(columns).collect()))
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"], ["day", "p"]], ids=["flat", "one", "two"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "json", "csv"])
+def test_values_and_types_are_those_that_were_written(
+    spark: SparkSession, tmp_path: Path, file_format: str, partition_by: list[str]
+) -> None:
+    """Of text and of folders too; negative control: without the recorded schema Spark guesses, and rows differ."""
+    frame = values(spark)
+    writer = writer_of(tmp_path, format=file_format, partition_by=partition_by)
+    writer.write(frame, 0)
+    writer.write(frame.where("n < 0"), 1)
+    wanted = as_told(frame.unionByName(frame.where("n < 0")), frame.columns)
+    assert as_told(read_serving(spark, str(tmp_path)), frame.columns) == wanted
+    shutil.rmtree(tmp_path / SCHEMAS)
+    guessed = read_serving(spark, str(tmp_path))
+    exact = not partition_by and file_format in ("parquet", "orc")
+    same = set(frame.columns) == set(guessed.columns) and as_told(guessed, frame.columns) == wanted
+    assert same is exact
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv", "json"])
+def test_a_reader_in_another_time_zone_beside_a_name_that_is_a_pattern(
+    spark: SparkSession, tmp_path: Path, file_format: str
+) -> None:
+    """Moments in files and in names of folders are the same, and ``out[1]`` does not mean ``out1``."""
+    early = datetime(1800, 1, 1, 0, 0, 0, 1, UTC)
+    frame = spark.createDataFrame([(1, MOMENT, MOMENT), (2, early, early)], "n long, at timestamp, p timestamp")
+    other = writer_of(tmp_path / "out1", format=file_format, partition_by=["p"])
+    other.write(frame, 0)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    assert zone is not None
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        writer_of(tmp_path / "out[1]", format=file_format, partition_by=["p"]).write(frame, 0)
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        found = as_told(read_serving(spark, str(tmp_path / "out[1]")), frame.columns)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert found == as_told(frame, frame.columns)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "json"])
+def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
+    """Lists, structs and maps, with NULLs inside."""
+    rows = [
+        (["a", None, ""], (Decimal("1.500"), MOMENT), {"": 1}),
+        (None, (None, None), {" ": 3}),
+        (["007"], None, None),
+    ]
+    frame = spark.createDataFrame(rows, NESTED)
+    writer_of(tmp_path, format=file_format).write(frame, 0)
+    assert as_told(read_serving(spark, str(tmp_path)), frame.columns) == as_told(frame, frame.columns)
+
+
+@pytest.mark.parametrize(
+    ("file_format", "partition_by", "schema", "told"),
+    [
+        ("csv", [], "n long, tags array<string>", "column tags is array<string>, and CSV holds no nested values"),
+        ("csv", [], "n long, raw binary", "column raw is binary, and Spark writes bytes into CSV as a text"),
+        ("csv", [], "text string", "text is the only column, and a row in which it is NULL is an empty line of CSV"),
+        ("csv", ["p"], "text string, p string", "text is the only column"),
+        ("json", [], "n long, m array<map<int,string>>", "JSON has keys that are texts alone"),
+        ("parquet", ["raw"], "n long, raw binary", "a folder cannot be named by bytes"),
+    ],
+)
+def test_what_files_cannot_give_back_is_refused(
+    spark: SparkSession, tmp_path: Path, file_format: str, partition_by: list[str], schema: str, told: str
+) -> None:
+    """By a rehearsal, before any batch is written, and by the writer."""
+    frame = spark.createDataFrame([], schema)
+    writer = writer_of(tmp_path, format=file_format, partition_by=partition_by)
+    for write in (FileSink(str(tmp_path), file_format, partition_by).rehearse, lambda batch: writer.write(batch, 0)):
+        with pytest.raises(InvalidInput, match=told):
+            write(frame)
+    assert not (tmp_path / "v0001").exists()
+
+
+@pytest.mark.parametrize("file_format", ["json", "csv"])
+def test_a_version_that_began_without_a_schema_is_read_by_the_one_that_came_later(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str
+) -> None:
+    """What an older Streamkeeper has written keeps its place and gets its types; blanks that it lost stay lost."""
+    rows = spark.createDataFrame([("007", MOMENT.replace(microsecond=0)), (None, None)], "code string, at timestamp")
+    with monkeypatch.context() as before:
+        before.setattr(file_module, "write_options", lambda _: {})
+        before.setattr(file_module, "record_schema", lambda *_: None)
+        writer_of(tmp_path, format=file_format).write(rows, 0)
+    assert read_schemas(tmp_path, "v0001") == []
+    writer_of(tmp_path, epoch=2, format=file_format).write(rows, 1)
+    found = read_serving(spark, str(tmp_path))
+    assert as_told(found, rows.columns) == as_told(rows.union(rows), rows.columns)
+
+
+def test_columns_that_come_and_change_their_type_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
+    """JSON takes every change of columns: one that is missing is NULL, one of two types is a text."""
+    writer = writer_of(tmp_path, format="json")
+    writer.write(spark.createDataFrame([(1, 5, "gone")], "n long, code int, old string"), 0)
+    writer.write(spark.createDataFrame([(2, "05", "new")], "n long, code string, more string"), 1)
+    found = read_serving(spark, str(tmp_path)).select("n", "code", "old", "more").orderBy("n").collect()
+    assert [tuple(row) for row in found] == [(1, "5", "gone", None), (2, "05", None, "new")]
+
+
+def test_versions_of_several_formats_are_one_output(spark: SparkSession, tmp_path: Path) -> None:
+    """Each is read by its own schema, up to the batch at which it was handed over."""
+    rows = spark.createDataFrame([(1, "007"), (2, "08")], "n long, kind string")
+    first = writer_of(tmp_path, format="csv")
+    first.write(rows.where("n = 1"), 0)
+    first.write(rows, 1)
+    spans = (Span("v0001", 0), Span("v0002"))
+    writer_of(tmp_path, "v0002", 2, spans=spans, format="orc", partition_by=["kind"]).write(rows.where("n = 2"), 0)
+    assert as_told(read_serving(spark, str(tmp_path)), ["n", "kind"]) == as_told(rows, ["n", "kind"])
+
+
+def test_a_schema_is_recorded_once_and_goes_with_its_shadow(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch that comes again, and a new writer, add none; another schema adds one."""
+    rows = spark.createDataFrame([(1, "a")], "n long, kind string")
+    for epoch, batch in ((1, 0), (1, 0), (2, 1)):
+        writer_of(tmp_path, epoch=epoch).write(rows, batch)
+    assert [(each.batch, each.epoch) for each in read_schemas(tmp_path, "v0001")] == [(0, 1)]
+    writer_of(tmp_path, epoch=3).write(rows.drop("kind"), 2)
+    assert [(each.batch, each.epoch) for each in read_schemas(tmp_path, "v0001")] == [(0, 1), (2, 3)]
+    shadow = writer_of(tmp_path, "v0002", 4, role=WriterRole.SHADOW)
+    shadow.write(rows, 0)
+    assert len(read_schemas(tmp_path, "v0002")) == 1
+    shadow.discard()
+    assert read_schemas(tmp_path, "v0002") == []
+
+
+def test_a_watermark_alone_is_no_other_schema(spark: SparkSession, tmp_path: Path) -> None:
+    """How long a query waits says nothing of its files."""
+    write: Callable[[str, int], None] = lambda delay, batch: writer_of(tmp_path).write(  # noqa: E731
+        spark.createDataFrame([(1, MOMENT)], "n long, at timestamp").withWatermark("at", delay), batch
+    )
+    write("1 minute", 0)
+    write("2 minutes", 1)
+    assert len(read_schemas(tmp_path, "v0001")) == 1
