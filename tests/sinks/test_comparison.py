@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -236,6 +237,7 @@ def test_text_is_compared_as_what_the_query_writes(files: Files, file_format: st
         compared = shadow.compare("v0002", 0, batch, files.spark, schema=kind)
         assert (compared.only_old, compared.only_new) == (1, 1 + batch)
         assert any(missing in row for row, *_ in compared.sample)
+    shutil.rmtree(files.root / "_streamkeeper/schemas")
     guessed = shadow.compare("v0002", 0, 0, files.spark)
     if file_format == "csv":
         assert (guessed.only_old, guessed.only_new) == (0, 0), "the negative control"

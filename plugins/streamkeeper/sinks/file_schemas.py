@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from pyspark.sql import DataFrameReader, SparkSession
-    from pyspark.sql.types import DataType, StructField, StructType
+    from pyspark.sql.types import StructType
+
+    _Field = dict[str, Any]
+    _Type = str | dict[str, Any]
+    """A type as Spark's JSON has it."""
 
 FORMAT = 1
 TEXT_FORMATS = ("csv", "json")
@@ -64,13 +68,13 @@ def written_schema(
     schema: StructType, partition_by: Collection[str], *, batch: int, epoch: int, time_zone: str
 ) -> FileSchema:
     """What is recorded of a batch; how long its watermark waits says nothing of its columns."""
-    from pyspark.sql.types import StructField, StructType
-
-    held, folders = StructType(), StructType()
-    for field in schema.fields:
-        kept = {key: value for key, value in (field.metadata or {}).items() if key != _WATERMARK}
-        (folders if field.name in partition_by else held).add(StructField(field.name, field.dataType, metadata=kept))
-    return FileSchema(batch=batch, epoch=epoch, schema=held.json(), partitions=folders.json(), time_zone=time_zone)
+    held: list[_Field] = []
+    folders: list[_Field] = []
+    for field in schema.jsonValue()["fields"]:
+        kept = {key: value for key, value in field["metadata"].items() if key != _WATERMARK}
+        (folders if field["name"] in partition_by else held).append({**field, "nullable": True, "metadata": kept})
+    told = [msgspec.json.encode({"type": "struct", "fields": fields}).decode() for fields in (held, folders)]
+    return FileSchema(batch=batch, epoch=epoch, schema=told[0], partitions=told[1], time_zone=time_zone)
 
 
 def record_schema(root: Path, version: str, found: FileSchema) -> None:
@@ -101,8 +105,6 @@ def reader_of(spark: SparkSession, file_format: str, found: Sequence[FileSchema]
 
     A column that some lack is NULL there, and one of several types is a text.
     """
-    from pyspark.sql.types import StructType
-
     partitioned = '"fields":[]' not in found[-1].partitions
     options = {"timeZone": found[-1].time_zone, _GLOB: "false"}
     if file_format in TEXT_FORMATS:
@@ -111,31 +113,28 @@ def reader_of(spark: SparkSession, file_format: str, found: Sequence[FileSchema]
     if file_format == "csv":
         options |= {**_WITH_BLANKS, "multiLine": "true", "nullValue": _NO_TEXT, "emptyValue": ""}
     parts = [*(each.schema for each in found), *(each.partitions for each in found)]
-    return spark.read.format(file_format).options(**options).schema(StructType(_joined(parts)))
+    kind = type(spark.range(0).schema)
+    return spark.read.format(file_format).options(**options).schema(kind.fromJson(_joined(parts)))
 
 
-def _joined(parts: Sequence[str]) -> list[StructField]:
+def _joined(parts: Sequence[str]) -> dict[str, Any]:
     """Every field that any of these schemas has, by name."""
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    fields: dict[str, StructField] = {}
-    for part in parts:
-        for field in StructType.fromJson(msgspec.json.decode(part)).fields:
-            known = fields.get(field.name)
-            same = known is None or known.dataType == field.dataType
-            fields[field.name] = field if same else StructField(field.name, StringType())
-    return list(fields.values())
+    fields: dict[str, _Field] = {}
+    for field in (field for part in parts for field in msgspec.json.decode(part)["fields"]):
+        known = fields.get(field["name"])
+        same = known is None or known["type"] == field["type"]
+        fields[field["name"]] = field if same else {**field, "type": "string", "metadata": {}}
+    return {"type": "struct", "fields": list(fields.values())}
 
 
 def refuse_types(output: str, file_format: str, schema: StructType, partition_by: Collection[str]) -> None:
     """Raise InvalidInput for a column that files of this format cannot hold or give back."""
-    from pyspark.sql.types import BinaryType
-
     for field in schema.fields:
+        kind = field.dataType.jsonValue()
         if field.name in partition_by:
-            why = "a folder cannot be named by bytes" if isinstance(field.dataType, BinaryType) else ""
+            why = "a folder cannot be named by bytes" if kind == "binary" else ""
         else:
-            why = next(_lost(file_format, field.dataType), "")
+            why = next(_lost(file_format, kind), "")
         if why:
             raise InvalidInput(
                 f"output {output}: column {field.name} is {field.dataType.simpleString()}, and {why}",
@@ -150,28 +149,24 @@ def refuse_types(output: str, file_format: str, schema: StructType, partition_by
         )
 
 
-def _lost(file_format: str, kind: DataType) -> Iterator[str]:
+def _lost(file_format: str, kind: _Type) -> Iterator[str]:
     """Why a format does not hold a type, or does not give it back."""
-    from pyspark.sql import types
-
-    if file_format == "csv":
-        nested = (types.ArrayType, types.MapType, types.StructType, types.VariantType)
-        if isinstance(kind, nested):
-            yield "CSV holds no nested values"
-        if isinstance(kind, types.BinaryType):
-            yield "Spark writes bytes into CSV as a text that it does not read"
+    if file_format == "csv" and (isinstance(kind, dict) or kind == "variant"):
+        yield "CSV holds no nested values"
+    if file_format == "csv" and kind == "binary":
+        yield "Spark writes bytes into CSV as a text that it does not read"
     if file_format == "json":
         yield from (
             "JSON has keys that are texts alone"
             for each in _inside(kind)
-            if isinstance(each, types.MapType) and not isinstance(each.keyType, types.StringType)
+            if isinstance(each, dict) and each["type"] == "map" and not str(each["keyType"]).startswith("string")
         )
 
 
-def _inside(kind: Any) -> Iterator[Any]:
+def _inside(kind: _Type) -> Iterator[_Type]:
     """A type and all that it is made of."""
     yield kind
-    parts = [getattr(kind, name, None) for name in ("elementType", "keyType", "valueType")]
-    for part in [*parts, *(field.dataType for field in getattr(kind, "fields", ()))]:
-        if part is not None:
+    if isinstance(kind, dict):
+        parts = [kind[name] for name in ("elementType", "keyType", "valueType", "sqlType") if name in kind]
+        for part in [*parts, *(field["type"] for field in kind.get("fields", ()))]:
             yield from _inside(part)
