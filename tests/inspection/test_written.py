@@ -80,7 +80,7 @@ def described(spark: SparkSession, tmp_path: Path) -> Build:
         (('F.sum("price")', 'F.sum("y")'), "aggregate-input-changed", 15),
         (('F.upper("k")', 'F.lower("k")'), "grouping-key-changed", 14),
         (('F.col("x") > 3', 'F.col("x") > 4'), "filter-below-state-changed", 11),
-        (("return x * 2", "return x * 3"), "code-in-state-changed", 5),
+        (("return x * 2", "return x * 3"), "code-in-state-changed", 7),
     ],
 )
 def test_a_finding_names_the_line_that_changed(described: Build, edit: tuple[str, str], rule: str, line: int) -> None:

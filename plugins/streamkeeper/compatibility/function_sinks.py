@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.code_changes import code_change
 from streamkeeper.compatibility.output_columns import redefined_columns
 from streamkeeper.compatibility.rule import APPROVE, Rule, is_rows, same_context
 from streamkeeper.compatibility.shown import change, expression_change
@@ -21,7 +22,6 @@ from streamkeeper.model.manifest import (
 
 _MOST_NAMES, _LONGEST = 12, 120
 _WORD = re.compile(r"\w\w")
-_CODE = "its code, or a value that it reaches, is another"
 _UNKNOWN = "what it holds cannot be looked into"
 _ELSEWHERE = "if it writes elsewhere now, switch to a new checkpoint version: the rows so far stay behind"
 _NUMBER = re.compile(r"#\d+L?")
@@ -35,14 +35,15 @@ _OF_STREAMS = ("~", "StreamingRelation", _STRUCTURE)
 def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The function that writes batches, where only its log, its tuning or a filter of all its rows has changed."""
     names = f", which names {_listed(new.sink_names)}" if new.sink_names else ""
-    for name, before, after in _changed(old, new):
+    for name, _, _ in _changed(old, new):
         if _routes_alike(name, old, new):
+            changed = code_change(name, old, new)
             yield Finding(
                 rule="sink-function-changed",
-                line=new.written.get(name, ""),
+                line=changed.line,
                 severity=Severity.NOTE,
                 where=f"sink, {_shown(name)}{names}",
-                evidence=_CODE if before and after else change(before and _shown(name), after and _shown(name)),
+                evidence=changed.evidence,
                 hint="write so that a batch that comes twice does no harm",
             )
 
@@ -57,13 +58,14 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
     for name, had, has in _changed(old, new):
         if had is None or has is None or _routes_alike(name, old, new):
             continue
+        changed = code_change(name, old, new)
         if before != after:
             evidence = change(_listed(sorted(before - after)), _listed(sorted(after - before)))
         else:
-            evidence = f"{_CODE}; it names the same: {_listed(new.sink_names)}"
+            evidence = f"{changed.evidence}; it names the same: {_listed(new.sink_names)}"
         yield Finding(
             rule="sink-function-may-write-elsewhere",
-            line=new.written.get(name, ""),
+            line=changed.line,
             severity=Severity.OPAQUE,
             where=f"sink, {_shown(name)}",
             evidence=evidence,

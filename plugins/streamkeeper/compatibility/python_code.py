@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.code_changes import code_change
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, is_rows, note, same_context
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, UNREADABLE, Manifest
 
-_CODE = "its code, or a value that it reaches, is another"
 _ABOVE = {
     "update": "results would be computed by the new code from each group's next row on; groups that get none keep what "
     "was written",
@@ -20,14 +20,15 @@ _UNKNOWN = "what it holds cannot be looked into"
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Python in or below a stateful operator decides what its state means, and its body cannot be compared."""
-    for name, before, after in _changed(old, new, BELOW_STATE):
+    for name, _, _ in _changed(old, new, BELOW_STATE):
         if not is_rows(name) and not _is_carried(name, old, new):
+            changed = code_change(name, old, new)
             yield Finding(
                 rule="code-in-state-changed",
-                line=new.written.get(name, ""),
+                line=changed.line,
                 severity=Severity.OPAQUE,
                 where=f"function {_shown(name)}, in or below a stateful operator",
-                evidence=_code_change(name, before, after),
+                evidence=changed.evidence,
                 hint=APPROVE,
                 reference="measured: apws_logic, tws_logic",
             )
@@ -55,14 +56,15 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The state of a deduplication holds keys: what is carried past it beside them is new with every row."""
-    for name, before, after in _changed(old, new, BELOW_STATE):
+    for name, _, _ in _changed(old, new, BELOW_STATE):
         if _is_carried(name, old, new):
+            changed = code_change(name, old, new)
             yield Finding(
                 rule="code-beside-state-changed",
-                line=new.written.get(name, ""),
+                line=changed.line,
                 severity=Severity.NOTE,
                 where=f"function {_shown(name)}, whose results the deduplication above it makes nothing of",
-                evidence=_code_change(name, before, after),
+                evidence=changed.evidence,
                 reference="measured: dedup_udf_carried, dedup_payload_expr",
             )
 
@@ -82,13 +84,14 @@ def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Code outside of every stateful operator touches neither state nor offsets."""
-    for name, before, after in _changed(old, new, ABOVE_STATE):
+    for name, _, _ in _changed(old, new, ABOVE_STATE):
+        changed = code_change(name, old, new)
         yield Finding(
             rule="code-above-state-changed" if new.operators else "stateless-code-changed",
-            line=new.written.get(name, ""),
+            line=changed.line,
             severity=Severity.NOTE,
             where=f"function {_shown(name)}",
-            evidence=_code_change(name, before, after),
+            evidence=changed.evidence,
             reference="measured: proj_udf_change",
             effect=_ABOVE.get(new.output_mode, "") if new.operators else "",
         )
@@ -145,8 +148,3 @@ def _is_carried(name: str, *manifests: Manifest) -> bool:
 
 def _shown(name: str) -> str:
     return name.partition(" ")[2] or name
-
-
-def _code_change(name: str, before: str | None, after: str | None) -> str:
-    """A digest says that code differs, and not where."""
-    return _CODE if before and after else change(before and _shown(name), after and _shown(name))

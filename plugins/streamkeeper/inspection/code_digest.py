@@ -14,6 +14,7 @@ import json
 import warnings
 from pathlib import Path
 
+from streamkeeper.inspection.code_parts import CodeParts, Recording
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.routing import Routing
@@ -28,6 +29,7 @@ class CodeDigest:
 
     def __init__(self, bundle_root: Path | None) -> None:
         self.own = OwnCode(bundle_root)
+        self.parts = CodeParts(self.own)
 
     def of(self, function: object) -> str:
         """``sha256`` in hex, or ``unreadable:<sha256>`` when it does not cover everything."""
@@ -35,7 +37,10 @@ class CodeDigest:
 
     def read(self, function: object) -> tuple[str, tuple[str, ...]]:
         """The digest, and the texts that the function's code and values hold: names of tables and paths among them."""
-        return self._read(function, Reading(self.own))
+        reading = Recording(self.own, self.parts.texts)
+        digest, texts = self._read(function, reading)
+        self.parts.keep(digest, reading.noted)
+        return digest, texts
 
     def routing(self, function: object) -> str:
         """The digest of what in a sink's function may decide where its rows go (``routing``)."""

@@ -53,6 +53,8 @@ def _described(
     lineage = plan.lineage([source.name for source in sources])
     digests = CodeDigest(bundle_root)
     in_plan, in_sink = find_functions(plan, digests), find_sink_functions(query.sink, digests)
+    functions = in_plan.digests | in_sink.digests
+    parts, reached = digests.parts.of(functions)
     written = {**lineage.written, **in_plan.lines, **in_sink.lines}
     return Manifest(
         query=query.name,
@@ -69,7 +71,7 @@ def _described(
         trigger=query.trigger,
         sink=query.sink.describe(),
         confs=confs,
-        functions=in_plan.digests | in_sink.digests,
+        functions=functions,
         carried=tuple(in_plan.carried),
         sink_names=in_sink.names,
         sink_routing=in_sink.routing,
@@ -90,4 +92,6 @@ def _described(
         written=lines_in_bundle(written, bundle_root),
         digests=DIGESTS,
         bundle=str(bundle_root) if plan.reads_bundle else "",
+        parts=parts,
+        reached=reached,
     )

@@ -6,6 +6,7 @@ import builtins
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import Field
 from enum import Enum
 from pathlib import Path, PurePath
@@ -179,13 +180,10 @@ class Reading:
 
     def _alone(self, found: Any) -> str:
         """An element of a set: read on its own, because the order of the visit is not defined."""
-        inner = Reading(self._own, self._routing)
-        inner._seen, inner._silent, inner._types = dict(self._seen), self._silent, self._types
+        inner = copy(self)  # what depends on no order is shared
+        inner._seen, inner.met = dict(self._seen), Met()
         text = json.dumps(inner.value(found))
-        self._kept += inner._kept
         self.met.merge(inner.met)
-        self._modules |= inner._modules
-        self.texts |= inner.texts
         return text
 
     def _function(self, found: FunctionType) -> Any:

@@ -132,6 +132,21 @@ def is_schema(server: str) -> bool:
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
 
+class CodePart(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of the job's code that a function reaches: a function, a class's header, a value, a file.
+
+    ``digest``: of this piece alone, not of what it uses; ``text``: without comments, docstrings and secrets, empty
+    where it is too long or not known; ``place``: ``file:line``; ``lines``: the line in the file of each line of the
+    text. ``beside``: a file, or what an import does: named only where no other part differs.
+    """
+
+    digest: Structure
+    text: str = ""
+    place: str = ""
+    lines: tuple[int, ...] = ()
+    beside: bool = False
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The canonical description of one un-started query.
 
@@ -146,7 +161,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     output come; ``output_shape``: joins, unions, generators and Python on their way; None: not known. ``written``:
     meanings of expressions, and names in ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so
     nothing compares it. ``digests``: by which definition (``DIGESTS``) they were made; ``bundle``: where the bundle
-    lay whose files the plan reads, which expressions call ``BUNDLE``; empty where it reads none.
+    lay whose files the plan reads, which expressions call ``BUNDLE``; empty where it reads none. ``parts``: name ->
+    piece of the job's code; ``reached``: name in ``functions`` -> names in ``parts`` of all that the function reaches.
+    Digests decide whether code changed, parts only say where.
     """
 
     format: int = FORMAT
@@ -175,13 +192,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     written: dict[Text, str] = {}
     digests: int = 1
     bundle: str = ""
+    parts: dict[str, CodePart] = {}
+    reached: dict[str, tuple[Structure, ...]] = {}
 
 
 def without_context(manifest: Manifest) -> Manifest:
     """What two builds of the same query share, in whatever lines it is written and in whatever environment built.
 
     What earlier versions did not record is left out: which functions compute a column, through which filters and joins
-    the output's rows come, and what is found in a sink's functions beside their digests. It follows from the rest.
+    the output's rows come, and what is found in functions beside their digests. It follows from the rest.
     """
     columns = tuple(msgspec.structs.replace(column, functions=None) for column in manifest.columns)
     return msgspec.structs.replace(
@@ -191,6 +210,8 @@ def without_context(manifest: Manifest) -> Manifest:
         columns=columns,
         output_rows=None,
         output_shape=None,
+        parts={},
+        reached={},
         sink_columns=None,
         sink_reads={},
         sink_routing=None,
