@@ -19,6 +19,7 @@ from streamkeeper.compatibility.shown import (
 )
 from streamkeeper.compatibility.sql_words import duration
 from streamkeeper.compatibility.user_terms import Detail, term_of
+from streamkeeper.compatibility.window_words import window_change
 
 OPTIONS = 'options=m[["timestampFormat", "dd/MM/yyyy HH:mm:ss"]], variantAllowDuplicateKeys=False'
 ORDER = f"fromjson(source 0.value, in session, {OPTIONS})"
@@ -104,11 +105,11 @@ def test_a_change_reads_as_its_author_wrote_it(before: str, after: str, told: st
     assert expression_change(before, after) == told
 
 
-def test_what_differs_in_nothing_that_can_be_shown_says_so() -> None:
+def test_rows_of_the_job_are_said_to_be_others() -> None:
     """Two digests are no evidence that a person can read."""
     rows = "right: LocalRelation(data=r {}, isStreaming=False)"
     told = expression_change(rows.format("f7" * 32), rows.format("55" * 32))
-    assert told == ("right: rows made in the job's code -> right: rows made in the job's code, not made of the same")
+    assert told == ("right: rows made in the job's code -> right: other rows made in the job's code")
 
 
 @pytest.mark.parametrize(
@@ -148,10 +149,73 @@ def test_a_check_for_null_is_told_only_alone() -> None:
     assert expressions_change([], [check]) == "nothing -> left: x is not null"
 
 
-def test_lines_that_differ_in_a_schema_alone_are_not_told() -> None:
-    """A parser's schema is long, and its author has written it elsewhere."""
-    line = "~Project [from_json(StructField(a,StringType,true){}, value, Some(UTC)) AS o]"
-    assert lines_change([line.format("")], [line.format(", StructField(b,LongType,true)")]) == SAME_WORDS
+def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:
+    """A parser's schema is long, and its author has written it elsewhere; of one that differs the field is shown."""
+    line = "~Project [from_json(StructField(a,StringType,true){}, value, Some(UTC)) AS {}]"
+    field = ", StructField(b,ArrayType(StructType(StructField(c,DecimalType(10,2),true)),true),true)"
+    assert lines_change([line.format("", "o")], [line.format(field, "p")]).count("string") == 0
+    assert lines_change([line.format("", "o")], [line.format(field, "o")]) == (
+        "… […(a string, value, Some(UTC))…] … -> … […(a string, b array<struct<c decimal(10,2)>>, value, Some(UTC))…] …"
+    )
+    assert lines_change([line.format("", "o")], [line.format("", "o")]) == SAME_WORDS
+
+
+def test_an_argument_that_no_author_writes_is_named() -> None:
+    """The same words on both sides are no evidence."""
+    call = "sum(pythonudf(source 0.x, dataType=integer, evalType={}, func=0))"
+    assert expression_change(call.format(101), call.format(100)) == (
+        "sum(python_function(x)) run through Arrow -> sum(python_function(x)) run row by row"
+    )
+
+
+def test_several_windows_of_a_row_read_as_one_that_slides() -> None:
+    """Spark expands a row into each window that it falls into."""
+    each = "each(window(source 0.ts, 300000000, 600000000; 0b), window(source 0.ts, 300000000, 600000000; fc))"
+    same = each.replace("0b", "0bd8fcd3").replace("fc)", "fc00b631)")
+    assert expression(same) == "window(ts, 10 minutes, 5 minutes)"
+    assert expression("each(source 0.a, source 0.b)") == "each(a, b)"
+
+
+def converted(time: str) -> str:
+    """A time as Spark's windows take it."""
+    return f"precisetimestampconversion({time}, TimestampType, LongType)"
+
+
+SESSION = (
+    f"~Project [named_struct(start, precisetimestampconversion({converted('ts#4-T600000ms')}, LongType, TimestampType)"
+    f", end, precisetimestampconversion({converted('ts#4-T600000ms + {}')}, LongType, TimestampType)) AS window#0]"
+)
+FIXED = (
+    f"~Project [named_struct(start, precisetimestampconversion((({converted('{0}')} - CASE WHEN ((("
+    f"{converted('{0}')} - {{1}}) % 600000000) < 0) THEN 1 END) - 0), LongType, TimestampType)) AS window#0]"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            SESSION.format("3 minutes"),
+            SESSION.format("20 minutes"),
+            "session_window(ts, 3 minutes) -> session_window(ts, 20 minutes)",
+        ),
+        (
+            FIXED.format("ts#4", "0"),
+            FIXED.format("t2#5", "0"),
+            "window(ts, every 10 minutes) -> window(t2, every 10 minutes)",
+        ),
+        (
+            FIXED.format("ts#4", "0"),
+            FIXED.format("ts#4", "120000000"),
+            "window(ts, every 10 minutes) -> window(ts, every 10 minutes, start 2 minutes)",
+        ),
+        ("~Project [k#0]", "~Project [k#1]", ""),
+    ],
+    ids=["gap", "time column", "start", "no window"],
+)
+def test_a_window_of_the_same_lengths_is_shown_as_its_plan_has_it(before: str, after: str, told: str) -> None:
+    """Gap, offset and time column are in no meaning."""
+    assert window_change(before, after) == told
 
 
 def test_two_columns_of_one_name_keep_their_sources() -> None:

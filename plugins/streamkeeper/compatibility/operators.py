@@ -113,8 +113,8 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _detail_change(key: str, before: str | None, after: str | None) -> str:
-    if before and after and key == _CONDITION:
-        had, has = before.split(" and "), after.split(" and ")
+    if key == _CONDITION:
+        had, has = (text.split(" and ") if text else [] for text in (before, after))
         gone, come = [part for part in had if part not in has], [part for part in has if part not in had]
         return expressions_change(*((gone, come) if gone or come else (had, has)))
     if before and after and key == _STATE:

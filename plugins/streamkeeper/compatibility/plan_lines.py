@@ -21,21 +21,45 @@ _READS = ("StreamingRelation", "StreamingDataSource", "FileSource[", "DataSource
 
 _BATCH_TIME = re.compile(r"current_batch_timestamp\([^()]*(?:\([^()]*\))?\)")
 _UNNAMED = ", name=<Unassigned>"
+_IN_SQL = (
+    (re.compile(r"StructField\(([^,()]+),([^()]*(?:\(\d+,\d+\)[^()]*)*),(?:true|false)\)"), r"\1 \2"),
+    (re.compile(r"StructType\(([^()]*(?:\(\d+,\d+\)[^()]*)*)\)"), r"struct<\1>"),
+    (re.compile(r"ArrayType\(([^()]*(?:\(\d+,\d+\)[^()]*)*),(?:true|false)\)"), r"array<\1>"),
+    (re.compile(r"MapType\(([^()]*(?:\(\d+,\d+\)[^()]*)*),(?:true|false)\)"), r"map<\1>"),
+    (
+        re.compile(r"\b(String|Integer|Long|Double|Float|Short|Byte|Boolean|Binary|Date|Timestamp|Decimal)Type\b"),
+        lambda found: found[1].lower(),
+    ),
+)
 _ADDED = ("StructField(", "Some(")
 """What Spark writes into a plan's text that no author has written."""
 
 
-def plan_line(line: str) -> Term:
-    """A line of a plan: SQL's word for the node, and its expressions without the schemas of what they parse."""
+def plan_line(line: str, *, schemas: bool = False) -> Term:
+    """A line of a plan: SQL's word for the node, and its expressions; ``schemas``: with those of what they parse."""
     text = without_digests(line.removeprefix("~").replace(_UNNAMED, ""))
     if text.startswith(_READS):
         return leaf("read the source")
     name, _, rest = text.partition(" ")
     try:
-        told = _without_schemas(by_brackets(_BATCH_TIME.sub("current_timestamp()", rest)))
+        text_of = _BATCH_TIME.sub("current_timestamp()", rest)
+        told = by_brackets(_fields(text_of)) if schemas else _without_schemas(by_brackets(text_of))
         return Term(f"{_NODES.get(name, name)} ", (told,), "")
     except (ValueError, RecursionError):
         return leaf(text)
+
+
+def _fields(text: str) -> str:
+    """Spark's schemas as SQL has them: fields by name and type."""
+    while (shorter := _inner_fields(text)) != text:
+        text = shorter
+    return text
+
+
+def _inner_fields(text: str) -> str:
+    for pattern, told in _IN_SQL:
+        text = pattern.sub(told, text)
+    return text
 
 
 def _without_schemas(term: Term) -> Term:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.output_keys import output_keys_redefined
@@ -19,9 +19,16 @@ from streamkeeper.compatibility.rule import (
     same_kinds,
     same_state,
 )
-from streamkeeper.compatibility.shown import SAME_WORDS, expressions_change, lines_change
+from streamkeeper.compatibility.shown import (
+    SAME_WORDS,
+    expression_change,
+    expressions_change,
+    lines_change,
+    text_pair,
+)
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Operator
+from streamkeeper.model.spark_confs import Role, role
 
 _ABOVE = {
     "update": "results would be computed in the new way from each group's next row on; groups that get none keep what "
@@ -65,7 +72,8 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 after.keys,
                 after.expressions,
             ):
-                yield breaking("upstream-changed", f"below the {where}", _text_change(before.upstream, after.upstream))
+                text = _text_change(before.upstream, after.upstream) or SAME_WORDS
+                yield breaking("upstream-changed", f"below the {where}", text)
             continue
         if before.shape != after.shape and _columns(before) == _columns(after):
             gone = [part for part in before.shape if part not in after.shape]
@@ -82,11 +90,15 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
             # The rules about those say why the text differs.
             continue
         same = same_state(before, after) and before.rows == after.rows and _details(before) == _details(after)
-        if same and before.resolved and after.resolved and _own(before) != _own(after) and not _differs_above(old, new):
+        if not same or _types(before) != _types(after) or _own(before) == _own(after) or _differs_above(old, new):
+            continue
+        texts = _without_zone(before.upstream, old), _without_zone(after.upstream, new)
+        evidence = _text_change(*texts) or _operator_change(before, after)
+        if before.resolved and after.resolved and (evidence or not _has_own_findings(old, new)):
             yield note(
                 "rewritten-below-state",
                 where,
-                _text_change(before.upstream, after.upstream),
+                evidence or SAME_WORDS,
                 "agg_rename_key, join_payload_renamed",
                 "renamed, reordered, unused or written in other words: none of this reaches the state",
             )
@@ -99,10 +111,14 @@ def plan_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     if _states(old) != _states(new) and not _same_below_another_way(old, new):
         return
+    texts = _without_zone(old.plan, old), _without_zone(new.plan, new)
+    evidence = _text_change(*texts) or _columns_change(old, new)
+    if not evidence and _has_own_findings(old, new):
+        return
     found = note(
         "above-state-changed" if is_stateful(new) else "stateless-change",
         "plan",
-        _text_change(old.plan, new.plan),
+        evidence or SAME_WORDS,
         "proj_filter_remove, proj_repartition, agg_filter_after_hides",
         effect=_ABOVE.get(new.output_mode, "") if is_stateful(new) else "",
     )
@@ -171,11 +187,48 @@ def _states(manifest: Manifest) -> list[tuple[str, str]]:
     return [(operator.kind, operator.upstream) for operator in manifest.operators]
 
 
+def _types(operator: Operator) -> list[str]:
+    return [column.type for column in (*operator.key_columns, *operator.values)]
+
+
+def _has_own_findings(old: Manifest, new: Manifest) -> bool:
+    """Whether sources or settings differ, which are in a plan's digest and not in its text: their rules name them."""
+    keys = {key for key in old.confs.keys() | new.confs.keys() if old.confs.get(key) != new.confs.get(key)}
+    sources = [[(source.name, source.schema) for source in manifest.sources] for manifest in (old, new)]
+    return sources[0] != sources[1] or any(role(key) is Role.MEANING for key in keys)
+
+
+def _without_zone(plan: str, manifest: Manifest) -> str:
+    """A plan without the session's time zone, which has a rule of its own."""
+    zone = manifest.confs.get("spark.sql.session.timeZone", "")
+    return plan.replace(f", Some({zone})", "") if zone else plan
+
+
 def _text_change(before: str, after: str) -> str:
-    """Lines that only one of two plans has."""
+    """Lines that only one of two plans has; empty where both read the same."""
     old, new = _lines(before), _lines(after)
     gone, come = [line for line in old if line not in new], [line for line in new if line not in old]
-    return lines_change(gone, come) if gone or come else SAME_WORDS
+    shown = lines_change(gone, come) if gone or come else ""
+    return "" if shown == SAME_WORDS else shown
+
+
+def _operator_change(before: Operator, after: Operator) -> str:
+    """The keys and expressions that are written in other words."""
+    old, new = ((*operator.keys, *operator.expressions) for operator in (before, after))
+    return _first_change(list(zip(old, new, strict=False)), text_pair)
+
+
+def _columns_change(old: Manifest, new: Manifest) -> str:
+    """The output's columns that are computed in another way."""
+    had = {column.name: column.meaning for column in old.columns}
+    pairs = [(had[column.name], column.meaning) for column in new.columns if column.name in had]
+    return _first_change(pairs, expression_change)
+
+
+def _first_change(pairs: list[tuple[str, str]], show: Callable[[str, str], str]) -> str:
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
+    return f"{show(*differing[0])}{more}" if differing else ""
 
 
 def _lines(plan: str) -> list[str]:

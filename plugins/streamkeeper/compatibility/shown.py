@@ -13,6 +13,8 @@ from streamkeeper.compatibility.user_terms import Detail, term_of, type_term
 
 WIDTH = 72
 """Characters of one side, about."""
+_SEVERAL = 48
+"""Where several expressions are shown."""
 _MOST = 3
 _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
@@ -20,7 +22,12 @@ _MEANINGS = frozenset({"meaning", "rows", "shape"})
 """Parts of an operator that are expressions over the sources."""
 NOTHING = "nothing"
 OTHERWISE = ", not made of the same"
-SAME_WORDS = "the plan reads the same; a type, a schema, a literal or a setting in it is another"
+SAME_WORDS = "only the plan's digest differs: its text, its columns and its operators are the same"
+OTHER_WINDOW = ", of another gap, offset or time"
+_ARGUMENT = re.compile(r"\b([A-Za-z]\w*)=(\w+)")
+_ROWS = "rows made in the job's code"
+_RUN_AS = {"100": "row by row", "101": "through Arrow", "200": "as pandas"}
+"""Spark's ``evalType`` of a Python function."""
 
 
 def change(before: object, after: object) -> str:
@@ -31,6 +38,11 @@ def change(before: object, after: object) -> str:
 def expression_change(before: str, after: str) -> str:
     """The same of two meanings, cut down to what differs."""
     return " -> ".join(_changed(before, after))
+
+
+def text_pair(before: str, after: str) -> str:
+    """The same of two texts, around their first difference."""
+    return " -> ".join(text_pieces(before, after, WIDTH))
 
 
 def _written(meanings: Sequence[str]) -> Sequence[str]:
@@ -54,7 +66,9 @@ def schema_change(before: str, after: str) -> str:
 def expressions_change(before: Sequence[str], after: Sequence[str]) -> str:
     """The same of two lists of meanings; equally many are compared one by one."""
     if len(before) == len(after) and before:
-        pairs = [_changed(*pair) for pair in zip(before, after, strict=True)]
+        differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
+        width = WIDTH if len(differing) == 1 else _SEVERAL
+        pairs = [_changed(*pair, width) for pair in differing or zip(before, after, strict=True)]
         return " -> ".join(_counted([pair[side] for pair in pairs]) for side in (0, 1))
     return " -> ".join(
         _counted([expression(meaning) for meaning in _written(side)]) or NOTHING for side in (before, after)
@@ -72,9 +86,14 @@ def parts_change(before: object, after: object) -> str:
 def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
     """The same of lines that only one of two plans has."""
     if before and len(before) == len(after):
-        pairs = [(plan_line(left), plan_line(right)) for left, right in zip(before, after, strict=True)]
-        shown = [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]
-        return f"{' -> '.join(shown[0])}{_more(len(shown) - 1)}" if shown else SAME_WORDS
+        for schemas in (False, True):
+            pairs = [
+                (plan_line(left, schemas=schemas), plan_line(right, schemas=schemas))
+                for left, right in zip(before, after, strict=True)
+            ]
+            if shown := [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]:
+                return f"{' -> '.join(shown[0])}{_more(len(shown) - 1)}"
+        return SAME_WORDS
     return " -> ".join(_counted([_whole(plan_line(line)) for line in side]) or NOTHING for side in (before, after))
 
 
@@ -83,17 +102,29 @@ def expression(meaning: str) -> str:
     return _whole(term_of(meaning, labels=_ambiguous(meaning)))
 
 
-def _changed(before: str, after: str) -> tuple[str, str]:
+def _changed(before: str, after: str, width: int = WIDTH) -> tuple[str, str]:
     if before == after:
         return expression(before), expression(after)
     labels = _ambiguous(before, after)
     for detail in Detail:
         left, right = term_of(before, detail, labels=labels), term_of(after, detail, labels=labels)
         if str(left) != str(right):
-            return pieces(left, right, WIDTH)
+            return pieces(left, right, width)
     same = expression(before)
     if same.startswith("window("):
-        return same, f"{same}, of another gap, offset or time"
+        return same, f"{same}{OTHER_WINDOW}"
+    if _ROWS in same:
+        return same, same.replace(_ROWS, f"other {_ROWS}")
+    return _by_argument(same, before, after)
+
+
+def _by_argument(same: str, before: str, after: str) -> tuple[str, str]:
+    """Two meanings of the same words, with the first argument that no author writes and that differs."""
+    for (name, had), (other, has) in zip(_ARGUMENT.findall(before), _ARGUMENT.findall(after), strict=False):
+        if name == other and had != has and len(had) + len(has) < WIDTH:
+            if name == "evalType" and had in _RUN_AS and has in _RUN_AS:
+                return f"{same} run {_RUN_AS[had]}", f"{same} run {_RUN_AS[has]}"
+            return f"{same}, {name}={had}", f"{same}, {name}={has}"
     return same, f"{same}{OTHERWISE}"
 
 

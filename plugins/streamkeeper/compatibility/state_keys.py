@@ -8,7 +8,14 @@ import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, note, operator_pairs
-from streamkeeper.compatibility.shown import change, expression_change, expressions_change, typed_change
+from streamkeeper.compatibility.shown import (
+    OTHER_WINDOW,
+    change,
+    expression_change,
+    expressions_change,
+    typed_change,
+)
+from streamkeeper.compatibility.window_words import window_change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
@@ -56,8 +63,14 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield breaking(f"{noun}s-reordered", where, evidence, "win_key_order")
             continue
         for left, right in zip(before.key_columns, after.key_columns, strict=True):
-            found = _one_changed(noun, where, left, right)
+            found = (_in_words(each, before, after) for each in _one_changed(noun, where, left, right))
             yield from with_line(found, old, new, [left.meaning], [right.meaning])
+
+
+def _in_words(finding: Finding, before: Operator, after: Operator) -> Finding:
+    """A window whose meanings read alike is shown as the plans have it."""
+    shown = window_change(before.upstream, after.upstream) if finding.evidence.endswith(OTHER_WINDOW) else ""
+    return msgspec.structs.replace(finding, evidence=shown or finding.evidence)
 
 
 def _number_changed(

@@ -25,6 +25,8 @@ from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 _MOST_NAMES = 2
 _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
 
+_SOURCE_COLUMN = re.compile(r"source \d+\.\w+")
+"""Both sides of a join may have a column of one name."""
 _FIELD = re.compile(r'<"(?:[^"\\]|\\.)*">')
 _OF_A_STRUCT = re.compile(r"(?:anyvalue|collectlist|collectset|first|last|max|maxby|min|minby)\(struct\(")
 """Aggregates that keep a struct as it is, by the position of its fields."""
@@ -187,11 +189,12 @@ def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[F
     noun = "join-column" if before.kind == "join" else "state-column"
     if had == has:
         for left, right in zip(before.values, after.values, strict=True):
+            place = f"{where}, column {left.meaning}" if _SOURCE_COLUMN.fullmatch(left.meaning) else where
             if left.type.removesuffix(NOT_NULL) != right.type.removesuffix(NOT_NULL):
                 evidence = typed_change((left.meaning, left.type), (right.meaning, right.type))
-                yield breaking(f"{noun}-type-changed", where, evidence)
+                yield breaking(f"{noun}-type-changed", place, evidence)
             elif left.type != right.type:
-                yield nullability_changed(noun, where, left, right)
+                yield nullability_changed(noun, place, left, right)
         return
     gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
     rule = "changed" if gone and come else "added" if come else "removed" if gone else "reordered"

@@ -181,6 +181,8 @@ class _Reader:
             return Term("", (self.read(plain[0]), Term("[", (self.read(plain[1]),), "", "]")), "")
         if name == "lambda":
             return self._lambda(inner)
+        if name == "each" and (sliding := _sliding(plain)):
+            return self.read(sliding)
         if name == "currentbatchtimestamp":
             return leaf("current_timestamp()")
         if name == "pythonudf":
@@ -276,6 +278,16 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], Term]],
     (_ROWS, _Reader.rows),
     (_SUBQUERY, _Reader.subquery),
 )
+
+
+def _sliding(windows: list[str]) -> str:
+    """The windows that a row falls into, as one of two lengths: the whole and the slide; empty for anything else."""
+    found = [_WINDOW.fullmatch(window) for window in windows]
+    lengths = sorted({int(each) for match in found if match for each in match["lengths"].split(", ") if each})
+    columns = {match["column"] for match in found if match}
+    if not lengths or None in found or len(columns) != 1:
+        return ""
+    return f"window({columns.pop()}, {lengths[0]}, {lengths[-1]}; 00000000)"
 
 
 def _opening(text: str) -> int:

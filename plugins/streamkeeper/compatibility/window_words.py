@@ -1,0 +1,44 @@
+"""Time windows as Spark writes them out in a plan, read back as what their author wrote. Pure.
+
+A meaning has the lengths of a window and a digest of how they are used: a session's gap, an offset and a computed time
+column show in the plan's text alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+from streamkeeper.compatibility.shown import WIDTH
+from streamkeeper.compatibility.sql_words import duration
+from streamkeeper.compatibility.terms import leaf, pieces
+
+_TIME = re.compile(r"precisetimestampconversion\(((?:(?!precisetimestampconversion).)+?), TimestampType, LongType\)")
+_START = re.compile(r" - (-?\d+)\) % (\d+)\)")
+_ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
+
+
+def window_change(before: str, after: str) -> str:
+    """``before -> after`` of the first windows that differ in two plans' texts; empty where none is known."""
+    for old, new in zip(_windows(before), _windows(after), strict=False):
+        if old != new:
+            return " -> ".join(pieces(leaf(old), leaf(new), WIDTH))
+    return ""
+
+
+def _windows(plan: str) -> list[str]:
+    lines = [_ID.sub("", line) for line in plan.splitlines() if "precisetimestampconversion(" in line]
+    return [text for line in lines if (text := _window(line))]
+
+
+def _window(line: str) -> str:
+    times = list(dict.fromkeys(_TIME.findall(line)))
+    if not times:
+        return ""
+    gap = next((time[len(times[0]) :] for time in times[1:] if time.startswith(f"{times[0]} + ")), "")
+    if gap:
+        return f"session_window({times[0]}, {gap.removeprefix(' + ')})"
+    start = _START.search(line)
+    if start is None:
+        return ""
+    offset = "" if start[1] == "0" else f", start {duration(int(start[1]))}"
+    return f"window({times[0]}, every {duration(int(start[2]))}{offset})"

@@ -1,0 +1,102 @@
+"""Findings about one change agree with each other, and each shows the change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import Manifest, StateColumn
+from tests.compatibility import test_assess, test_code_changes
+from tests.compatibility.manifests import AGGREGATE, JOIN, STATEFUL, STATELESS, changed, with_operator, with_state
+
+_SURE = "nothing would change"
+_LONGEST = 200
+
+
+def cases() -> Iterable[tuple[Manifest, Manifest]]:
+    """Every pair that the rules' own tests are about, there and back."""
+    for test in (
+        test_assess.test_what_touches_state_offsets_or_output_is_breaking,
+        test_assess.test_what_is_proven_safe_is_resumed_with_a_note,
+        test_assess.test_what_nothing_can_prove_asks_for_a_backup,
+    ):
+        marks: Any = test
+        for mark in marks.pytestmark:
+            for values in mark.args[1]:
+                old, new = getattr(values, "values", values)[:2]
+                yield from ((old, new), (new, old))
+    yield test_code_changes.OLD, test_code_changes.manifest("b", settings__LIMIT=None)
+    yield from _of_several()
+
+
+def _of_several() -> Iterable[tuple[Manifest, Manifest]]:
+    """Changes that come together: a type and the text, a zone and what depends on it, both sides of a join."""
+    retyped = (msgspec.structs.replace(AGGREGATE.values[0], type="double"),)
+    yield STATEFUL, with_operator(STATEFUL, values=retyped)
+    zone = {**STATEFUL.confs, "spark.sql.session.timeZone": "Asia/Tokyo"}
+    yield STATEFUL, changed(with_operator(STATEFUL), confs=zone)
+    ansi = {**STATELESS.confs, "spark.sql.ansi.enabled": "false"}
+    yield STATELESS, changed(STATELESS, plan=STATELESS.plan.replace("22", "23"), confs=ansi)
+    values = tuple(StateColumn(meaning=f"source {side}.ts", type="timestamp") for side in (0, 1))
+    strict = [msgspec.structs.replace(value, type="timestamp not null") for value in values]
+    yield with_state(JOIN, values=(values[0], strict[1])), with_state(JOIN, values=(strict[0], values[1]))
+
+
+def findings_of(old: Manifest, new: Manifest) -> tuple[Finding, ...]:
+    """With their effects and the cost of each way, as people read them."""
+    return assess({"q": old}, {"q": new}).queries["q"].findings
+
+
+def contradictions(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    """Notes that nothing would change, each with a finding about the same place that says otherwise."""
+    known = list(findings)
+    return [
+        (calm.rule, other.rule)
+        for calm in known
+        if calm.severity is Severity.NOTE and _SURE in calm.effect
+        for other in known
+        if other.severity is not Severity.NOTE and _is_about(other.where, calm.where)
+    ]
+
+
+def _is_about(where: str, other: str) -> bool:
+    """Whether one place is the other, or a part of it."""
+    return where == other or where.startswith(f"{other}, ") or other.startswith(f"{where}, ")
+
+
+CASES = list(cases())
+
+
+@pytest.mark.parametrize(("old", "new"), CASES)
+def test_no_finding_contradicts_another(old: Manifest, new: Manifest) -> None:
+    """Where one says that nothing would change, none about the same place asks for a person or a switch."""
+    assert contradictions(findings_of(old, new)) == []
+
+
+@pytest.mark.parametrize(("old", "new"), CASES)
+def test_every_finding_shows_the_change_and_says_what_to_do(old: Manifest, new: Manifest) -> None:
+    """A long text without the change in it is no evidence; the way is left out of notes alone."""
+    for found in findings_of(old, new):
+        assert " -> " in found.evidence or len(found.evidence) <= _LONGEST
+        before, arrow, after = found.evidence.partition(" -> ")
+        assert not arrow or before != after
+        assert found.effect
+        assert found.hint or found.severity is Severity.NOTE
+
+
+def test_enough_pairs_are_read() -> None:
+    """The tables of the rules' tests are found."""
+    assert len(CASES) > 200
+
+
+def test_a_contradiction_would_be_found() -> None:
+    """Negative control: a note about the whole operator beside a finding about one of its columns."""
+    calm = Finding(rule="calm", severity=Severity.NOTE, where="aggregation", evidence="a -> b", effect=f"{_SURE}: so")
+    alarm = Finding(rule="alarm", severity=Severity.BREAKING, where="aggregation, column s", evidence="a -> b")
+    assert contradictions([calm, alarm]) == [("calm", "alarm")]
+    assert contradictions([calm, msgspec.structs.replace(alarm, where="deduplication")]) == []
