@@ -13,12 +13,16 @@ from pyspark import cloudpickle
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.job_code import run_job_file
+from streamkeeper.model.coding import to_json
 
 
 def main(folder: str, switch: str = "") -> None:
     """Each bundle's digests: of the function itself, and of what a plan holds of it."""
     if switch == "without-the-bundle":
         Reading._beyond = lambda self: [[], []]  # type: ignore[method-assign]
+    if switch == "parts":
+        print(json.dumps({each.name: parts(each) for each in sorted(Path(folder).iterdir())}))  # noqa: T201
+        return
     print(json.dumps({each.name: digests(each) for each in sorted(Path(folder).iterdir())}))  # noqa: T201
 
 
@@ -32,6 +36,13 @@ def digests(root: Path) -> list[str]:
         # Spark could not send it to a worker either: a sink's function.
         command = function
     return [CodeDigest(root).of(function), CodeDigest(root).of(command)]
+
+
+def parts(root: Path) -> list[str]:
+    """What a manifest has of the function: its digest, its parts, and the names of them."""
+    read = CodeDigest(root)
+    digest = read.of(entry(run_job_file(root, "job.py")))
+    return [digest, *(to_json(found).decode() for found in read.parts.of({"below/0 f": digest}))]
 
 
 def entry(module: ModuleType) -> Any:

@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from streamkeeper.model.manifest import UNREADABLE
+from streamkeeper.compatibility.code_changes import NO_PART, NO_RECORD, code_change
+from streamkeeper.model.manifest import UNREADABLE, CodePart, Manifest
+from tests.compatibility.manifests import STATEFUL, changed
 from tests.inspection.digest_cases import FORMS, HARMLESS, HIDINGS, Hiding
 from tests.inspection.digest_neighbours import CHANGE_THE_DIGEST, LEAVE_THE_DIGEST, NEIGHBOURS
 
@@ -135,3 +138,27 @@ def test_harmless_edits_leave_the_digest_and_their_neighbours_do_not(digests: Ru
 def test_every_kind_of_harmless_edit_has_a_neighbour_that_is_none() -> None:
     """A digest that nothing changes would pass the test of what leaves it."""
     assert [name for name, each in NEIGHBOURS.items() if not each.dangerous] == []
+
+
+def _manifest(found: list[str]) -> Manifest:
+    digest, parts, reached = found
+    return changed(
+        STATEFUL,
+        functions={"below/0 f": digest},
+        parts=msgspec.json.decode(parts, type=dict[str, CodePart]),
+        reached=msgspec.json.decode(reached, type=dict[str, tuple[str, ...]]),
+    )
+
+
+def test_hardly_any_hidden_change_is_without_a_name(digests: Run) -> None:
+    """A finding about code names the function, value or file, wherever the change hides; the same code has none."""
+    before, after = digests("hidings", switch="parts"), digests("changed hidings", switch="parts")
+    seen = [name for name in HIDINGS if before[name][0] != after[name][0]]
+    named = {name: code_change("below/0 f", _manifest(before[name]), _manifest(after[name])) for name in seen}
+    unnamed = [name for name, change in named.items() if change.evidence in (NO_PART, NO_RECORD)]
+    assert set(unnamed) <= {
+        "a class registered with an abstract one elsewhere",
+        "what a hint's text stands for",
+    }
+    assert len(seen) >= 170
+    assert before == digests("hidings", seed=2, switch="parts")
