@@ -10,20 +10,32 @@ from typing import Any
 
 from pyspark import cloudpickle
 
+from streamkeeper.inspection import code_digest
 from streamkeeper.inspection.code_digest import CodeDigest
+from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
+from streamkeeper.inspection.source_texts import SourceTexts
 from streamkeeper.job_code import run_job_file
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.manifest import CodePart
 
 
 def main(folder: str, switch: str = "") -> None:
     """Each bundle's digests: of the function itself, and of what a plan holds of it."""
     if switch == "without-the-bundle":
         Reading._beyond = lambda self: [[], []]  # type: ignore[method-assign]
-    if switch == "parts":
-        print(json.dumps({each.name: parts(each) for each in sorted(Path(folder).iterdir())}))  # noqa: T201
-        return
-    print(json.dumps({each.name: digests(each) for each in sorted(Path(folder).iterdir())}))  # noqa: T201
+    if switch == "texts-without-parts":
+        code_digest.Recording = NoRecording  # type: ignore[misc, assignment]
+    wanted = {"parts": parts, "texts": texts, "texts-without-parts": texts}.get(switch, digests)
+    print(json.dumps({each.name: wanted(each) for each in sorted(Path(folder).iterdir())}))  # noqa: T201
+
+
+class NoRecording(Reading):
+    """Reads as ``Recording`` does, and notes nothing."""
+
+    def __init__(self, own: OwnCode, texts: SourceTexts) -> None:
+        super().__init__(own)
+        self.noted: dict[str, CodePart] = {}
 
 
 def digests(root: Path) -> list[str]:
@@ -36,6 +48,12 @@ def digests(root: Path) -> list[str]:
         # Spark could not send it to a worker either: a sink's function.
         command = function
     return [CodeDigest(root).of(function), CodeDigest(root).of(command)]
+
+
+def texts(root: Path) -> list[str]:
+    """A function's digest, and what a sink's function names."""
+    digest, named = CodeDigest(root).read(entry(run_job_file(root, "job.py")))
+    return [digest, *named]
 
 
 def parts(root: Path) -> list[str]:

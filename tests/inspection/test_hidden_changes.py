@@ -162,3 +162,9 @@ def test_hardly_any_hidden_change_is_without_a_name(digests: Run) -> None:
     }
     assert len(seen) >= 170
     assert before == digests("hidings", seed=2, switch="parts")
+
+
+@pytest.mark.parametrize("table", ["hidings", "changed hidings", "forms", "neighbours", "dangerous"])
+def test_recording_parts_changes_no_digest(digests: Run, table: str) -> None:
+    """Verdicts rest on digests and on the names in a sink's function; releases on record have them without parts."""
+    assert digests(table, switch="texts") == digests(table, switch="texts-without-parts")
