@@ -42,6 +42,7 @@ class OwnCode:
         self._trees: dict[str, ast.Module | None] = {}
         self._bindings: dict[str, dict[str, list[str]]] = {}
         self._files: list[Path] | None = None
+        self._is_own: dict[str, bool] = {}
 
     def is_own(self, module: object) -> bool:
         """Whether a module is the job's code rather than a library's."""
@@ -56,7 +57,11 @@ class OwnCode:
         """Whether a file is the job's code; what is built into the interpreter has none."""
         if not file or file in ("built-in", "frozen"):
             return False
-        path = Path(file).resolve()
+        if file not in self._is_own:
+            self._is_own[file] = self._lies_in_bundle(Path(file).resolve())
+        return self._is_own[file]
+
+    def _lies_in_bundle(self, path: Path) -> bool:
         if self._root and path.is_relative_to(self._root):
             return not _INSTALLED & set(path.relative_to(self._root).parts)
         return not _INSTALLED & set(path.parts) and not any(path.is_relative_to(library) for library in _LIBRARIES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import sys
-from copy import deepcopy
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import NamedTuple
@@ -122,11 +121,14 @@ class SourceTexts:
 
     def _written(self, node: ast.stmt | ast.expr | ast.Module, file: str, line: int = 0) -> Written:
         text = ast.unparse(node)
-        shown, numbers = _without_empty(masked_code(text), _line_numbers(node, text))
+        again = _parsed(text)
+        masked = masked_code(text)
+        shown, numbers = _without_empty(masked, _line_numbers(node, again, text))
+        bare = masked_code(ast.unparse(again)) if again is not None and _strip_annotations(again) else masked
         begins = line or min(
             [getattr(node, "lineno", 1), *(each.lineno for each in getattr(node, "decorator_list", ()))]
         )
-        return Written(self._own.relative(Path(file)), begins, shown, masked_code(ast.unparse(_bare(node))), numbers)
+        return Written(self._own.relative(Path(file)), begins, shown, bare, numbers)
 
 
 def _indexed(tree: ast.Module) -> dict[tuple[int, str], list[_Function]]:
@@ -151,21 +153,28 @@ def _holds(node: _Function, code: CodeType) -> bool:
     return bool(places) and all(begin <= place <= end for place in places)
 
 
-def _bare(node: ast.AST) -> ast.AST:
-    bare = deepcopy(node)
-    for inner in ast.walk(bare):
-        if isinstance(inner, ast.arg):
-            inner.annotation = None
-        elif isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-            inner.returns = None
-    return bare
-
-
-def _line_numbers(node: ast.AST, text: str) -> tuple[int, ...]:
-    """The line in the file of each line of an unparsed node: both trees have the same nodes in the same order."""
+def _parsed(text: str) -> ast.Module | None:
     try:
-        again = ast.parse(text)
+        return ast.parse(text)
     except SyntaxError:
+        return None
+
+
+def _strip_annotations(tree: ast.Module) -> bool:
+    """Take the annotations of arguments and results out of a tree; returns whether there were any."""
+    found = False
+    for inner in ast.walk(tree):
+        if isinstance(inner, ast.arg) and inner.annotation is not None:
+            inner.annotation, found = None, True
+        elif isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.returns is not None:
+            inner.returns, found = None, True
+    return found
+
+
+def _line_numbers(node: ast.AST, again: ast.Module | None, text: str) -> tuple[int, ...]:
+    """The line in the file of each line of an unparsed node, which was parsed ``again``: both trees have the same nodes
+    in the same order."""
+    if again is None:
         return ()
     original: ast.AST = node
     parsed: ast.AST = again if isinstance(node, ast.Module) or len(again.body) != 1 else again.body[0]
