@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.compatibility.code_changes import NO_PART, NO_RECORD, code_change
+from streamkeeper.compatibility.code_changes import NO_PART, NO_RECORD, NOT_IN_RECORD, code_change
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import CodePart, Manifest, without_context
+from streamkeeper.model.manifest import MOST_PARTS, CodePart, Manifest, without_context
 from streamkeeper.model.redaction import redact_value
 from tests.compatibility.manifests import STATEFUL, changed
 
@@ -139,6 +139,21 @@ def test_without_a_record_of_parts_the_evidence_says_so() -> None:
         assert code_change(PLUS, old, new) == (NO_RECORD, "job.py:5")
     bare = to_json(stored).replace(b',"parts":{},"reached":{}', b"")
     assert from_json(bare, Manifest, where="bare") == stored
+
+
+def test_a_part_beyond_the_record_is_not_named_as_added_or_removed() -> None:
+    """Of more parts the first are on record: one that comes pushes the last out."""
+    many = {f"m.f{number:04}": part(f"{number}", number + 1) for number in range(MOST_PARTS + 1)}
+    old, new = (
+        changed(OLD, functions={PLUS: digest}, parts=parts, reached={PLUS: tuple(parts)})
+        for digest, parts in (
+            ("a", dict(list(many.items())[:MOST_PARTS])),
+            ("b", {"m.aaa": part("1", 9), **dict(list(many.items())[: MOST_PARTS - 1])}),
+        )
+    )
+    assert code_change(PLUS, old, new).evidence == "m.aaa (job.py:9) added"
+    same = changed(new, parts=old.parts, reached=old.reached)
+    assert code_change(PLUS, old, same).evidence == NOT_IN_RECORD
 
 
 def test_parts_are_compared_by_no_rule() -> None:

@@ -6,13 +6,13 @@ manifest of an older release has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from streamkeeper.compatibility.shown import change
 from streamkeeper.compatibility.terms import text_pieces
-from streamkeeper.model.manifest import CodePart, Manifest
+from streamkeeper.model.manifest import MOST_PARTS, CodePart, Manifest
 
 _MOST = 3
 _WIDTHS = (64, 40, 28)
@@ -21,6 +21,7 @@ _ALIKE = 0.6
 _LOCALS = ".<locals>"
 
 NO_RECORD = "the code differs; the deployed release's record does not say where"
+NOT_IN_RECORD = f"the code differs beyond the first {MOST_PARTS} functions and values, which are all that is on record"
 NO_PART = "its functions and values are the same; an object of a library, a secret or the Python version differs"
 
 
@@ -49,9 +50,10 @@ def code_change(name: str, old: Manifest, new: Manifest) -> CodeChange:
     before, after = _parts(old, had), _parts(new, has)
     if not before or not after:
         return CodeChange(NO_RECORD, written)
-    pairs = _changed(before, after)
+    last = _last_on_record(old.reached[had], new.reached[has])
+    pairs = [pair for pair in _changed(before, after) if not last or pair.name < last]
     if not pairs:
-        return CodeChange(NO_PART, written)
+        return CodeChange(NOT_IN_RECORD if last else NO_PART, written)
     shown = pairs[:_MOST]
     width = _WIDTHS[len(shown) - 1]
     more = f" and {len(pairs) - _MOST} more" if len(pairs) > _MOST else ""
@@ -71,12 +73,22 @@ def _shown(key: str) -> str:
     return key.partition(" ")[2] or key
 
 
+def _last_on_record(*reached: Sequence[str]) -> str:
+    """The name before which both records are whole; empty where they are whole altogether."""
+    return min((_plain(names[-1]) for names in reached if len(names) >= MOST_PARTS), default="")
+
+
+def _plain(name: str) -> str:
+    """A part's name without what tells it from others of that name."""
+    return name.partition("#")[0]
+
+
 def _parts(manifest: Manifest, key: str) -> dict[str, list[CodePart]]:
     """Parts by name; those that share one (lambdas in one line, objects of one class) in a fixed order."""
     found: dict[str, list[CodePart]] = {}
     for name in manifest.reached.get(key, ()):
         if name in manifest.parts:
-            found.setdefault(name.partition("#")[0], []).append(manifest.parts[name])
+            found.setdefault(_plain(name), []).append(manifest.parts[name])
     return {name: sorted(parts, key=lambda part: (part.place, part.text)) for name, parts in found.items()}
 
 

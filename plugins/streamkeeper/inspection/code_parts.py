@@ -34,10 +34,10 @@ from streamkeeper.inspection.object_parts import (
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.source_texts import SourceTexts, Written
-from streamkeeper.model.manifest import CodePart
+from streamkeeper.model.manifest import MOST_PARTS, CodePart
 from streamkeeper.model.secret_names import masked_code, names_secret
 
-_MOST_PARTS, _MOST_TEXT = 400, 64 * 1024
+_MOST_TEXT = 64 * 1024
 _LONGEST, _MOST_LINES, _MOST_ELEMENTS, _DEEPEST = 8 * 1024, 150, 1_000, 4
 _PLAIN = (type(None), bool, str, int, float, complex, bytes, date, datetime, time, timedelta, Decimal, range)
 
@@ -55,7 +55,7 @@ class CodeParts:
 
     def keep(self, digest: str, noted: Mapping[str, CodePart]) -> None:
         """Remember what a function's digest was made of."""
-        self._of[digest] = {name: noted[name] for name in sorted(noted)[:_MOST_PARTS]}
+        self._of[digest] = {name: noted[name] for name in sorted(noted)[:MOST_PARTS]}
 
     def of(self, functions: Mapping[str, str]) -> tuple[dict[str, CodePart], dict[str, tuple[str, ...]]]:
         """Parts by name, and the names of those that each of these functions reaches; texts as far as there is room."""

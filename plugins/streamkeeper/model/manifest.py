@@ -132,6 +132,10 @@ def is_schema(server: str) -> bool:
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
 
+MOST_PARTS = 400
+"""Of more parts that a function reaches, a manifest has the first, by name."""
+
+
 class CodePart(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of the job's code that a function reaches: a function, a class's header, a value, a file.
 
