@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.finding import Finding, Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest, SinkDescription, StateColumn
-from tests.compatibility.manifests import STATELESS, changed
+from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
+from streamkeeper.model.manifest import CodePart, Manifest, SinkDescription, StateColumn
+from tests.compatibility.manifests import AGGREGATE, STATEFUL, STATELESS, changed, with_operator
 
 SINK = SinkDescription(kind="foreach", output="job:write", options={})
 PLAN = """~Project [k#0, x#1L]
@@ -59,7 +60,7 @@ def test_a_redefined_column_that_the_function_names_is_asked_about() -> None:
     (found,) = about_columns(OLD, new)
     assert found.where == "sink, function, which names column id"
     assert found.evidence == "column id: md5(k) -> sha2(k, 256)"
-    assert "another id" in found.effect
+    assert found.effect.startswith("new rows would have values in id that are computed otherwise")
     assert verdict_of(find_changes(OLD, new)) is Verdict.BACKUP
 
 
@@ -72,6 +73,70 @@ def test_a_redefined_column_that_the_function_does_not_name_is_a_note() -> None:
     (found,) = about_columns(*whole)
     assert found.where == "sink, function, which takes whole rows"
     assert verdict_of(find_changes(*whole)) is Verdict.BACKUP
+
+
+def summed(total: str, key: str = "source 0.k", of: str = "sum(source 0.x)") -> Manifest:
+    """A query with state, whose function takes whole rows."""
+    made = with_operator(
+        STATEFUL,
+        values=(msgspec.structs.replace(AGGREGATE.values[0], meaning=of),),
+        upstream=f"{AGGREGATE.upstream}{of}",
+    )
+    columns = (("k", key), ("total", total), ("n", of))
+    return changed(
+        made,
+        sink=SINK,
+        columns=tuple(StateColumn(name=name, meaning=text, type="string", functions=()) for name, text in columns),
+        functions={"sink/function": "f"},
+        sink_routing={"sink/function": "2:r"},
+        sink_columns=("*",),
+    )
+
+
+def test_columns_that_follow_from_changed_state_share_one_finding() -> None:
+    """The state's own findings show the expressions; that rows may go elsewhere is said once, and still asked about."""
+    old, new = (
+        summed("round(sum(source 0.x), 2:integer)"),
+        summed("round(sum(source 0.y), 2:integer)", of="sum(source 0.y)"),
+    )
+    (found,) = about_columns(old, new)
+    assert found.evidence == "columns n, total: computed from changed state, which has findings of its own"
+    assert found.severity is Severity.OPAQUE
+    assert "aggregate-input-changed" in {each.rule for each in find_changes(old, new)}
+
+
+def test_a_column_that_changes_by_itself_above_changed_state_is_shown() -> None:
+    """Another precision, or another sum in the same column: the state's findings say nothing of it."""
+    old = summed("round(sum(source 0.x), 2:integer)")
+    by_itself, from_state = about_columns(old, summed("round(sum(source 0.y), 3:integer)", of="sum(source 0.y)"))
+    assert by_itself.evidence == "column total: round(sum(x), 2) -> round(sum(y), 3)"
+    assert from_state.evidence.startswith("column n: ")
+    (alone,) = about_columns(old, summed("round(sum(source 0.x), 3:integer)"))
+    assert alone.evidence == "column total: round(sum(x), 2) -> round(sum(x), 3)"
+
+
+def test_a_note_about_state_leaves_the_question_about_the_function() -> None:
+    """First and last keep the same state, and route rows otherwise."""
+    old, new = summed("first(source 0.x)", of="first(source 0.x)"), summed("last(source 0.x)", of="last(source 0.x)")
+    assert verdict_of(find_changes(old, new)) is Verdict.BACKUP
+
+
+def test_code_that_computes_columns_is_named() -> None:
+    """One finding for all columns: the functions that changed, and the line."""
+    old, new = (
+        changed(
+            query(**{**MEANINGS, "id": "pythonudf(source 0.x)"}),
+            functions={**OLD.functions, "above/0 made": digest},
+            parts={"job.rate": CodePart(digest=digest, text=f"return {digest}", place="job.py:3", lines=(3,))},
+            reached={"above/0 made": ("job.rate",)},
+        )
+        for digest in "ab"
+    )
+    (found,) = about_columns(old, new)
+    assert found.evidence == (
+        "columns id, code: Python code that may compute it: job.rate (job.py:3): return a -> return b"
+    )
+    assert found.line == "job.py:3"
 
 
 def test_a_column_that_comes_or_goes_counts_where_the_function_names_it() -> None:

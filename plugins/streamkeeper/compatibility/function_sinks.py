@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
-from streamkeeper.compatibility.code_changes import code_change
-from streamkeeper.compatibility.output_columns import redefined_columns
+from streamkeeper.compatibility.code_changes import CodeChange, code_change
+from streamkeeper.compatibility.output_columns import output_columns, redefined_columns, told_by_state
 from streamkeeper.compatibility.rule import APPROVE, Rule, is_rows, same_context
 from streamkeeper.compatibility.shown import change, expression_change
 from streamkeeper.model.finding import Finding, Severity
@@ -23,6 +23,9 @@ from streamkeeper.model.manifest import (
 _MOST_NAMES, _LONGEST = 12, 120
 _WORD = re.compile(r"\w\w")
 _UNKNOWN = "what it holds cannot be looked into"
+_FROM_STATE = "computed from changed state, which has findings of its own"
+_BY_CODE = "Python code that may compute it"
+_OTHER_TABLE = "looked up in a static table; the table, or the join with it, changed"
 _ELSEWHERE = "if it writes elsewhere now, switch to a new checkpoint version: the rows so far stay behind"
 _NUMBER = re.compile(r"#\d+L?")
 _PYTHON = re.compile(r"pythonud[ft]f?\(|pythonudaf\(|InPandas\(|InArrow\(|MapIn|\?", re.IGNORECASE)
@@ -100,15 +103,21 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
     before = {column.name: column.meaning for column in old.columns}
     after = {column.name: column.meaning for column in new.columns}
     named = {name for name in before.keys() ^ after.keys() if name in _named(old, new)}
+    from_state: list[str] = []
     for name in sorted(redefined_columns(old, new) | named):
         if not _may_use(name, old, new) or _lacks(name, new):
             continue
-        if name in before and name in after:
-            evidence = f"column {name}: {expression_change(before[name], after[name])}"
-        else:
+        if name not in before or name not in after:
             evidence = change(f"column {name}" if name in before else "", f"column {name}" if name in after else "")
-        found = _redefined(name, old, new, evidence)
+        elif told_by_state(before[name], after[name], old, new, keys_alone=False):
+            from_state.append(name)
+            continue
+        else:
+            evidence = f"column {name}: {expression_change(before[name], after[name])}"
+        found = _redefined([name], old, new, evidence)
         yield from with_line([found], old, new, [before.get(name, "")], [after.get(name, "")])
+    for names in _by_use(from_state, old, new):
+        yield _redefined(names, old, new, f"{_columns(names)}: {_FROM_STATE}")
 
 
 def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -121,15 +130,21 @@ def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Findi
     known = redefined_columns(old, new)
     before = {column.name: column.meaning for column in old.columns}
     code, rows, tables = _code_differs(old, new), _rows_differ(old, new), _tables_differ(old, new)
+    by_code: list[str] = []
+    by_table: list[str] = []
     for column in new.columns:
         if column.name in known or column.name not in before or not _may_use(column.name, old, new):
             continue
         meanings = f"{before[column.name]} {column.meaning}"
         if code and _PYTHON.search(meanings):
-            yield _redefined(column.name, old, new, f"column {column.name}: Python code that may compute it is another")
+            by_code.append(column.name)
         elif (rows or (tables and column.name in _named(old, new))) and _STATIC.search(meanings):
-            evidence = f"column {column.name}: a table that it is looked up in, or the join with it, is another"
-            yield _redefined(column.name, old, new, evidence)
+            by_table.append(column.name)
+    for names in _by_use(by_code, old, new):
+        changed = _changed_code(names, old, new)
+        yield _redefined(names, old, new, f"{_columns(names)}: {_BY_CODE}: {changed.evidence}", changed.line)
+    for names in _by_use(by_table, old, new):
+        yield _redefined(names, old, new, f"{_columns(names)}: {_OTHER_TABLE}")
 
 
 def sink_column_missing(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -160,17 +175,46 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def _redefined(name: str, old: Manifest, new: Manifest, evidence: str) -> Finding:
-    does = f"names column {name}" if name in _named(old, new) else "takes whole rows"
+def _by_use(names: Sequence[str], old: Manifest, new: Manifest) -> Iterator[Sequence[str]]:
+    """Columns that the function names, and others: each kind has one finding."""
+    named = _named(old, new)
+    yield from filter(None, ([name for name in names if name in named], [name for name in names if name not in named]))
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column{'s' if len(names) > 1 else ''} {_each(names)}"
+
+
+def _each(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def _changed_code(names: Sequence[str], old: Manifest, new: Manifest) -> CodeChange:
+    """What differs in the functions that compute some columns; else in any of the plan."""
+    columns = output_columns(new)
+    computing = {function for name in names for function in columns[name].functions or ()}
+    before, after = _plan_code(old, new)
+    had = {name.partition(" ")[0]: digest for name, digest in before.items()}
+    changed = [name for name, digest in after.items() if had.get(name.partition(" ")[0]) != digest]
+    gone = [name for name in before if name not in after]
+    return code_change([*(name for name in changed if name in computing), *changed, *gone, *after][0], old, new)
+
+
+def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str, line: str = "") -> Finding:
+    listed = _each(names)
+    does = f"names {_columns(names)}" if names[0] in _named(old, new) else "takes whole rows"
     return Finding(
         rule="sink-column-redefined",
+        line=line,
         severity=Severity.OPAQUE,
         where=f"sink, {_shown(next(iter(_functions(new))))}, which {does}",
         evidence=evidence,
-        hint=f"{APPROVE}; if the function finds, sends or counts rows by {name}, take the change back or switch to a "
+        hint=f"{APPROVE}; if the function finds, sends or counts rows by {listed}, take the change back or switch to a "
         "new checkpoint version",
-        effect=f"new rows would have another {name} than those written before: if the function uses it as a key, route "
-        "or unit, they go elsewhere, or stand beside the rows that they should replace",
+        effect=f"new rows would have values in {listed} that are computed otherwise than in the rows so far: if the "
+        "function uses one as a key, route or unit, new rows go elsewhere, or stand beside those that they should "
+        "replace",
     )
 
 
@@ -197,13 +241,16 @@ def _may_use(name: str, old: Manifest, new: Manifest) -> bool:
 
 def _code_differs(old: Manifest, new: Manifest) -> bool:
     """Whether Python code of the plan differs where that alone is no question."""
-    carried = {*old.carried, *new.carried}
+    before, after = _plan_code(old, new)
+    return list(before.values()) != list(after.values())
 
-    def of(manifest: Manifest) -> list[str]:
+
+def _plan_code(*manifests: Manifest) -> Iterator[dict[str, str]]:
+    """Name -> digest of each function of a plan that is above its state, or that deduplications only carry."""
+    carried = {name for manifest in manifests for name in manifest.carried}
+    for manifest in manifests:
         found = {name: digest for name, digest in manifest.functions.items() if not is_rows(name)}
-        return [digest for name, digest in found.items() if name.startswith(ABOVE_STATE) or name in carried]
-
-    return of(old) != of(new)
+        yield {name: digest for name, digest in found.items() if name.startswith(ABOVE_STATE) or name in carried}
 
 
 def _rows_differ(old: Manifest, new: Manifest) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.code_changes import code_change
 from streamkeeper.compatibility.output_columns import (
     is_known,
     output_columns,
@@ -48,7 +49,6 @@ from streamkeeper.model.spark_confs import CODE, SQL, TIME_ZONE, Role
 
 _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
 _UNKNOWN = "unknown "
-_OTHER_CODE = "the code of {name} is another"
 
 Cause = tuple[Severity, str]
 """Why a column may be another, and its evidence."""
@@ -151,9 +151,9 @@ def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: M
         before, after = (msgspec.structs.replace(column, functions=None) for column in (before, after))
     had, has = _functions(before, old), _functions(after, new)
     if [digest for _, digest in had] != [digest for _, digest in has]:
-        names = [name.partition(" ")[2] for name, digest in has if digest not in {each for _, each in had}]
-        names = names or [name.partition(" ")[2] for name, _ in has or had]
-        yield Severity.OPAQUE, _OTHER_CODE.format(name=", ".join(dict.fromkeys(names)))
+        names = [name for name, digest in has if digest not in {each for _, each in had}]
+        names = names or [name for name, _ in has or had]
+        yield Severity.OPAQUE, f"Python code that computes it: {code_change(names[0], old, new).evidence}"
     elif any(digest.startswith(UNREADABLE) for _, digest in has) and not same_context(old, new):
         yield Severity.OPAQUE, "its code cannot be looked into"
 
