@@ -8,7 +8,7 @@ from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.code_changes import NO_PART, NO_RECORD, NOT_IN_RECORD, code_change
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import MOST_PARTS, CodePart, Manifest, without_context
+from streamkeeper.model.manifest import IMPORT, MOST_PARTS, CodePart, Manifest, without_context
 from streamkeeper.model.redaction import redact_value
 from tests.compatibility.manifests import STATEFUL, changed
 
@@ -121,6 +121,16 @@ def test_a_file_is_named_only_where_no_code_differs() -> None:
     assert finding(manifest("b", rates__json=file), old).evidence == "rates.json changed"
     both = manifest("b", rates__json=file, settings__LIMIT=part("20", 3, "settings.py"))
     assert finding(both, old).evidence == "settings.LIMIT (settings.py:3): 10 -> 20"
+
+
+def test_what_an_import_does_is_named_by_its_module() -> None:
+    """It runs code that no function of the finding calls."""
+    runs = "scaled(2)", "scaled(3)"
+    old, new = (
+        manifest(str(number), **{f"rules{IMPORT}": part(text, 17, "rules.py", beside=True)})
+        for number, text in enumerate(runs)
+    )
+    assert finding(new, old).evidence == "import of rules (rules.py:17): scaled(2) -> scaled(3)"
 
 
 def test_long_lines_are_cut_around_the_difference() -> None:

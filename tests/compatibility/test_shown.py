@@ -160,6 +160,33 @@ def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:
     assert lines_change([line.format("", "o")], [line.format("", "o")]) == SAME_WORDS
 
 
+def test_a_long_line_that_only_one_plan_has_shows_what_it_computes() -> None:
+    """Columns that it hands on say nothing."""
+    columns = ", ".join(f"column_{number}" for number in range(12))
+    line = f"~Project [{columns}, current_batch_timestamp(0, TimestampType, Some(UTC)) AS written_at]"
+    assert lines_change([], [line]) == "nothing -> select […, current_timestamp() AS written_at]"
+    assert lines_change([], ["~Union false, false"]) == "nothing -> union"
+
+
+def test_a_named_source_is_shown_by_its_name() -> None:
+    """Only where a column of that name comes from several."""
+    first, second = (f'source "name="{name}"".k' for name in ("first", "second"))
+    assert expression_change(f"upper({first})", f"lower({first})") == "upper(k) -> lower(k)"
+    assert expression_change(first, f"either({first}, {second})") == (
+        'source "first".k -> union(source "first".k, source "second".k)'
+    )
+
+
+def test_the_schema_of_stored_state_reads_as_sql() -> None:
+    """Spark writes it as JSON; what is no plain struct stays as it is."""
+    field = '{{"metadata":{{}},"name":"{}","nullable":true,"type":"long"}}'
+    call = 'kept(source 0.k, stateType={{"fields":[{}],"type":"struct"}}, timeout=None)[0]'
+    one, other = call.format(field.format("n")), call.format(f"{field.format('n')},{field.format('m')}")
+    before, after = expression_change(one, other).split(" -> ")
+    assert "stateType=struct<n:long>" in before
+    assert "stateType=struct<n:long,m:long>" in after
+
+
 def test_an_argument_that_no_author_writes_is_named() -> None:
     """The same words on both sides are no evidence."""
     call = "sum(pythonudf(source 0.x, dataType=integer, evalType={}, func=0))"

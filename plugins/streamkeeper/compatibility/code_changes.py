@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from streamkeeper.compatibility.shown import change
 from streamkeeper.compatibility.terms import text_pieces
-from streamkeeper.model.manifest import MOST_PARTS, CodePart, Manifest
+from streamkeeper.model.manifest import IMPORT, MOST_PARTS, CodePart, Manifest
 
 _MOST = 3
 _WIDTHS = (64, 40, 28)
@@ -22,7 +22,9 @@ _LOCALS = ".<locals>"
 
 NO_RECORD = "the code differs; the deployed release's record does not say where"
 NOT_IN_RECORD = f"the code differs beyond the first {MOST_PARTS} functions and values, which are all that is on record"
-NO_PART = "its functions and values are the same; an object of a library, a secret or the Python version differs"
+NO_PART = (
+    "all functions and values on record are the same; an object of a library, a secret or Python's version differs"
+)
 
 
 class CodeChange(NamedTuple):
@@ -153,6 +155,8 @@ def _told(pair: _Pair, width: int) -> str:
         name = f"{pair.renamed.replace(_LOCALS, '')} -> {name}"
     part = pair.after or pair.before
     assert part is not None
+    if name.endswith(IMPORT):
+        name = f"import of {name.removesuffix(IMPORT)}"
     place = f" ({_line(pair) or part.place})" if part.place and part.place != pair.name else ""
     if pair.before is None or pair.after is None:
         return f"{name}{place} {'added' if pair.before is None else 'removed'}"

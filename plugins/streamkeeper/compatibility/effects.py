@@ -54,7 +54,7 @@ def _stored(noun: str, rows: str) -> dict[str, str]:
 
 
 _OUTPUT = "the output was made for other columns: the write would fail, or readers would not find in new rows what they"
-_ANEW = "begin anew what has left the state: a group comes out again, with part of its rows, or a duplicate passes"
+_ANEW = "start a group anew that has left the state: it comes out again with part of its rows, or a duplicate passes"
 _SETTING = "new rows would be computed under the new value, and {groups} hold results of the old one: they would mix"
 
 BREAKING: dict[str, str] = {
@@ -83,7 +83,7 @@ BREAKING: dict[str, str] = {
     "aggregate-function-changed": "{groups} would go on from what the old function has stored: their {name} would be "
     "wrong",
     "aggregate-input-changed": "{groups} would mix old and new {name}",
-    "aggregate-type-changed": "Spark would refuse the state, or misread what it holds of {name}: its type is another",
+    "aggregate-type-changed": "Spark would refuse the state, or misread what it holds of {name}: its type differs",
     "aggregate-added": "Spark would refuse the state, or take a stored value of one aggregate for another's",
     "aggregate-removed": "Spark would refuse the state, or take a stored value of one aggregate for another's",
     "aggregates-reordered": "each aggregate would go on from the values of another one, without an error",
@@ -104,7 +104,7 @@ BREAKING: dict[str, str] = {
     "watermark-removed": f"a late row would {_ANEW}",
     "watermark-column-changed": "the watermark that the old column has reached would judge the times of the new one: "
     "rows are dropped as late, or groups never leave the state",
-    "watermark-delay-increased": f"a row that is late no more would {_ANEW}",
+    "watermark-delay-increased": f"a row that is no longer late would {_ANEW}",
     "watermark-delay-decreased": "keys in the state keep the expiry that they were stored with: rows would be dropped "
     "as duplicates for longer than the new delay says",
     "output-mode-changed": "groups would come out twice, or never",
@@ -144,11 +144,11 @@ OPAQUE: dict[str, str] = {
     "filter-below-code-changed": "the code would meet rows of a kind that is not in its state, or none of a kind that "
     "is; only its author knows whether that agrees",
     "code-in-state-unreadable": "the code would go on from its state; whether it is the same code cannot be told",
-    "sink-function-may-write-elsewhere": "new batches may go to another place, where the rows so far are missing, or "
-    "under other keys than those",
+    "sink-function-may-write-elsewhere": "new batches may go to another place, which lacks the rows so far, or be "
+    "written under other keys",
     "sink-column-redefined": "new rows would have another value in a column by which the function may find, send or "
     "count them: they may go elsewhere, or stand beside the rows that they should replace",
-    "sink-function-unreadable": "new batches may go to another place; what the function holds cannot be looked into",
+    "sink-function-unreadable": "new batches may go to another place: it holds an object that cannot be compared",
     "sink-key-redefined": "results may be written under other keys: then rows that are there stay under the old ones "
     "and are never updated",
     "sink-partition-redefined": "results may land in other partitions than before: then a reader of one partition "

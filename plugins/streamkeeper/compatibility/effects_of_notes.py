@@ -68,7 +68,7 @@ NOTES: dict[str, str] = {
     "code-beside-state-changed": _NEW_ROWS,
     "stateless-code-changed": _NEW_ROWS,
     "function-renamed": "nothing would change: the code is the same",
-    "sink-function-changed": "new batches would go where they go now; the one that is open may be written by both",
+    "sink-function-changed": "new batches would go to the same place; an open batch may be written by both versions",
     "sink-function-renamed": "new batches would be written by the new function; what was written so far stays as it is",
     "output-column-redefined": "results would be written in the new way; what was written before stays as it is",
     "output-column-added": "new rows would have the column; those that were written before lack it",

@@ -22,7 +22,7 @@ from streamkeeper.model.manifest import (
 
 _MOST_NAMES, _LONGEST = 12, 120
 _WORD = re.compile(r"\w\w")
-_UNKNOWN = "what it holds cannot be looked into"
+_UNKNOWN = "it holds an object that cannot be compared"
 _FROM_STATE = "computed from changed state, which has findings of its own"
 _BY_CODE = "Python code that may compute it"
 _OTHER_TABLE = "looked up in a static table; the table, or the join with it, changed"
@@ -47,7 +47,7 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.NOTE,
                 where=f"sink, {_shown(name)}{names}",
                 evidence=changed.evidence,
-                hint="write so that a batch that comes twice does no harm",
+                hint="make the function idempotent: it may get a batch twice",
             )
 
 
@@ -65,7 +65,8 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
         if before != after:
             evidence = change(_listed(sorted(before - after)), _listed(sorted(after - before)))
         else:
-            evidence = f"{changed.evidence}; it names the same: {_listed(new.sink_names)}"
+            same = f"; it still names {_listed(new.sink_names)}" if new.sink_names else ""
+            evidence = f"{changed.evidence}{same}"
         yield Finding(
             rule="sink-function-may-write-elsewhere",
             line=changed.line,

@@ -155,7 +155,7 @@ def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: M
         names = names or [name for name, _ in has or had]
         yield Severity.OPAQUE, f"Python code that computes it: {code_change(names[0], old, new).evidence}"
     elif any(digest.startswith(UNREADABLE) for _, digest in has) and not same_context(old, new):
-        yield Severity.OPAQUE, "its code cannot be looked into"
+        yield Severity.OPAQUE, "its code holds an object that cannot be compared"
 
 
 def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]:

@@ -15,12 +15,14 @@ _NODES = {
     "Aggregate": "aggregate",
     "Generate": "explode",
     "Sort": "order by",
+    "Union": "union",
 }
 _READS = ("StreamingRelation", "StreamingDataSource", "FileSource[", "DataSource")
 """Sources have findings of their own."""
 
 _BATCH_TIME = re.compile(r"current_batch_timestamp\([^()]*(?:\([^()]*\))?\)")
 _UNNAMED = ", name=<Unassigned>"
+_BY_POSITION = "Union false, false"
 _IN_SQL = (
     (re.compile(r"StructField\(([^,()]+),([^()]*(?:\(\d+,\d+\)[^()]*)*),(?:true|false)\)"), r"\1 \2"),
     (re.compile(r"StructType\(([^()]*(?:\(\d+,\d+\)[^()]*)*)\)"), r"struct<\1>"),
@@ -40,6 +42,8 @@ def plan_line(line: str, *, schemas: bool = False) -> Term:
     text = without_digests(line.removeprefix("~").replace(_UNNAMED, ""))
     if text.startswith(_READS):
         return leaf("read the source")
+    if text == _BY_POSITION:
+        return leaf("union")
     name, _, rest = text.partition(" ")
     try:
         text_of = _BATCH_TIME.sub("current_timestamp()", rest)

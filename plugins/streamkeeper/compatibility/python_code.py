@@ -15,7 +15,7 @@ _ABOVE = {
     "was written",
     "complete": "the next batch would write every group anew, computed by the new code",
 }
-_UNKNOWN = "what it holds cannot be looked into"
+_UNKNOWN = "it holds an object that cannot be compared"
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
                 rule="code-beside-state-changed",
                 line=changed.line,
                 severity=Severity.NOTE,
-                where=f"function {_shown(name)}, whose results the deduplication above it makes nothing of",
+                where=f"function {_shown(name)}, whose results the deduplication above it does not use",
                 evidence=changed.evidence,
                 reference="measured: dedup_udf_carried, dedup_payload_expr",
             )

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.sql_words import without_digests
-from streamkeeper.compatibility.terms import Term, pieces, short, text_pieces
+from streamkeeper.compatibility.terms import CUT, Term, leaf, pieces, short, text_pieces
 from streamkeeper.compatibility.user_terms import Detail, term_of, type_term
 
 WIDTH = 72
@@ -22,9 +22,14 @@ _MEANINGS = frozenset({"meaning", "rows", "shape"})
 """Parts of an operator that are expressions over the sources."""
 NOTHING = "nothing"
 OTHERWISE = ", not made of the same"
-SAME_WORDS = "only the plan's digest differs: its text, its columns and its operators are the same"
+SAME_WORDS = "the plan reads the same: only its digest differs"
 OTHER_WINDOW = ", of another gap, offset or time"
 _ARGUMENT = re.compile(r"\b([A-Za-z]\w*)=(\w+)")
+_AS = " AS "
+_SOURCE_NAME = re.compile(r'\b(source|static) "name="([^"]*)""')
+_FIELD = re.compile(r'\{"metadata":\{\},"name":"([^"]*)","nullable":(?:true|false),"type":"?([^{}"]*)"?\}')
+_STRUCT = re.compile(r'\{"fields":\[([^\[\]]*)\],"type":"struct"\}')
+_RAW_TYPE = '"fields":'
 _ROWS = "rows made in the job's code"
 _RUN_AS = {"100": "row by row", "101": "through Arrow", "200": "as pandas"}
 """Spark's ``evalType`` of a Python function."""
@@ -94,21 +99,26 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
             if shown := [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]:
                 return f"{' -> '.join(shown[0])}{_more(len(shown) - 1)}"
         return SAME_WORDS
-    return " -> ".join(_counted([_whole(plan_line(line)) for line in side]) or NOTHING for side in (before, after))
+    return " -> ".join(_counted([_line_alone(plan_line(line)) for line in side]) or NOTHING for side in (before, after))
 
 
 def expression(meaning: str) -> str:
     """One meaning in its author's words."""
-    return _whole(term_of(meaning, labels=_ambiguous(meaning)))
+    told = _named(meaning)
+    return _whole(term_of(told, labels=_ambiguous(told)))
 
 
 def _changed(before: str, after: str, width: int = WIDTH) -> tuple[str, str]:
     if before == after:
         return expression(before), expression(after)
+    before, after = _named(before), _named(after)
     labels = _ambiguous(before, after)
     for detail in Detail:
         left, right = term_of(before, detail, labels=labels), term_of(after, detail, labels=labels)
         if str(left) != str(right):
+            typed = _with_types(before), _with_types(after)
+            if _RAW_TYPE in f"{left}{right}" and typed[0] != typed[1] and typed != (before, after):
+                return _changed(*typed, width)
             return pieces(left, right, width)
     same = expression(before)
     if same.startswith("window("):
@@ -150,6 +160,37 @@ def _part(name: str, value: object) -> str:
         return expression(str(value))
     told = ("no", "yes")[value] if isinstance(value, bool) else str(value)
     return f"{name.replace('_', ' ')}: {told}" if name else told
+
+
+def _named(meaning: str) -> str:
+    """A meaning that has named sources by their names alone."""
+    return _SOURCE_NAME.sub(r'\1 "\2"', meaning)
+
+
+def _with_types(meaning: str) -> str:
+    """A meaning whose structs are written as in SQL."""
+    told = meaning
+    while (shorter := _STRUCT.sub(_struct, told)) != told:
+        told = shorter
+    return told
+
+
+def _struct(found: re.Match[str]) -> str:
+    if _FIELD.sub("", found[1]).strip(","):
+        return found[0]
+    return f"struct<{','.join(f'{name}:{kind}' for name, kind in _FIELD.findall(found[1]))}>"
+
+
+def _line_alone(term: Term) -> str:
+    return _whole(term if len(str(term)) <= WIDTH else _computed(term))
+
+
+def _computed(term: Term) -> Term:
+    """A line without the columns that it only hands on."""
+    kept = [part for part in term.parts if _AS in str(part)] if term.before.endswith("[") else []
+    if 0 < len(kept) < len(term.parts):
+        return Term(term.before, (leaf(CUT), *kept), term.between, term.after)
+    return Term(term.before, tuple(map(_computed, term.parts)), term.between, term.after)
 
 
 def _ambiguous(*meanings: str) -> bool:

@@ -12,7 +12,7 @@ from streamkeeper.model.sink_capabilities import ColumnChange, capabilities_of
 
 _KEY = "key"
 _NOT_NULL = " not null"
-_HISTORY = "whoever reads the output finds rows of both kinds in it"
+_HISTORY = "readers of the output will find rows of both kinds"
 
 
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:

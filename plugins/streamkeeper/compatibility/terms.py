@@ -200,6 +200,8 @@ def short(term: Term, width: int) -> str:
     room = width - len(term.before) - len(term.after) - len(term.between) * len(term.parts)
     if not term.parts or room < len(term.parts):
         return f"{whole[: max(8, width - 1)]}{CUT}"
+    if len(term.parts) == 1 and term.parts[0].parts:
+        return f"{term.before}{short(term.parts[0], room)}{term.after}"
     parts: list[str | None] = []
     for part in term.parts:
         text = str(part)

@@ -34,7 +34,7 @@ from streamkeeper.inspection.object_parts import (
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.source_texts import SourceTexts, Written
-from streamkeeper.model.manifest import MOST_PARTS, CodePart
+from streamkeeper.model.manifest import IMPORT, MOST_PARTS, CodePart
 from streamkeeper.model.secret_names import masked_code, names_secret
 
 _MOST_TEXT = 64 * 1024
@@ -243,7 +243,7 @@ class Recording(Reading):
         home = str(names.get("__name__"))
         written = self._texts.statements(sys.modules.get(home), set(_lines_of(code)))
         if written is not None:
-            self._note_written(f"{home} (import)", written, beside=True)
+            self._note_written(f"{home}{IMPORT}", written, beside=True)
 
     def _imported(self, code: CodeType, name: str, wanted: Iterable[str] | None) -> Any:
         for path in {file for each in (name, *(f"{name}.{one}" for one in wanted or ())) for file in self._files(each)}:

@@ -132,6 +132,9 @@ def is_schema(server: str) -> bool:
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
 
+IMPORT = " (import)"
+"""Ends the name of a part that is what importing a module does."""
+
 MOST_PARTS = 400
 """Of more parts that a function reaches, a manifest has the first, by name."""
 
