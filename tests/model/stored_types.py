@@ -27,6 +27,7 @@ from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, Snapsho
 from streamkeeper.operations.carriers import Carrier
 from streamkeeper.registry.pending_questions import PendingQuestion
 from streamkeeper.runners.local_process import Launcher
+from streamkeeper.sinks.file_schemas import FileSchema
 from streamkeeper.sinks.file_serving import EpochFile
 from streamkeeper.snapshots.packs import PackIndex
 
@@ -42,6 +43,7 @@ STORED: dict[str, Any] = {
     "evidence": Evidence,
     "exit": DriverExit,
     "export": StateExport,
+    "file schema": FileSchema,
     "fleet": FleetIndex,
     "garbage": Garbage,
     "history": History,
