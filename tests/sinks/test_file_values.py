@@ -130,6 +130,9 @@ def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path
         ("csv", ["p"], "text string, p string", "text is the only column"),
         ("json", [], "n long, m array<map<int,string>>", "JSON has keys that are texts alone"),
         ("parquet", ["raw"], "n long, raw binary", "a folder cannot be named by bytes"),
+        ("parquet", ["p"], "n long, p interval day to second", "a folder cannot be named by an interval"),
+        ("orc", [], "n long, text string collate utf8_lcase", "does not read texts with a collation from ORC"),
+        ("json", [], "a long, A long", "columns a and A differ by upper and lower case alone"),
     ],
 )
 def test_what_files_cannot_give_back_is_refused(
@@ -167,6 +170,55 @@ def test_columns_that_come_and_change_their_type_are_read_together(spark: SparkS
     writer.write(spark.createDataFrame([(2, "05", "new")], "n long, code string, more string"), 1)
     found = read_serving(spark, str(tmp_path)).select("n", "code", "old", "more").orderBy("n").collect()
     assert [tuple(row) for row in found] == [(1, "5", "gone", None), (2, "05", None, "new")]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "json"])
+def test_a_part_that_may_be_null_from_now_on_is_no_other_type(
+    spark: SparkSession, tmp_path: Path, file_format: str
+) -> None:
+    """An element, a value or a field: the column keeps its type."""
+    frame = spark.createDataFrame(
+        [(["a"], {"k": 1}, (5,))], "tags array<string>, counts map<string,int>, at struct<x:int>"
+    )
+    never = frame.selectExpr("array('a') AS tags", "map('k', 1) AS counts", "named_struct('x', 5) AS at")
+    writer = writer_of(tmp_path, format=file_format)
+    writer.write(never, 0)
+    writer.write(frame, 1)
+    found = read_serving(spark, str(tmp_path))
+    assert dict(found.dtypes) == dict(frame.dtypes)
+    assert as_told(found, frame.columns) == as_told(frame.union(frame), frame.columns)
+
+
+def test_fields_and_numbers_that_grow_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
+    """Of JSON: a struct with one more field, an int that became a bigint, and a column by an awkward name."""
+    writer = writer_of(tmp_path, format="json")
+    writer.write(spark.createDataFrame([((1,), 7, "x")], "at struct<x:int>, n int, _corrupt_record string"), 0)
+    writer.write(
+        spark.createDataFrame([((2, "b"), 2**40, "y")], "at struct<x:int,y:string>, n long, _corrupt_record string"), 1
+    )
+    found = read_serving(spark, str(tmp_path)).select("at.x", "at.y", "n", "_corrupt_record").orderBy("x").collect()
+    assert [tuple(row) for row in found] == [(1, None, 7, "x"), (2, "b", 2**40, "y")]
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["flat", "partitioned"])
+def test_csv_of_other_columns_is_refused_before_it_is_written(
+    spark: SparkSession, tmp_path: Path, partition_by: list[str]
+) -> None:
+    """Nothing in a file tells its columns, so that values would be read in other places."""
+    writer = writer_of(tmp_path, format="csv", partition_by=partition_by)
+    writer.write(spark.createDataFrame([("08", 2, "a")], "code string, n long, p string"), 0)
+    with pytest.raises(InvalidInput, match="hold code string, n long, p string, and the batch has n long, code string"):
+        writer.write(spark.createDataFrame([(2, "08", "a")], "n long, code string, p string"), 1)
+    assert writer.last_batch() == 0
+
+
+def test_a_text_in_one_version_is_a_text_in_all(spark: SparkSession, tmp_path: Path) -> None:
+    """A rebuild that keeps codes as they are joins those that were numbers."""
+    first = writer_of(tmp_path)
+    first.write(spark.createDataFrame([(1, 5)], "n long, code int"), 0)
+    spans = (Span("v0001", 0), Span("v0002"))
+    writer_of(tmp_path, "v0002", 2, spans=spans).write(spark.createDataFrame([(2, "a05")], "n long, code string"), 0)
+    assert as_told(read_serving(spark, str(tmp_path)), ["n", "code"]) == ["Row(n=1, code='5')", "Row(n=2, code='a05')"]
 
 
 def test_versions_of_several_formats_are_one_output(spark: SparkSession, tmp_path: Path) -> None:

@@ -35,7 +35,14 @@ from streamkeeper.sinks.contract import (
     compute,
     refuse_older_copy,
 )
-from streamkeeper.sinks.file_schemas import forget_schemas, record_schema, refuse_types, write_options, written_schema
+from streamkeeper.sinks.file_schemas import (
+    forget_schemas,
+    record_schema,
+    refuse_other_columns,
+    refuse_types,
+    write_options,
+    written_schema,
+)
 from streamkeeper.sinks.file_serving import (
     EpochFile,
     create_epoch,
@@ -261,6 +268,8 @@ class FileWriter(SinkWriter):
         found = written_schema(
             batch.schema, self._sink.partition_by, batch=batch_id, epoch=self._context.epoch, time_zone=zone
         )
+        if self._sink.format == "csv":
+            refuse_other_columns(self._root, self._context.version, found)
         record_schema(self._root, self._context.version, found)
         self._schema = batch.schema
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     """A type as Spark's JSON has it."""
 
 FORMAT = 1
+_COLLATED = "__COLLATIONS"
+_NO_FOLDER = ("binary", "bytes"), ("interval", "an interval")
+"""Types by whose values no folder is named that is read again."""
 TEXT_FORMATS = ("csv", "json")
 _SCHEMAS = "_streamkeeper/schemas"
 _WATERMARK = "spark.watermarkDelayMs"
@@ -44,6 +47,9 @@ _READ = {
 }
 _GLOB = "__globPaths__"
 """Spark's own name of the option by which a path with brackets is a path, and no pattern."""
+_NO_COLUMN = "\x00no column"
+"""In place of ``_corrupt_record``, which may be the name of a column."""
+_WIDER = ("byte", "short", "integer", "long"), ("float", "double")
 _NO_TEXT = "\x00no text\x00"
 """What nothing between two commas is read as, to be told from an empty text, which is between quotes."""
 
@@ -72,9 +78,23 @@ def written_schema(
     folders: list[_Field] = []
     for field in schema.jsonValue()["fields"]:
         kept = {key: value for key, value in field["metadata"].items() if key != _WATERMARK}
-        (folders if field["name"] in partition_by else held).append({**field, "nullable": True, "metadata": kept})
-    told = [msgspec.json.encode({"type": "struct", "fields": fields}).decode() for fields in (held, folders)]
-    return FileSchema(batch=batch, epoch=epoch, schema=told[0], partitions=told[1], time_zone=time_zone)
+        told = {**field, "type": _with_nulls(field["type"]), "nullable": True, "metadata": kept}
+        (folders if field["name"] in partition_by else held).append(told)
+    parts = [msgspec.json.encode({"type": "struct", "fields": fields}).decode() for fields in (held, folders)]
+    return FileSchema(batch=batch, epoch=epoch, schema=parts[0], partitions=parts[1], time_zone=time_zone)
+
+
+def _with_nulls(kind: _Type) -> _Type:
+    """A type in which every part may be NULL, as files have it."""
+    if not isinstance(kind, dict):
+        return kind
+    parts: dict[str, Any] = {
+        name: _with_nulls(kind[name]) for name in ("elementType", "keyType", "valueType") if name in kind
+    }
+    nulls: dict[str, Any] = {name: True for name in ("containsNull", "valueContainsNull") if name in kind}
+    if "fields" in kind:
+        parts["fields"] = [{**field, "type": _with_nulls(field["type"]), "nullable": True} for field in kind["fields"]]
+    return {**kind, **parts, **nulls}
 
 
 def record_schema(root: Path, version: str, found: FileSchema) -> None:
@@ -90,6 +110,24 @@ def read_schemas(root: Path, version: str) -> list[FileSchema]:
     return sorted(found, key=lambda each: (each.batch, each.epoch))
 
 
+def refuse_other_columns(root: Path, version: str, found: FileSchema) -> None:
+    """Raise InvalidInput where a version's files of CSV hold other columns: nothing in them tells which.
+
+    Raises it before the first batch with the other columns is written.
+    """
+    for known in read_schemas(root, version):
+        if (known.schema, known.partitions) != (found.schema, found.partitions):
+            raise InvalidInput(
+                f"output {root}: CSV files of {version} hold {_columns(known)}, and the batch has {_columns(found)}",
+                hint="deploy the job with --strategy switch: each checkpoint version has files of its own",
+            )
+
+
+def _columns(found: FileSchema) -> str:
+    fields = [*msgspec.json.decode(found.schema)["fields"], *msgspec.json.decode(found.partitions)["fields"]]
+    return ", ".join(f"{field['name']} {field['type']}" for field in fields)
+
+
 def forget_schemas(root: Path, version: str) -> None:
     """Remove those of a version that is discarded."""
     shutil.rmtree(root / _SCHEMAS / version, ignore_errors=True)
@@ -103,13 +141,14 @@ def write_options(file_format: str) -> dict[str, str]:
 def reader_of(spark: SparkSession, file_format: str, found: Sequence[FileSchema]) -> DataFrameReader:
     """Spark's reader for files that were written with these schemas, the newest last.
 
-    A column that some lack is NULL there, and one of several types is a text.
+    A column that some lack is NULL there. One of several types has the widest of them, or else is a text.
     """
     partitioned = '"fields":[]' not in found[-1].partitions
     options = {"timeZone": found[-1].time_zone, _GLOB: "false"}
     if file_format in TEXT_FORMATS:
         # Spark gives a CSV file the columns of its folders too, and calls a row without them malformed.
         options |= {**_READ, "mode": "PERMISSIVE" if partitioned and file_format == "csv" else "FAILFAST"}
+        options["columnNameOfCorruptRecord"] = _NO_COLUMN
     if file_format == "csv":
         options |= {**_WITH_BLANKS, "multiLine": "true", "nullValue": _NO_TEXT, "emptyValue": ""}
     parts = [*(each.schema for each in found), *(each.partitions for each in found)]
@@ -122,9 +161,25 @@ def _joined(parts: Sequence[str]) -> dict[str, Any]:
     fields: dict[str, _Field] = {}
     for field in (field for part in parts for field in msgspec.json.decode(part)["fields"]):
         known = fields.get(field["name"])
-        same = known is None or known["type"] == field["type"]
-        fields[field["name"]] = field if same else {**field, "type": "string", "metadata": {}}
+        kind = field["type"] if known is None else _joined_type(known["type"], field["type"])
+        fields[field["name"]] = field if kind == field["type"] else {**field, "type": kind, "metadata": {}}
     return {"type": "struct", "fields": list(fields.values())}
+
+
+def _joined_type(one: _Type, other: _Type) -> _Type:
+    """A type in which values of both can be read."""
+    if one == other:
+        return one
+    if isinstance(one, dict) and isinstance(other, dict) and one["type"] == other["type"] != "udt":
+        parts: dict[str, Any] = {
+            name: _joined_type(one[name], other[name])
+            for name in ("elementType", "keyType", "valueType")
+            if name in one
+        }
+        both = [msgspec.json.encode(each).decode() for each in (one, other)]
+        return _joined(both) if one["type"] == "struct" else {**one, **parts}
+    row = next((row for row in _WIDER if one in row and other in row), ())
+    return max(str(one), str(other), key=row.index) if row else "string"
 
 
 def refuse_types(output: str, file_format: str, schema: StructType, partition_by: Collection[str]) -> None:
@@ -132,14 +187,19 @@ def refuse_types(output: str, file_format: str, schema: StructType, partition_by
     for field in schema.fields:
         kind = field.dataType.jsonValue()
         if field.name in partition_by:
-            why = "a folder cannot be named by bytes" if kind == "binary" else ""
+            why = next(
+                (f"a folder cannot be named by {what}" for of, what in _NO_FOLDER if str(kind).startswith(of)), ""
+            )
+        elif file_format == "orc" and _COLLATED in (field.metadata or {}) | (field.jsonValue().get("metadata") or {}):
+            why = "Spark does not read texts with a collation from ORC"
         else:
             why = next(_lost(file_format, kind), "")
         if why:
             raise InvalidInput(
                 f"output {output}: column {field.name} is {field.dataType.simpleString()}, and {why}",
-                hint="write parquet or orc, or make the column a text",
+                hint="write another format, or make the column a text",
             )
+    _refuse_like_names(output, schema.fieldNames())
     held = [field for field in schema.fields if field.name not in partition_by]
     if file_format == "csv" and len(held) == 1 and held[0].nullable:
         raise InvalidInput(
@@ -147,6 +207,17 @@ def refuse_types(output: str, file_format: str, schema: StructType, partition_by
             " CSV, which no reader returns",
             hint="write json, parquet or orc, or add a column",
         )
+
+
+def _refuse_like_names(output: str, names: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            raise InvalidInput(
+                f"output {output}: columns {other} and {name} differ by upper and lower case alone",
+                hint="rename one: no reader tells them apart",
+            )
 
 
 def _lost(file_format: str, kind: _Type) -> Iterator[str]:

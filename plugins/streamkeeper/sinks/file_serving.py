@@ -19,7 +19,7 @@ from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.whole_files import create_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -144,7 +144,30 @@ def read_spans(
     held = [frame for frame in frames if frame is not None]
     if not held:
         return None
-    return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), held)
+    return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), _texts_alike(held))
+
+
+def _texts_alike(frames: Sequence[DataFrame]) -> Sequence[DataFrame]:
+    """A column that is a text in one version is one in all: Spark would make numbers of such texts."""
+    kinds: dict[str, set[str]] = {}
+    for name, kind in (pair for frame in frames for pair in frame.dtypes):
+        kinds.setdefault(name, set()).add(kind)
+    mixed = {name for name, found in kinds.items() if len(found) > 1 and "string" in found}
+    return [
+        frame.select(
+            *(
+                frame[_quoted(name)].cast("string").alias(name) if name in mixed else frame[_quoted(name)]
+                for name in frame.columns
+            )
+        )
+        if mixed
+        else frame
+        for frame in frames
+    ]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def serving_files(root: Path) -> list[Path]:
