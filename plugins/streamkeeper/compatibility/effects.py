@@ -148,7 +148,7 @@ OPAQUE: dict[str, str] = {
     "written under other keys",
     "sink-column-redefined": "new rows would have another value in a column by which the function may find, send or "
     "count them: they may go elsewhere, or stand beside the rows that they should replace",
-    "sink-function-unreadable": "new batches may go to another place: it holds an object that cannot be compared",
+    "sink-function-unreadable": "new batches may go to another place: an object in the function cannot be compared",
     "sink-key-redefined": "results may be written under other keys: then rows that are there stay under the old ones "
     "and are never updated",
     "sink-partition-redefined": "results may land in other partitions than before: then a reader of one partition "
