@@ -90,10 +90,10 @@ def test_without_the_look_three_keys_become_one_row(
     assert [total for _, total in warehouse.rows()] == [3]
 
 
+@pytest.mark.postgres
+@pytest.mark.parametrize("warehouse", ["postgresql"], indirect=True)
 def test_citext_is_another_type(warehouse: Warehouse) -> None:
     """PostgreSQL's text that ignores case is refused by its type."""
-    if warehouse.sqlite:
-        pytest.skip("SQLite has no citext")
     if not warehouse.rows("SELECT 1 FROM pg_available_extensions WHERE name = 'citext'"):
         pytest.skip("this PostgreSQL has no citext")
     warehouse.execute("CREATE EXTENSION citext", "CREATE TABLE totals (customer CITEXT PRIMARY KEY, total BIGINT)")

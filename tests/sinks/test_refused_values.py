@@ -98,12 +98,11 @@ def test_nan_as_a_key(spark: SparkSession, warehouse: Warehouse) -> None:
     assert len(warehouse.rows()) == (1 if warehouse.sqlite else 2)
 
 
+@pytest.mark.parametrize("warehouse", ["sqlite"], indirect=True)
 def test_without_the_mark_sqlite_stores_null(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control."""
-    if not warehouse.sqlite:
-        pytest.skip("PostgreSQL keeps NaN")
+    """Negative control; PostgreSQL keeps NaN."""
     monkeypatch.setattr(table, "mark_refused", unmarked)
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
