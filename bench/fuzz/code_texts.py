@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.fuzz.layouts import VARIANTS, layout_files, layout_top
 from bench.fuzz.stages import Code, Keep
 
 _FUNCTION = """
@@ -56,6 +57,8 @@ _DOC = '"""What a row adds."""\n{indent}'
 
 def code_top(stage: Code) -> str:
     """The lines of the module for a column that is made by code."""
+    if stage.form in VARIANTS:
+        return layout_top(stage)
     constant = f"{stage.uid.upper()}_FACTOR"
     match stage.form:
         case "helper":
@@ -73,6 +76,8 @@ def code_top(stage: Code) -> str:
 
 def code_files(stage: Code) -> tuple[tuple[str, str], ...]:
     """Modules beside the job file."""
+    if stage.form in VARIANTS:
+        return layout_files(stage)
     if stage.form != "helper":
         return ()
     return ((f"{module_of(stage)}.py", _plain(stage, "FACTOR", f"{stage.uid}_step")),)

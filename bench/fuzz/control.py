@@ -58,7 +58,8 @@ def main() -> int:
     with chosen.results.open("w") as stream:
         for name, wanted in pairs.items():
             differ = [each for each in wanted if each.id in truths and not truths[each.id].outcome.safe]
-            answers = ask(differ, root, partial(check_with_command, first=_blind(root, name))) if differ else []
+            blinded = partial(check_with_command, first=_blind(root, name))
+            answers = list(ask(differ, root, blinded)) if differ else []
             found = [pair.id for pair, told in zip(differ, answers, strict=True) if told.get("verdict") == "RESUME"]
             missed += not found
             line = {

@@ -26,6 +26,7 @@ from bench.doors import assess_with
 from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, find_pair
 from bench.fuzz.pieces import Servers, on_kafka
+from bench.fuzz.truths import TRUTHS, read_known
 from bench.fuzz.verdicts import Line, read_lines
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Job, Unit
 from bench.matrix.record import read_commit
@@ -48,7 +49,8 @@ def main() -> int:
     chosen = _arguments()
     lines = chosen.results.read_text().splitlines() if chosen.results.exists() else []
     known = {json.loads(line)["id"]: json.loads(line)["same"] for line in lines}
-    pairs = choose(read_lines(chosen.given).values(), chosen.pairs)
+    answered = read_lines(chosen.given, read_known(chosen.truths))
+    pairs = choose((each for each in answered.values() if each.rehearsed), chosen.pairs)
     todo = [(pair, line) for pair, line in pairs if pair.id not in known]
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, BrokerOnDemand(Path(folder) / "broker") as broker:
@@ -150,6 +152,7 @@ def _drawn(line: Line) -> Pair | None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.fuzz.doors", description="Drawn pairs through a deploy's dry run.")
     parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--truths", type=Path, default=TRUTHS)
     parser.add_argument("--given", type=Path, default=ROOT / "bench/results/fuzz.jsonl")
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results/fuzz-doors.jsonl")
     return parser.parse_args()

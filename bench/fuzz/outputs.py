@@ -13,6 +13,7 @@ from random import Random
 from typing import TypeAlias
 
 from bench.fuzz.expressions import quoted
+from bench.fuzz.identified import Identified, identified_lines, identified_reads, identified_text, identified_top
 
 NUMBERS = frozenset({"int", "long", "double", "real"})
 _SIMPLE = NUMBERS | {"string"}
@@ -48,7 +49,7 @@ class Table:
     key: tuple[str, ...] = ()
 
 
-Output: TypeAlias = Route | Files | Table | None
+Output: TypeAlias = Route | Files | Table | Identified | None
 """None: a function that only collects."""
 Columns: TypeAlias = Mapping[str, str]
 
@@ -69,6 +70,8 @@ def output_top(output: Output, texts: tuple[str, ...]) -> str:
     """The lines of the module for an output."""
     if isinstance(output, Route):
         return _route(output)
+    if isinstance(output, Identified):
+        return identified_top(output)
     if output is not None:
         return ""
     log = '\n    print("batch of", context)' if "sink-logs" in texts else ""
@@ -78,6 +81,8 @@ def output_top(output: Output, texts: tuple[str, ...]) -> str:
 
 def output_lines(output: Output, frame: str, key: tuple[str, ...]) -> list[str]:
     """The lines before the rows go out: a table takes no row without a key."""
+    if isinstance(output, Identified):
+        return identified_lines(output, frame)
     if not isinstance(output, Table):
         return []
     there = " and ".join(f"{each} is not null" for each in key)
@@ -96,6 +101,8 @@ def output_text(output: Output, key: tuple[str, ...]) -> str:
         case Table(name=name):
             given = quoted(output.key or key)
             return f'TableSink("sqlite:///" + params["output"] + "/out.db", table="{name}", key=[{given}])'
+        case Identified():
+            return identified_text(output)
         case _:
             return "ForeachBatch(publish)"
 
@@ -109,6 +116,8 @@ def reads_of_output(output: Output) -> frozenset[str]:
             return frozenset(output.by)
         case Table():
             return frozenset(output.key)
+        case Identified():
+            return identified_reads(output)
         case _:
             return frozenset()
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from random import Random
 
 from bench.fuzz.drawing import draw_pipeline
 from bench.fuzz.edits import changes_job, edits_of
+from bench.fuzz.identified import Identified
 from bench.fuzz.label import Edit, Label
 from bench.fuzz.pipeline import MASK, Pipeline, render
 from bench.fuzz.rows import draw_rows
 from bench.fuzz.stages import Keep
+from bench.fuzz.written import draw_written, draws_written, written_edits
 from bench.matrix.case import Case
+from bench.matrix.outcome import OF_OUTPUTS
 from bench.matrix.realistic_jobs import DIMS
 
 EDITS = 12
@@ -51,10 +54,12 @@ def draw_pairs(seed: int) -> Iterator[Pair]:
 
 def draw_base(seed: int, base: int) -> Iterator[Pair]:
     """One pipeline with its edits."""
-    pipeline = draw_pipeline(f"{seed}/{base}")
+    written = draws_written(seed)
+    pipeline = draw_written(f"{seed}/{base}") if written else draw_pipeline(f"{seed}/{base}")
+    edits = written_edits if written else edits_of
     rng = Random(f"{seed}/{base}/edits")
     provider = _provider(pipeline, rng)
-    for number, edit in enumerate(draw_edits(pipeline, rng)):
+    for number, edit in enumerate(draw_edits(pipeline, rng, edits)):
         yield as_pair(seed, base, f"{number:02d}", pipeline, edit, provider)
 
 
@@ -67,6 +72,8 @@ def as_pair(seed: int, base: int, number: str, pipeline: Pipeline, edit: Edit, p
         render(pipeline),
         render(edit.after),
         edit.name,
+        # Where rows have computed ids, what a reader finds under them is compared as well.
+        group=OF_OUTPUTS if isinstance(pipeline.output, Identified) else "",
         data=data,
         opaque=edit.opaque,
         params={} if pipeline.two else DIMS,
@@ -85,9 +92,9 @@ def find_pair(id: str) -> Pair:
     raise LookupError(id)
 
 
-def draw_edits(pipeline: Pipeline, rng: Random) -> list[Edit]:
+def draw_edits(pipeline: Pipeline, rng: Random, edits: Callable[[Pipeline], Iterator[Edit]] = edits_of) -> list[Edit]:
     """Edits of many kinds: first a label, then a kind, then one of that kind."""
-    left = {label: [each for each in edits_of(pipeline) if each.label is label] for label in Label}
+    left = {label: [each for each in edits(pipeline) if each.label is label] for label in Label}
     chosen: list[Edit] = []
     while len(chosen) < EDITS:
         found = left[rng.choice(_LABELS)]

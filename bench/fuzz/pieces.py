@@ -1,4 +1,7 @@
-"""Measures pairs and asks about them, piece by piece; what was measured before an interruption stays measured."""
+"""Measures pairs and asks about them, piece by piece; what was measured before an interruption stays measured.
+
+``root/units`` keeps the deployed jobs and their checkpoints between pieces and runs: an answer needs nothing else.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import json
 import multiprocessing
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +18,25 @@ import msgspec
 
 from bench.fuzz.label import Label
 from bench.fuzz.pairs import Pair
+from bench.fuzz.plugins_state import plugins_state
+from bench.fuzz.truths import Known, keep_truth, key_of, read_known, truth_of
 from bench.fuzz.verdicts import Grade, Line, grade
-from bench.matrix.checking import check_with_command
+from bench.matrix.checking import check_with_command, stream_answers
 from bench.matrix.data import KAFKA
-from bench.matrix.record import Truth, append_truth, read_commit, read_truths, still_true
+from bench.matrix.record import Truth, read_commit
 from bench.matrix.runs import open_session
 from bench.matrix.score import read_answer
-from bench.matrix.topics import delete_topics, units_elsewhere
-from bench.matrix.truth import Bench, CaseBroken, is_deployed, request_of
+from bench.matrix.topics import delete_topics_of, units_elsewhere
+from bench.matrix.truth import Bench, CaseBroken, request_of, write_candidate
 from harness.kafka_broker import KafkaBroker
 
-PIECE = 36
-"""How many pairs share a session: three bases."""
-
 Say = Callable[[str], None]
-Check = Callable[[Path], list[dict[str, Any]]]
+Check = Callable[[Path], Iterable[dict[str, Any]]]
 Servers = Callable[[], str]
 """Gives the address of a broker that runs; asked only where a pair is on Kafka."""
+
+_NOT_REHEARSED = ("not-looked", "no rehearsal was wanted")
+_VERDICT_OF = {"fatal": "REFUSE", "breaking": "SWITCH", "opaque": "BACKUP", "note": "RESUME"}
 
 
 def say_now(text: str) -> None:
@@ -41,28 +47,23 @@ def say_now(text: str) -> None:
 def run_piece(
     pairs: Sequence[Pair],
     root: Path,
-    known: dict[str, Truth],
+    known: Known,
     say: Say,
     *,
     until: float,
     servers: Servers,
     check: Check | None = None,
 ) -> list[Line]:
-    """The lines of the pairs that were reached before ``until`` (of time.monotonic).
+    """Measure the pairs that are reached before ``until`` (of time.monotonic), and ask about them with a rehearsal.
 
-    ``known``: truths of earlier runs, by id. The checkpoints are gone afterwards.
+    The checkpoints are gone afterwards, and so are the topics.
     """
-    address = servers() if any(on_kafka(each) for each in pairs) else ""
-    truths, broken = measure(pairs, root, known, say, until=until, servers=address)
+    truths, broken = measure(pairs, root, known, say, until=until, servers=servers)
+    lines = [broken_line(each, broken[each.id]) for each in pairs if each.id in broken]
     asked = [each for each in pairs if each.id in truths]
-    answers = ask(asked, root, check or check_with_command) if asked else []
-    commit = read_commit()
-    lines = [_line(each, commit, truths[each.id], answer) for each, answer in zip(asked, answers, strict=True)]
-    lines += [_line(each, commit, broken=broken[each.id]) for each in pairs if each.id in broken]
-    if address:
-        delete_topics(root / "units", KafkaBroker(address))
-    for folder in ("units", "cases"):
-        shutil.rmtree(root / folder, ignore_errors=True)
+    told = check or check_with_command
+    lines = [*answer_pairs(asked, truths, root, rehearse=True, check=told), *lines] if asked else lines
+    drop_units(root, [], servers)
     return lines
 
 
@@ -72,49 +73,66 @@ def on_kafka(pair: Pair) -> bool:
 
 
 def measure(
-    pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, *, until: float, servers: str = ""
+    pairs: Sequence[Pair],
+    root: Path,
+    known: Known,
+    say: Say,
+    *,
+    until: float,
+    servers: Servers | None = None,
+    record: Path | None = None,
 ) -> tuple[dict[str, Truth], dict[str, str]]:
     """Id -> what Spark did, and id -> why it could not be told; the checkpoints are there afterwards.
 
-    In a process of its own: a Python process has one JVM, and it ends with the session.
+    In a process of its own, and only if Spark is needed: a Python process has one JVM, and it ends with the session.
+    New truths are added to ``record`` as they come.
     """
+    address = servers() if servers and any(map(on_kafka, pairs)) else ""
+    record = record or root / "truth.jsonl"
+    _forget_lost_topics(root, address)
+    found: dict[str, Truth] = {}
+    todo: list[Pair] = []
+    known = known | read_known(record)
+    for pair in pairs:
+        truth = truth_of(pair, known)
+        if truth is not None and write_candidate(root, pair.case, pair.provider):
+            found[pair.id] = truth
+        else:
+            todo.append(pair)
+    if not todo:
+        return found, {}
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure, (list(pairs), root, known, say, until, servers))
+        truths, broken = pool.apply(_measure, (todo, root, known, say, until, address, record))
+    return found | truths, broken
 
 
 def _measure(
-    pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, until: float, servers: str
+    pairs: Sequence[Pair], root: Path, known: Known, say: Say, until: float, servers: str, record: Path
 ) -> tuple[dict[str, Truth], dict[str, str]]:
-    record = root / "truth.jsonl"
-    kept = {(id, each.provider): each for id, each in known.items()} | read_truths(record)
-    valid = still_true([(each.case, each.provider) for each in pairs], kept)
     found: dict[str, Truth] = {}
     broken: dict[str, str] = {}
     scratch = root / "spark"
-    broker = KafkaBroker(servers) if servers else None
-    # An interrupted run's topics went with its broker.
-    for unit in units_elsewhere(root / "units", broker):
-        shutil.rmtree(unit)
     try:
         with open_session(scratch) as spark:
+            broker = KafkaBroker(servers) if servers else None
             bench = Bench(spark, root, with_state=True, broker=broker)
             for pair in pairs:
-                name = (pair.case.id, pair.provider)
                 if time.monotonic() > until:
                     break
+                truth = truth_of(pair, known)
                 try:
-                    if name in valid:
-                        if not is_deployed(root, pair.case, pair.provider):
-                            bench.deploy(pair.case, pair.provider)
-                        found[pair.id] = kept[name]
+                    if truth is not None:
+                        bench.deploy(pair.case, pair.provider)
+                        found[pair.id] = truth
                         continue
-                    truth = bench.measure(pair.case, pair.provider)
+                    truth = _short(bench.measure(pair.case, pair.provider))
                 except CaseBroken as error:
                     broken[pair.id] = str(error)[:600]
                     say(f"{pair.id} {pair.provider}: broken: {broken[pair.id]}")
                     continue
-                found[pair.id] = _short(truth)
-                append_truth(record, found[pair.id])
+                found[pair.id] = truth
+                known[truth.key, truth.spark] = truth
+                keep_truth(record, truth)
                 odd = " !" if pair.edit.label is Label.EQUIVALENT and not truth.outcome.safe else ""
                 say(f"{pair.id} {pair.provider}: {truth.outcome.value} {truth.seconds:.1f} s{odd}")
     finally:
@@ -122,15 +140,82 @@ def _measure(
     return found, broken
 
 
-def ask(pairs: Sequence[Pair], root: Path, check: Check = check_with_command) -> list[dict[str, Any]]:
-    """What the check answers about each pair, as it says it."""
+def _forget_lost_topics(root: Path, servers: str) -> None:
+    """An interrupted run's topics went with its broker."""
+    for unit in units_elsewhere(root / "units", KafkaBroker(servers) if servers else None):
+        shutil.rmtree(unit)
+
+
+def drop_units(root: Path, kept: Iterable[Pair], servers: Servers | None) -> None:
+    """Remove the candidates, and every unit but those that the pairs were deployed as."""
+    names = {each.case.deployed(each.provider).key for each in kept}
+    units = root / "units"
+    for unit in units.iterdir() if units.exists() else ():
+        if unit.name in names:
+            continue
+        if servers and (unit / "in" / "topics.json").exists():
+            delete_topics_of(unit, KafkaBroker(servers()))
+        shutil.rmtree(unit, ignore_errors=True)
+    shutil.rmtree(root / "cases", ignore_errors=True)
+
+
+def answer_pairs(
+    pairs: Sequence[Pair], truths: dict[str, Truth], root: Path, *, rehearse: bool, check: Check = stream_answers
+) -> Iterator[Line]:
+    """What the check answers about each pair that is deployed, as it answers."""
+    commit = read_commit()
+    for pair, told in zip(pairs, ask(pairs, root, check, rehearse=rehearse), strict=True):
+        yield _line(pair, commit, truths[pair.id], told, rehearsed=rehearse)
+
+
+def ask(
+    pairs: Sequence[Pair], root: Path, check: Check = check_with_command, *, rehearse: bool = True
+) -> Iterator[dict[str, Any]]:
+    """What the check answers about each pair, as it says it; without a rehearsal, what its rules alone say."""
     file = root / "requests.jsonl"
-    file.write_text("".join(json.dumps(request_of(root, each.case, each.provider)) + "\n" for each in pairs))
-    return check(file)
+    more = {} if rehearse else {"no_rehearsal": True}
+    requests = [{**request_of(root, each.case, each.provider), **more} for each in pairs]
+    file.write_text("".join(json.dumps(each) + "\n" for each in requests))
+    with ExitStack() as stack:
+        answers = check(file)
+        close = getattr(answers, "close", None)
+        if close is not None:
+            stack.callback(close)
+        for told in answers:
+            yield told if rehearse else by_rules(told)
+
+
+def by_rules(told: dict[str, Any]) -> dict[str, Any]:
+    """The answer without the finding that no rehearsal was wanted, and the verdict that its other findings give."""
+    if "queries" not in told:
+        return told
+    queries = {}
+    for name, query in told["queries"].items():
+        findings = [each for each in query["findings"] if (each["rule"], each.get("evidence", "")) != _NOT_REHEARSED]
+        queries[name] = {"verdict": strictest(each["severity"] for each in findings), "findings": findings}
+    found = {each["severity"] for query in queries.values() for each in query["findings"]}
+    return {**told, "queries": queries, "verdict": strictest(found)}
+
+
+def strictest(severities: Iterable[str]) -> str:
+    """The verdict of findings of these severities."""
+    found = set(severities)
+    return next((verdict for severity, verdict in _VERDICT_OF.items() if severity in found), "RESUME")
+
+
+def broken_line(pair: Pair, why: str, *, rehearsed: bool = True) -> Line:
+    """The line of a pair that could not be measured."""
+    return _line(pair, read_commit(), broken=why, rehearsed=rehearsed)
 
 
 def _line(
-    pair: Pair, commit: str, truth: Truth | None = None, told: dict[str, Any] | None = None, broken: str = ""
+    pair: Pair,
+    commit: str,
+    truth: Truth | None = None,
+    told: dict[str, Any] | None = None,
+    broken: str = "",
+    *,
+    rehearsed: bool,
 ) -> Line:
     answer = read_answer(told) if told else None
     line = Line(
@@ -142,6 +227,9 @@ def _line(
         opaque=pair.edit.opaque,
         provider=pair.provider,
         commit=commit,
+        key=key_of(pair),
+        plugins=plugins_state(),
+        rehearsed=rehearsed,
         truth=truth,
         answer=answer,
         broken=broken,

@@ -104,7 +104,7 @@ def _lookup_lines(stage: Lookup, frame: str) -> list[str]:
 def _grouped_lines(stage: Grouped, frame: str) -> list[str]:
     spans = [_span(each, stage.unit) for each in stage.window]
     name = "session_window" if stage.session else "window"
-    begin = f'F.col("{name}.start").alias("begin"), ' if stage.window else ""
+    begin = f'F.col("{name}.{stage.edge}").alias("begin"), ' if stage.window else ""
     if stage.style == "api":
         keys = [f'F.{name}("ts", {quoted(spans)})'] if stage.window else []
         folds = [f'{_fold(each, "F.")}.alias("{each.name}")' for each in stage.folds]
@@ -117,7 +117,7 @@ def _grouped_lines(stage: Grouped, frame: str) -> list[str]:
         ]
     texts = ", ".join(f"'{each}'" for each in spans)
     keys = [f"{name}(ts, {texts})"] if stage.window else []
-    chosen = ([f"{name}.start as begin"] if stage.window else []) + list(stage.keys)
+    chosen = ([f"{name}.{stage.edge} as begin"] if stage.window else []) + list(stage.keys)
     chosen += [f"{_fold(each, '')} as {each.name}" for each in stage.folds]
     query = f"select {', '.join(chosen)} from {stage.uid} group by {', '.join([*keys, *stage.keys])}"
     return [f'{frame}.createOrReplaceTempView("{stage.uid}")', f"{frame} = spark.sql({_text(query)})"]

@@ -45,8 +45,8 @@ class Explode:
 class Code:
     """A column is made of two numbers by Python code.
 
-    ``form``: how the function gets its constant: plain (a global), closure, helper (a module), pandas. ``wording``:
-    plain, documented, renamed, typed.
+    ``form``: how the function gets its constant: plain (a global), closure, helper (a module), pandas, or one of
+    ``layouts.VARIANTS``. ``wording``: plain, documented, renamed, typed. ``variant``: ways of writing that form.
     """
 
     uid: str
@@ -56,6 +56,7 @@ class Code:
     constant: int = 3
     step: str = "a * 10 + factor - b"
     wording: str = "plain"
+    variant: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,10 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Aggregates by keys and, maybe, a window of minutes: (size,), (size, slide) or, for a session, its gap."""
+    """Aggregates by keys and, maybe, a window of minutes: (size,), (size, slide) or, for a session, its gap.
+
+    ``edge``: which end of the window the column ``begin`` tells.
+    """
 
     uid: str
     keys: tuple[str, ...]
@@ -142,6 +146,7 @@ class Grouped:
     session: bool = False
     style: str = "api"
     unit: str = "minutes"
+    edge: str = "start"
 
 
 @dataclass(frozen=True, slots=True)

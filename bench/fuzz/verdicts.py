@@ -1,15 +1,20 @@
-"""What is kept of a pair, one JSON line each, and the score of all of them. Pure, but for reading and writing lines."""
+"""What the check answered about each pair, one JSON line each, and the score. Pure, but for reading and writing lines.
+
+Answers depend on ``plugins/`` and truths do not, so a line holds no truth: it is joined with one when it is read.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 
 from bench.fuzz.label import Label
+from bench.fuzz.truths import Known
 from bench.matrix.case import Outcome
 from bench.matrix.record import Truth
 from bench.matrix.score import Answer
@@ -18,10 +23,12 @@ _ABOUT_CODE = frozenset({"code-in-state-changed (opaque)", "sink-function-may-wr
 HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One pair: what Spark did (``truth``), what the check said (``answer``, and its findings in its own words).
 
-    ``broken``: why the pair could not be measured. ``commit``: of the project, when the check was asked.
+    ``broken``: why the pair could not be measured. ``commit`` and ``plugins``: the project's commit and the digest of
+    its ``plugins/`` when the check was asked. ``rehearsed``: whether the candidate was run as well; otherwise the rules
+    alone answered. ``key``: of the pair, by which its truth is found.
     """
 
     id: str
@@ -32,6 +39,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     opaque: bool
     provider: str
     commit: str
+    key: str = ""
+    plugins: str = ""
+    rehearsed: bool = False
     truth: Truth | None = None
     answer: Answer | None = None
     findings: tuple[str, ...] = ()
@@ -47,6 +57,7 @@ class Grade(Enum):
     ASKED = "asked about code"
     UNSEEN = "unseen by the data"
     BY_RULE = "counts from now on"
+    LEFT = "left to the rehearsal"
     ERROR = "error"
 
 
@@ -55,6 +66,8 @@ def grade(line: Line) -> Grade:
     if line.truth is None or line.answer is None or line.answer.verdict == "ERROR":
         return Grade.ERROR
     outcome, verdict = line.truth.outcome, line.answer.verdict
+    if not line.rehearsed and verdict == "RESUME" and outcome in HARD and line.label is not Label.EQUIVALENT:
+        return Grade.LEFT
     match line.label:
         case Label.EQUIVALENT if not outcome.safe:
             return Grade.ERROR
@@ -77,27 +90,53 @@ def _asks_about_code(answer: Answer) -> bool:
     return {each for each in answer.rules if not each.endswith("(note)")} <= _ABOUT_CODE
 
 
-def read_lines(file: Path) -> dict[str, Line]:
-    """Id -> the newest line about it."""
+Lines = dict[tuple[str, bool], Line]
+"""(id, whether the candidate was rehearsed) -> the newest line."""
+
+
+def read_lines(file: Path, known: Known) -> Lines:
+    """The newest answer about each pair, by rules and by rehearsal, joined with what is known of the pair's truth."""
     if not file.exists():
         return {}
+    spark = version("pyspark")
     found = [msgspec.json.decode(each, type=Line) for each in file.read_bytes().splitlines()]
-    return {each.id: each for each in found}
+    return {
+        (each.id, each.rehearsed): msgspec.structs.replace(each, truth=known.get((each.key, spark))) for each in found
+    }
 
 
 def append_lines(file: Path, lines: Iterable[Line]) -> None:
-    """Add lines."""
+    """Add answers, each in one write: another worker may add lines to the same file."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("ab") as stream:
+    with file.open("ab", buffering=0) as stream:
         for each in lines:
-            stream.write(msgspec.json.encode(each) + b"\n")
+            stream.write(_encoded(each))
 
 
 def write_lines(file: Path, lines: Iterable[Line]) -> None:
-    """Replace the file by these lines."""
+    """Replace the file by these answers."""
     draft = file.with_suffix(".draft")
-    draft.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in lines))
+    draft.write_bytes(b"".join(_encoded(each) for each in lines))
     draft.rename(file)
+
+
+def _encoded(line: Line) -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(line, truth=None)) + b"\n"
+
+
+def render_scores(lines: Iterable[Line], plugins: str) -> str:
+    """The score of the answers at one state of ``plugins/``, by rules and by rehearsal; how many are of other states.
+
+    A pair without a truth or an answer is in error at every state.
+    """
+    known = list(lines)
+    now = [each for each in known if each.plugins == plugins]
+    found = [f"answers at plugins {plugins}; {len(known) - len(now)} answers at other states are not counted"]
+    for title, rehearsed in (("by rules", False), ("by rehearsal", True)):
+        some = [each for each in now if each.rehearsed is rehearsed]
+        if some:
+            found += ["", f"{title}:", render_score(some)]
+    return "\n".join(found)
 
 
 def render_score(lines: Iterable[Line]) -> str:

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +18,38 @@ Check = Callable[[Path], Iterable[dict[str, Any]]]
 
 
 def check_with_command(requests: Path, first: Path | None = None) -> list[dict[str, Any]]:
-    """Run the command over the file; ``first``: a folder that Python looks into before all others.
+    """All answers of the command over the file; ``first``: a folder that Python looks into before all others.
 
     Raises RuntimeError when it gives too few answers.
     """
-    asked = len(requests.read_text().splitlines())
+    return list(stream_answers(requests, first))
+
+
+def stream_answers(requests: Path, first: Path | None = None) -> Iterator[dict[str, Any]]:
+    """The same answers, each as soon as it is given; the command ends with the iterator."""
+    asked, given = len(requests.read_text().splitlines()), 0
     folders = [each for each in (first, ROOT / "plugins", ROOT) if each is not None]
-    run = subprocess.Popen(
-        [sys.executable, "-m", "streamkeeper.cli.main", "check", "--batch", str(requests)],
-        env={**os.environ, "PYTHONPATH": ":".join(map(str, folders))},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        out, err = run.communicate()
-    finally:
-        if run.poll() is None:
-            run.terminate()
-            run.wait(timeout=30)
-    answers = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    if len(answers) != asked:
-        raise RuntimeError(f"{asked} requests, {len(answers)} answers, exit code {run.returncode}: {err[-2000:]}")
-    return answers
+    with tempfile.TemporaryFile("w+") as errors:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "streamkeeper.cli.main", "check", "--batch", str(requests)],
+            env={**os.environ, "PYTHONPATH": ":".join(map(str, folders))},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        assert run.stdout is not None
+        try:
+            for line in run.stdout:
+                if line.startswith("{"):
+                    given += 1
+                    yield json.loads(line)
+            run.wait()
+        finally:
+            if run.poll() is None:
+                run.terminate()
+                run.wait(timeout=30)
+            run.stdout.close()
+        if given != asked:
+            errors.seek(0)
+            told = errors.read()[-2000:]
+            raise RuntimeError(f"{asked} requests, {given} answers, exit code {run.returncode}: {told}")

@@ -9,7 +9,7 @@ import msgspec
 from bench.matrix.case import Case, Outcome
 from bench.matrix.runs import NEVER_ENDS, Cells, Run, UnitRun
 
-_OF_OUTPUTS = "sinks"
+OF_OUTPUTS = "sinks"
 """Cases about outputs themselves. Elsewhere a filter above the state may leave rows in a table that it would drop."""
 
 
@@ -42,7 +42,7 @@ def judge(case: Case, *, before: Run, got: Run, scratch: UnitRun | None, pinned:
     measured, evidence = _compare(case, before, got, scratch.head, scratch.tail)
     if measured is Outcome.CORRECT or (measured is Outcome.DUPLICATES and got.kind != "foreach"):
         measured, evidence = _compare_output(before, got, evidence, replaced=case.new.mode == "complete")
-    if measured is Outcome.CORRECT and case.group == _OF_OUTPUTS:
+    if measured is Outcome.CORRECT and case.group == OF_OUTPUTS:
         measured, evidence = _compare_keys(got, scratch.tail, evidence)
     if measured is Outcome.CORRECT and got.state is not None and scratch.tail.state is not None:
         measured, evidence = _compare_state(got.state, scratch.tail.state, evidence)
@@ -97,10 +97,14 @@ def _compare_output(before: Run, got: Run, evidence: str, *, replaced: bool) -> 
 
 
 def _compare_keys(got: Run, wanted: Run, evidence: str) -> tuple[Outcome, str]:
-    """Whether a table has rows under keys that it would not have from scratch: nothing updates them any more."""
-    if got.kind != "table" or got.held is None or wanted.held is None:
+    """Whether an output has rows under keys that it would not have from scratch: nothing updates them any more.
+
+    A table names its key; the keys of files and of what a function has written are place and ``out_id``, if any.
+    """
+    names = got.key if got.kind == "table" else ("its place", "out_id")
+    if got.held is None or wanted.held is None or not any(names[-1] in row for row in got.held):
         return Outcome.CORRECT, evidence
-    found, due = ({tuple(row.get(name, "") for name in got.key) for row in run.held or ()} for run in (got, wanted))
+    found, due = ({tuple(row.get(name, "") for name in names) for row in run.held or ()} for run in (got, wanted))
     if found <= due:
         return Outcome.CORRECT, evidence
     stale = sorted("(" + ",".join(key) + ")" for key in found - due)

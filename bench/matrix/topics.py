@@ -74,6 +74,13 @@ def delete_topics(units: Path, broker: KafkaBroker) -> None:
             broker.delete_topic(name)
 
 
+def delete_topics_of(unit: Path, broker: KafkaBroker) -> None:
+    """Remove the topics of one unit, if it has any."""
+    file = unit / "in" / _RECORD
+    for name in _read(file.parent).names if file.exists() else ():
+        broker.delete_topic(name)
+
+
 def _records(units: Path) -> list[Path]:
     return sorted(units.glob(f"*/in/{_RECORD}"))
 

@@ -209,6 +209,16 @@ def output_of(root: Path, case: Case, provider: str) -> Path:
     return case_folder(root, case, provider) / "out" if case.damage else Place(root, case.deployed(provider)).output
 
 
+def write_candidate(root: Path, case: Case, provider: str) -> bool:
+    """Write the candidate's files where the deployed job has run already; whether it has."""
+    if case.damage or not Place(root, case.deployed(provider)).record.exists():
+        return False
+    folder = case_folder(root, case, provider)
+    write_job(case.new, folder / "candidate")
+    (folder / _MARK).write_text(case.key(provider))
+    return True
+
+
 def is_deployed(root: Path, case: Case, provider: str) -> bool:
     """Whether everything is there that the check is asked about."""
     unit = Place(root, case.deployed(provider))

@@ -6,6 +6,7 @@ import ast
 import json
 from collections import Counter
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from random import Random
 
@@ -43,7 +44,9 @@ COLUMN_EDITS = ("column-added", "column-removed", "reordered")
 
 def line(label: Label, outcome: Outcome, verdict: str, *, opaque: bool = False) -> Line:
     """A pair that came out like this."""
-    truth = Truth(id="f1-000-00-e", provider="hdfs", key="k", outcome=outcome, measured=outcome)
+    truth = Truth(
+        id="f1-000-00-e", provider="hdfs", key="k", outcome=outcome, measured=outcome, spark=version("pyspark")
+    )
     return Line(
         id="f1-000-00-e",
         seed=1,
@@ -53,6 +56,8 @@ def line(label: Label, outcome: Outcome, verdict: str, *, opaque: bool = False) 
         opaque=opaque,
         provider="hdfs",
         commit="c",
+        key="k",
+        rehearsed=True,
         truth=truth,
         answer=Answer(verdict=verdict),
     )
@@ -279,12 +284,17 @@ def test_rows_that_two_functions_put_elsewhere_are_a_wrong_outcome() -> None:
 
 
 def test_lines_are_read_as_they_were_written(tmp_path: Path) -> None:
-    """The newest line about a pair counts, and the score names what went wrong."""
+    """The newest answer about a pair counts, its truth comes from elsewhere, and the score names what went wrong."""
     file = tmp_path / "fuzz.jsonl"
-    append_lines(file, [line(Label.CHANGING, Outcome.WRONG, "SWITCH"), line(Label.CHANGING, Outcome.WRONG, "RESUME")])
-    found = read_lines(file)
+    written = [line(Label.CHANGING, Outcome.WRONG, verdict) for verdict in ("SWITCH", "RESUME")]
+    append_lines(file, written)
+    assert b"truth" not in file.read_bytes()
+    truth = written[0].truth
+    assert truth is not None
+    found = read_lines(file, {(truth.key, truth.spark): truth})
     assert [grade(each) for each in found.values()] == [Grade.UNSAFE]
     assert "unsafe: f1-000-00-e hdfs" in render_score(found.values())
+    assert [grade(each) for each in read_lines(file, {}).values()] == [Grade.ERROR]
 
 
 def test_a_state_that_differs_is_no_correct_outcome() -> None:

@@ -76,11 +76,12 @@ def test_pairs_on_kafka_are_skipped_aloud(
     """One line says how many, and no broker is started; they are drawn all the same."""
     drawn = [each for each, _ in zip(draw_pairs(1), range(12), strict=False)]
     assert all(map(on_kafka, drawn))
-    places = ["--results", str(tmp_path / "r.jsonl"), "--keep", str(tmp_path / "keep")]
+    places = ["--results", str(tmp_path / "r.jsonl"), "--truths", str(tmp_path / "t.jsonl")]
+    places += ["--keep", str(tmp_path / "keep")]
     monkeypatch.setattr("sys.argv", ["fuzz", "--seeds", "1", "--pairs", "12", "--no-kafka", *places])
     assert command.main() == 0
     assert "12 pairs on Kafka are skipped (--no-kafka)\n" in capsys.readouterr().out
-    assert not (tmp_path / "keep/broker").exists()
+    assert not (tmp_path / "keep/w0/broker").exists()
 
 
 @pytest.mark.kafka
