@@ -118,6 +118,27 @@ def test_a_manifest_of_before_names_were_kept_says_nothing_of_them() -> None:
     assert rules(stored, WRITES) == []
 
 
+RENAMED = changed(STATEFUL, functions={"below/0 f": "aa"}, essentials={"below/0 f": "names 1:e"})
+
+
+@pytest.mark.parametrize(
+    ("essentials", "expected"),
+    [
+        ({"below/0 f": "names 1:e"}, ["local-variables-renamed"]),
+        ({"below/0 f": "names 1:f"}, ["code-in-state-changed"]),
+        ({"below/0 f": "names 2:e"}, ["code-in-state-changed"]),
+        ({}, ["code-in-state-changed"]),
+    ],
+    ids=["the same", "other code", "proven otherwise", "names count"],
+)
+def test_a_function_counts_without_its_local_names_where_both_say_that_they_do_not_count(
+    essentials: dict[str, str], expected: list[str]
+) -> None:
+    """An older release, which says nothing of it, is compared with them."""
+    other = changed(RENAMED, functions={"below/0 f": "bb"}, essentials=essentials)
+    assert rules(RENAMED, other) == expected
+
+
 JOINED_ROWS = changed(STATEFUL, functions={"below/0 rows": "aa"}, essentials={"below/0 rows": "1:e"})
 
 

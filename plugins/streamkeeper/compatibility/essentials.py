@@ -1,4 +1,4 @@
-"""Rows of the job that differ in their order alone count as the same. Pure.
+"""Rows that differ in their order alone, and functions that differ in the names of local variables, are the same. Pure.
 
 Both manifests must say what remains without it (``Manifest.essentials``), which only newer versions record.
 """
@@ -11,7 +11,7 @@ import msgspec
 
 from streamkeeper.compatibility.rule import note
 from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import LOCAL_NAMES, Manifest
 
 
 def essentially_alike(old: Manifest, new: Manifest) -> Manifest:
@@ -22,8 +22,12 @@ def essentially_alike(old: Manifest, new: Manifest) -> Manifest:
 
 def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """What differs there."""
-    for _ in _differing(old, new):
-        yield note("rows-reordered", "rows made in the job's code", "the same rows in another order")
+    for name in _differing(old, new):
+        if new.essentials[name].startswith(LOCAL_NAMES):
+            function = name.partition(" ")[2]
+            yield note("local-variables-renamed", f"function {function}", "other names of local variables")
+        else:
+            yield note("rows-reordered", "rows made in the job's code", "the same rows in another order")
 
 
 def _differing(old: Manifest, new: Manifest) -> list[str]:

@@ -186,7 +186,7 @@ def _python(expression: Any, digests: CodeDigest) -> _Found:
     except Exception as reason:  # unpickling runs the job's own code, which may raise anything
         return _Found(name, f"{UNREADABLE}{type(reason).__name__}")
     line = line_of_function(function[0] if isinstance(function, tuple) else function)
-    return _Found(name, digests.of(function), line)
+    return _Found(name, digests.of(function), line, essential=digests.without_local_names(function))
 
 
 @contextmanager

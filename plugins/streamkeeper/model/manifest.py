@@ -29,6 +29,8 @@ SINK_FUNCTION = "sink/"
 
 UNREADABLE = "unreadable:"
 """Prefix of a digest in ``Manifest.functions`` that does not cover all that the function depends on."""
+LOCAL_NAMES = "names 1:"
+"""What such a digest begins with; the number is raised when more is left out of it."""
 
 
 ALL_COLUMNS = "*"
@@ -171,7 +173,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     lay whose files the plan reads, which expressions call ``BUNDLE``; empty where it reads none. ``parts``: name ->
     piece of the job's code; ``reached``: name in ``functions`` -> names in ``parts`` of all that the function reaches.
     Digests decide whether code changed, parts only say where. ``essentials``: name in ``functions`` -> digest of
-    rows without their order, only where that provably does not count.
+    rows without their order, or (``LOCAL_NAMES``) of a function without the names of its local variables, only where
+    that provably does not count.
     """
 
     format: int = FORMAT
