@@ -19,7 +19,13 @@ from bench.matrix.case import Outcome
 from bench.matrix.record import Truth
 from bench.matrix.score import Answer
 
-_ABOUT_CODE = frozenset({"code-in-state-changed (opaque)", "sink-function-may-write-elsewhere (opaque)"})
+_ABOUT_CODE = frozenset(
+    {
+        "code-in-state-changed (opaque)",
+        "sink-function-may-write-elsewhere (opaque)",
+        "sink-column-redefined (opaque)",
+    }
+)
 HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 
 
