@@ -21,7 +21,7 @@ from bench.fuzz.pairs import Pair
 from bench.fuzz.pieces import Servers, answer_pairs, broken_line, drop_units, measure, on_kafka, say_now
 from bench.fuzz.plugins_state import plugins_state
 from bench.fuzz.truths import key_of, read_known, tidy_known, truth_of
-from bench.fuzz.verdicts import Lines, append_lines, read_lines, render_scores, write_lines
+from bench.fuzz.verdicts import Lines, append_lines, never_ends, read_lines, render_scores, write_lines
 from bench.matrix.case import Outcome
 from harness.kafka_broker import has_jars
 
@@ -105,16 +105,23 @@ def _is_left(line: object) -> bool:
 
 def _measure_all(pairs: Sequence[Pair], chosen: argparse.Namespace, root: Path, servers: Servers, until: float) -> None:
     known = read_known(chosen.truths)
-    todo = [each for each in pairs if truth_of(each, known) is None]
+    lines = read_lines(chosen.results, known)
+    todo = [each for each in pairs if truth_of(each, known) is None and not _is_hopeless(each, lines)]
 
     def do(piece: Sequence[Pair]) -> int:
         truths, broken = measure(piece, root, known, say_now, until=until, servers=servers, record=chosen.truths)
         if broken:
-            append_lines(chosen.results, [broken_line(each, broken[each.id]) for each in piece if each.id in broken])
+            lost = [each for each in piece if each.id in broken]
+            append_lines(chosen.results, [broken_line(each, broken[each.id], rehearsed=False) for each in lost])
         drop_units(root, [each for each in pairs if not on_kafka(each)], servers)
         return len(truths) + len(broken)
 
     _in_pieces("measured", todo, PIECE, do, until)
+
+
+def _is_hopeless(pair: Pair, lines: Lines) -> bool:
+    line = lines.get((pair.id, False))
+    return line is not None and line.key == key_of(pair) and never_ends(line)
 
 
 def _answer_all(

@@ -1,8 +1,8 @@
-"""``python -m bench.fuzz.doors``: what a deploy's dry run says about drawn pairs, beside what the check has said.
+"""``python -m bench.fuzz.doors``: drawn pairs through every door: the check, a dry run, a deploy, a pull request.
 
 Each base of a pair is deployed by a real driver, over the same rows and with the same confs, on Kafka from a broker of
-this run; then each edit of it is shown to a dry run. Pairs come from the results of a campaign, two of a base, and of
-every verdict.
+this run; then each edit of it is shown to ``check --job``, to ``check --changed``, to a dry run and to a deploy, which
+is given up once it has its assessment. Pairs come from the results of a campaign, two of a base, of every verdict.
 
 --pairs N       so many; --given FILE: the campaign's results
 --results FILE  a JSON line a pair; pairs that are there are not asked again (bench/results/fuzz-doors.jsonl)
@@ -15,10 +15,11 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,17 +28,17 @@ from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, find_pair
 from bench.fuzz.pieces import Servers, on_kafka
 from bench.fuzz.truths import TRUTHS, read_known
-from bench.fuzz.verdicts import Line, read_lines
+from bench.fuzz.verdicts import Line, Lines, read_lines
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Job, Unit
 from bench.matrix.record import read_commit
 from bench.matrix.runs import ENTRY, write_job
 from bench.matrix.truth import Place
-from harness.bed import fresh_bed
+from harness.bed import Bed, fresh_bed
 from harness.kafka_broker import KafkaBroker
 from harness.places import ROOT
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.release_conf import FIXED
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.request import DeployRequest, Handover
 from streamkeeper.operations.deploy import Deploy
 
 A_BASE = 2
@@ -45,25 +46,32 @@ A_BASE = 2
 
 
 def main() -> int:
-    """Ask about every pair that was chosen; 1 where a dry run gives another verdict or other rules."""
+    """Ask about every pair that was chosen; 1 where a door gives another verdict or other rules."""
     chosen = _arguments()
-    lines = chosen.results.read_text().splitlines() if chosen.results.exists() else []
-    known = {json.loads(line)["id"]: json.loads(line)["same"] for line in lines}
+    lines = map(json.loads, chosen.results.read_text().splitlines() if chosen.results.exists() else [])
+    # Older lines tell of a dry run only.
+    known = {line["id"]: line["same"] for line in lines if "deploy" in line}
     answered = read_lines(chosen.given, read_known(chosen.truths))
-    pairs = choose((each for each in answered.values() if each.rehearsed), chosen.pairs)
+    pairs = choose(newest_of(answered), chosen.pairs)
     todo = [(pair, line) for pair, line in pairs if pair.id not in known]
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, BrokerOnDemand(Path(folder) / "broker") as broker:
         for _, found in groupby(todo, key=lambda each: (each[0].seed, each[0].base)):
             with chosen.results.open("a") as stream:
-                for told in ask_dry_run(list(found), broker.servers):
+                for told in ask_doors([pair for pair, _ in found], broker.servers):
                     known[str(told["id"])] = bool(told["same"])
                     stream.write(json.dumps(told) + "\n")
                     stream.flush()
                     print(json.dumps(told), flush=True)
     wrong = sum(not same for same in known.values())
-    print(f"{len(known)} pairs, {wrong} with another answer in a dry run")
+    print(f"{len(known)} pairs, {wrong} that got another answer by some door")
     return int(wrong > 0)
+
+
+def newest_of(answered: Lines) -> list[Line]:
+    """A line a pair: of the rules where they answered, else of a rehearsal."""
+    found = {id: line for (id, rehearsed), line in answered.items() if rehearsed}
+    return list((found | {id: line for (id, rehearsed), line in answered.items() if not rehearsed}).values())
 
 
 def choose(lines: Iterable[Line], wanted: int) -> list[tuple[Pair, Line]]:
@@ -82,7 +90,8 @@ def choose(lines: Iterable[Line], wanted: int) -> list[tuple[Pair, Line]]:
             line = min(free, key=lambda each: (kinds[each.edit], -bases[each.seed, each.base]))
             waiting.remove(line)
             pair = _drawn(line)
-            if pair is not None:
+            # A pull request has code, and no confs of a release.
+            if pair is not None and not pair.case.candidate_conf:
                 bases[line.seed, line.base] += 1
                 kinds[line.edit] += 1
                 found.append((pair, line))
@@ -92,9 +101,9 @@ def choose(lines: Iterable[Line], wanted: int) -> list[tuple[Pair, Line]]:
 _VERDICTS = ("REFUSE", "BACKUP", "SWITCH", "RESUME")
 
 
-def ask_dry_run(pairs: list[tuple[Pair, Line]], servers: Servers) -> list[dict[str, object]]:
-    """Deploy the base that all of them share, then show each edit to a dry run."""
-    base = pairs[0][0]
+def ask_doors(pairs: list[Pair], servers: Servers) -> list[dict[str, object]]:
+    """Deploy the base that all of them share, then show each edit to every door."""
+    base = pairs[0]
     deployed = base.case.deployed(base.provider)
     commit = read_commit()
     told: list[dict[str, object]] = []
@@ -111,21 +120,52 @@ def ask_dry_run(pairs: list[tuple[Pair, Line]], servers: Servers) -> list[dict[s
         first = Deploy.open(bed.site, "first", request).run()
         if first.outcome is not Outcome.SUCCEEDED:
             raise RuntimeError(f"{base.id}: its base does not serve: {first.sentence}")
-        for number, (pair, line) in enumerate(pairs):
-            candidate = pair.case.candidate(pair.provider)
-            _write(candidate.job, bed.jobs)
-            asked = msgspec.structs.replace(request, conf=_conf(candidate), dry_run=True)
-            found = assess_with(bed, f"dry-{number}", asked)
-            assert line.answer is not None
-            mine: dict[str, object] = {"verdict": line.answer.verdict, "rules": sorted(line.answer.rules)}
-            if isinstance(found, str):
-                its: dict[str, object] = {"verdict": "ERROR", "error": found}
-            else:
-                query = found.queries[QUERY_NAME]
-                rules = sorted(f"{each.rule} ({each.severity.value})" for each in query.findings)
-                its = {"verdict": query.verdict.name, "rules": rules}
-            told.append({"commit": commit, "id": pair.id, "same": mine == its, "check": mine, "dry-run": its})
+        for number, pair in enumerate(pairs):
+            _write(pair.case.candidate(pair.provider).job, bed.jobs)
+            doors = {
+                "check": _asked(bed, "check", "--job", JOB_NAME, "--candidate", f"{bed.jobs}/{JOB_NAME}.py:{JOB_NAME}"),
+                "pull-request": _asked(bed, "check", "--changed"),
+                "dry-run": _assessed(bed, f"dry-{number}", msgspec.structs.replace(request, dry_run=True)),
+                "deploy": _assessed(bed, f"cold-{number}", msgspec.structs.replace(request, handover=Handover.COLD)),
+            }
+            told.append({"commit": commit, "id": pair.id, "same": is_one_answer(doors), **doors})
     return told
+
+
+Answer = dict[str, object]
+"""``verdict`` and ``rules``, or ``error``."""
+
+
+def is_one_answer(doors: Mapping[str, Answer]) -> bool:
+    """Whether every door gives the same verdict for the same rules, and none fails."""
+    found = list(doors.values())
+    return all(each == found[0] for each in found) and "error" not in found[0]
+
+
+def _asked(bed: Bed, *arguments: str) -> Answer:
+    """What the command says about the job's query."""
+    done = bed.command(*arguments, "--json")
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    found = json.loads(lines[-1]) if lines else {"error": done.stderr[-500:]}
+    return answer_of(found.get("jobs", {JOB_NAME: found}).get(JOB_NAME, {"error": "the job is not among the changed"}))
+
+
+def answer_of(told: Mapping[str, Any]) -> Answer:
+    """Verdict and rules of the query, as ``check --json`` tells them."""
+    if "queries" not in told:
+        return {"error": str(told.get("error") or "no answer")}
+    query = told["queries"][QUERY_NAME]
+    rules = sorted(f"{each['rule']} ({each['severity']})" for each in query["findings"])
+    return {"verdict": query["verdict"], "rules": rules}
+
+
+def _assessed(bed: Bed, operation: str, request: DeployRequest) -> Answer:
+    found = assess_with(bed, operation, request)
+    if isinstance(found, str):
+        return {"error": found}
+    query = found.queries[QUERY_NAME]
+    rules = sorted(f"{each.rule} ({each.severity.value})" for each in query.findings)
+    return {"verdict": query.verdict.name, "rules": rules}
 
 
 def _write(job: Job, folder: Path) -> None:
@@ -150,7 +190,7 @@ def _drawn(line: Line) -> Pair | None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench.fuzz.doors", description="Drawn pairs through a deploy's dry run.")
+    parser = argparse.ArgumentParser(prog="bench.fuzz.doors", description="Drawn pairs through every door.")
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--truths", type=Path, default=TRUTHS)
     parser.add_argument("--given", type=Path, default=ROOT / "bench/results/fuzz.jsonl")

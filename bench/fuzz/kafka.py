@@ -42,6 +42,8 @@ COLUMNS = {
     "timestamp-beside": ', "timestamp"',
     "place-beside": ', "partition", "offset"',
 }
+WAYS = frozenset(way for ways in (TOPICS, STARTS, VALUES, COLUMNS) for way in ways if way)
+"""Every way of reading topics that a pipeline's ``texts`` may name."""
 _SPELLED = (("failOnDataLoss", "true"), ("includeHeaders", "false"), ("kafka.isolation.level", "read_uncommitted"))
 _UPKEEP = (
     ("failOnDataLoss", "false"),

@@ -18,6 +18,10 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "plugins": ("plugin-added", "plugin-documented", "future-annotations", "plugin-replaced"),
 }
 CHANGING_VARIANTS = frozenset({"decorator-adds", "plugin-replaced"})
+REWRITING_VARIANTS = frozenset(
+    {"decorator-renamed", "decorator-removed", "cache-larger", "cache-unbounded", "cache-removed", "import-module"}
+)
+"""Another line of code that runs, though it gives the same values: below state, a person may be asked about it."""
 
 _FUTURE = "from __future__ import annotations\n\n"
 _STEP = """\
@@ -110,7 +114,7 @@ def _package_files(stage: Code, package: str, future: str) -> tuple[tuple[str, s
     if "import-relative" in variant:
         head = "from .rates import FACTOR\n"
     if "import-module" in variant:
-        head, name = f"import {package}.rates\n", f"{package}.rates.FACTOR"
+        head, name = f"import {package}.rates as rates\n", "rates.FACTOR"
     if "rate-moved" in variant:
         head = rate
     found = [

@@ -8,12 +8,14 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from bench.fuzz.kafka import WAYS
 from bench.fuzz.label import Edit
 from bench.fuzz.pairs import Pair, as_pair
 from bench.fuzz.pieces import Say, Servers, run_piece
 from bench.fuzz.pipeline import Pipeline
 from bench.fuzz.stages import Grouped
 from bench.fuzz.verdicts import Line, grade
+from bench.matrix.data import KAFKA
 
 
 def shrink(pair: Pair, root: Path, say: Say, servers: Servers) -> tuple[Pair, Line]:
@@ -42,6 +44,9 @@ def _pair(pair: Pair, number: int, at: int, sides: tuple[Pipeline, Pipeline]) ->
 def _smaller(pair: Pair) -> Iterator[tuple[Pipeline, Pipeline]]:
     """Both sides without the same part; the edit must still be one."""
     old, new = pair.pipeline, pair.edit.after
+    for sides in _plainer(old, new):
+        if sides[0] != sides[1] and sides[0] != old and all(each.is_whole() for each in sides):
+            yield sides
     for stage in old.stages:
         sides = old.without(stage.uid), new.without(stage.uid)
         if sides[0] != sides[1] and sides[0].stages and all(each.is_whole() for each in sides):
@@ -52,6 +57,34 @@ def _smaller(pair: Pair) -> Iterator[tuple[Pipeline, Pipeline]]:
                 sides = _without_fold(old, fold.name), _without_fold(new, fold.name)
                 if sides[0] != sides[1] and all(each.is_whole() for each in sides):
                     yield sides
+
+
+def _plainer(old: Pipeline, new: Pipeline) -> Iterator[tuple[Pipeline, Pipeline]]:
+    """Both sides without a way of reading or writing that they share; what differs between them is the edit's.
+
+    Rows in topics become rows in files: a pair that comes out the same then needs no broker.
+    """
+    if old.form == new.form == KAFKA and _reads_of_topics(old) == _reads_of_topics(new):
+        yield _from_files(old), _from_files(new)
+    if old.output == new.output is not None:
+        yield replace(old, output=None), replace(new, output=None)
+    for text in old.texts:
+        if text in new.texts:
+            yield _without_text(old, text), _without_text(new, text)
+    if old.read and old.read == new.read:
+        yield replace(old, read=""), replace(new, read="")
+
+
+def _reads_of_topics(pipeline: Pipeline) -> tuple[object, ...]:
+    return (pipeline.read, *(each for each in pipeline.texts if each in WAYS))
+
+
+def _from_files(pipeline: Pipeline) -> Pipeline:
+    return replace(pipeline, form="json", read="", texts=tuple(each for each in pipeline.texts if each not in WAYS))
+
+
+def _without_text(pipeline: Pipeline, text: str) -> Pipeline:
+    return replace(pipeline, texts=tuple(each for each in pipeline.texts if each != text))
 
 
 def _without_fold(pipeline: Pipeline, name: str) -> Pipeline:

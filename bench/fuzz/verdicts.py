@@ -17,9 +17,16 @@ from bench.fuzz.label import Label
 from bench.fuzz.truths import Known
 from bench.matrix.case import Outcome
 from bench.matrix.record import Truth
+from bench.matrix.runs import NEVER_ENDS
 from bench.matrix.score import Answer
 
-_ABOUT_CODE = frozenset({"code-in-state-changed (opaque)", "sink-function-may-write-elsewhere (opaque)"})
+_ABOUT_CODE = frozenset(
+    {
+        "code-in-state-changed (opaque)",
+        "sink-function-may-write-elsewhere (opaque)",
+        "sink-column-redefined (opaque)",
+    }
+)
 HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 
 
@@ -58,11 +65,14 @@ class Grade(Enum):
     UNSEEN = "unseen by the data"
     BY_RULE = "counts from now on"
     LEFT = "left to the rehearsal"
+    UNMEASURED = "that Spark itself never ends"
     ERROR = "error"
 
 
 def grade(line: Line) -> Grade:
     """Grade one pair; an equivalent edit whose run differs is an error of the grammar."""
+    if never_ends(line):
+        return Grade.UNMEASURED
     if line.truth is None or line.answer is None or line.answer.verdict == "ERROR":
         return Grade.ERROR
     outcome, verdict = line.truth.outcome, line.answer.verdict
@@ -83,6 +93,11 @@ def grade(line: Line) -> Grade:
             return Grade.UNSEEN
         case _:
             return Grade.UNSAFE if verdict == "RESUME" else Grade.RIGHT
+
+
+def never_ends(line: Line) -> bool:
+    """Whether the deployed job itself runs into Spark's own deadlock, so that nothing can be measured of its pairs."""
+    return NEVER_ENDS in line.broken
 
 
 def _asks_about_code(answer: Answer) -> bool:

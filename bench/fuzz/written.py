@@ -12,7 +12,7 @@ from random import Random
 from bench.fuzz.drawing import Drawing, draw_folds, draw_step
 from bench.fuzz.identified import EXPRESSIONS, LIMITS, PLACES, Identified, identified_edits
 from bench.fuzz.label import Edit, Label
-from bench.fuzz.layouts import CHANGING_VARIANTS, VARIANTS
+from bench.fuzz.layouts import CHANGING_VARIANTS, REWRITING_VARIANTS, VARIANTS
 from bench.fuzz.outputs import NUMBERS
 from bench.fuzz.pipeline import Pipeline, reaches
 from bench.fuzz.rows import FORMS
@@ -118,8 +118,7 @@ def _code_edits(pipeline: Pipeline, stage: Code) -> Iterator[Edit]:
     below = any(isinstance(each, STATEFUL) for each in pipeline.stages)
     for variant in VARIANTS.get(stage.form, ()):
         changing = variant in CHANGING_VARIANTS
-        # Code that is rewritten below state may be asked about; how it is wrapped, found and imported is no rewriting.
-        opaque = below and variant in (*CHANGING_VARIANTS, "decorator-removed", "cache-removed")
+        opaque = below and variant in (*CHANGING_VARIANTS, *REWRITING_VARIANTS)
         yield Edit(
             variant,
             label if changing else Label.EQUIVALENT,

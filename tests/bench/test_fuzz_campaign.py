@@ -95,6 +95,15 @@ def test_the_rehearsed_are_drawn_by_their_ids_and_hold_what_only_spark_refuses()
     assert to_rehearse(PAIRS, 0, lines) == frozenset()
 
 
+def test_a_job_that_spark_never_ends_is_neither_right_nor_in_error() -> None:
+    """Nothing is measured of its pairs; any other job that does not run is an error of the grammar."""
+    broken = msgspec.structs.replace(line(PAIRS[0]), answer=None)
+    assert (
+        grade(msgspec.structs.replace(broken, broken="its deployed job does not run: NEVER_ENDS")) is Grade.UNMEASURED
+    )
+    assert grade(msgspec.structs.replace(broken, broken="its deployed job does not run: x")) is Grade.ERROR
+
+
 def test_the_rules_answer_without_the_rehearsal_that_nobody_wanted() -> None:
     """The finding that it is missing goes, one that another look is missing stays, and the verdict follows."""
     missing = {"rule": "not-looked", "severity": "opaque", "evidence": "no rehearsal was wanted"}

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.fuzz import __main__ as command
+from bench.fuzz import shrinking
 from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.drawing import draw_pipeline
 from bench.fuzz.edits import edits_of
 from bench.fuzz.expressions import Expr
 from bench.fuzz.kafka import kafka_edits
 from bench.fuzz.label import Edit, Label
+from bench.fuzz.outputs import Table
 from bench.fuzz.pairs import Pair, as_pair, draw_pairs
 from bench.fuzz.pieces import on_kafka, run_piece, say_now
 from bench.fuzz.pipeline import Pipeline, render
 from bench.fuzz.rows import draw_rows
 from bench.fuzz.stages import Folded, Grouped, With
-from bench.fuzz.verdicts import Grade, grade
+from bench.fuzz.verdicts import Grade, Line, grade
+from bench.matrix.case import Outcome
 from bench.matrix.data import KAFKA
+from bench.matrix.record import Truth
+from bench.matrix.score import Answer
 from bench.matrix.topics import add_after, delete_topics, make_topics, params_of, units_elsewhere
 from harness.kafka_broker import KafkaBroker
 
@@ -139,3 +145,41 @@ def test_pairs_on_kafka_are_measured_and_checked(kafka: KafkaBroker, tmp_path: P
     assert [grade(each) for each in lines] == [Grade.RIGHT, Grade.RIGHT]
     assert [each.answer.verdict for each in lines if each.answer] == ["RESUME", "SWITCH"]
     assert set(kafka.admin.list_topics(timeout=30).topics) == held
+
+
+def graded(pairs: list[Pair], *_: object, **__: object) -> list[Line]:
+    """Lines that are all of one grade, without Spark."""
+    truth = Truth(id="", provider="hdfs", key="", outcome=Outcome.WRONG, measured=Outcome.WRONG)
+    return [
+        Line(
+            id=each.id,
+            seed=1,
+            base=0,
+            edit=each.edit.name,
+            label=Label.CHANGING,
+            opaque=False,
+            provider="hdfs",
+            commit="c",
+            rehearsed=True,
+            truth=truth,
+            answer=Answer(verdict="RESUME"),
+        )
+        for each in pairs
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [("aggregate-function", "json"), ("committed-only", KAFKA), ("topic-assigned", KAFKA)],
+)
+def test_a_pair_on_kafka_shrinks(kind: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows come from files once the edit is not one of the reader, and what both sides share is left out."""
+    monkeypatch.setattr(shrinking, "run_piece", graded)
+    grown = replace(TOTALS, texts=("printed",), output=Table(key=("k",)))
+    [edit, *_] = edits(kind, grown)
+    found, line = shrinking.shrink(as_pair(1, 0, "00", grown, edit, "hdfs"), tmp_path, say_now, lambda: "")
+    assert grade(line) is Grade.UNSAFE
+    assert (found.pipeline.form, found.pipeline.output, found.pipeline.texts) == (form, None, ())
+    # Neither stage can go where the edit is one of the aggregate; one is enough to read topics.
+    assert len(found.pipeline.stages) == (2 if form == "json" else 1)
+    assert render(found.pipeline).render() != render(found.edit.after).render()
