@@ -119,6 +119,11 @@ def test_the_first_two_commands_of_the_readme() -> None:
     assert first[1].split("\n")[:2] == ["make demo", "make test"]
 
 
+def test_the_readme_is_short() -> None:
+    """A newcomer reads it whole; tasks and reference are in ``docs/``."""
+    assert len((ROOT / "README.md").read_text().split()) <= 700
+
+
 def test_decisions_are_numbered_without_gaps() -> None:
     """A decision is found by its number, which its heading repeats."""
     files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
@@ -127,7 +132,9 @@ def test_decisions_are_numbered_without_gaps() -> None:
         assert path.read_text().startswith(f"# {number}. ")
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "docs" / "runbook.md"], ids=names)
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *(ROOT / "docs" / name for name in ("runbook.md", "tasks.md"))], ids=names
+)
 def test_dags_are_called_what_airflow_calls_them(path: Path) -> None:
     """A name in a document is the one that a person looks for in Airflow's list."""
     shown = {
