@@ -116,3 +116,54 @@ def test_a_manifest_of_before_names_were_kept_says_nothing_of_them() -> None:
     assert stored.sink_names is None
     assert stored.context == ""
     assert rules(stored, WRITES) == []
+
+
+RENAMED = changed(STATEFUL, functions={"below/0 f": "aa"}, essentials={"below/0 f": "names 1:e"})
+
+
+@pytest.mark.parametrize(
+    ("essentials", "expected"),
+    [
+        ({"below/0 f": "names 1:e"}, ["local-variables-renamed"]),
+        ({"below/0 f": "names 1:f"}, ["code-in-state-changed"]),
+        ({"below/0 f": "names 2:e"}, ["code-in-state-changed"]),
+        ({}, ["code-in-state-changed"]),
+    ],
+    ids=["the same", "other code", "proven otherwise", "names count"],
+)
+def test_a_function_counts_without_its_local_names_where_both_say_that_they_do_not_count(
+    essentials: dict[str, str], expected: list[str]
+) -> None:
+    """An older release, which says nothing of it, is compared with them."""
+    other = changed(RENAMED, functions={"below/0 f": "bb"}, essentials=essentials)
+    assert rules(RENAMED, other) == expected
+
+
+JOINED_ROWS = changed(STATEFUL, functions={"below/0 rows": "aa"}, essentials={"below/0 rows": "1:e"})
+
+
+@pytest.mark.parametrize(
+    ("functions", "essentials", "expected"),
+    [
+        ({"below/0 rows": "bb"}, {"below/0 rows": "1:e"}, ["rows-reordered"]),
+        ({"below/0 rows": "aa"}, {"below/0 rows": "1:e"}, []),
+        ({"below/0 rows": "bb"}, {"below/0 rows": "1:f"}, ["rows-in-state-changed"]),
+        ({"below/0 rows": "bb"}, {"below/0 rows": "2:e"}, ["rows-in-state-changed"]),
+        ({"below/0 rows": "bb"}, {}, ["rows-in-state-changed"]),
+        ({"below/1 rows": "bb"}, {"below/1 rows": "1:e"}, ["rows-in-state-changed", "rows-in-state-changed"]),
+    ],
+    ids=["another order", "the same", "other rows", "proven otherwise", "order counts now", "another place"],
+)
+def test_rows_count_without_their_order_where_both_say_that_it_does_not_count(
+    functions: dict[str, str], essentials: dict[str, str], expected: list[str]
+) -> None:
+    """An older release, which says nothing of it, is compared in order."""
+    other = changed(JOINED_ROWS, functions=functions, essentials=essentials)
+    assert rules(JOINED_ROWS, other) == rules(other, JOINED_ROWS) == expected
+
+
+def test_a_release_of_before_essentials_were_recorded_is_the_same_otherwise() -> None:
+    """The same rows in the same order stay the same."""
+    stored = from_json(to_json(changed(JOINED_ROWS, essentials={})), Manifest, where="stored")
+    assert rules(stored, JOINED_ROWS) == rules(JOINED_ROWS, stored) == []
+    assert rules(stored, changed(JOINED_ROWS, functions={"below/0 rows": "bb"})) == ["rows-in-state-changed"]

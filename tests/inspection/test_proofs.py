@@ -155,6 +155,16 @@ HARMLESS = [
         *(f"SELECT k, max(ts + interval {each}) AS t FROM s GROUP BY k" for each in ("12 minutes", "720 seconds")),
     ),
     (
+        "branches that exclude each other, in another order",
+        "SELECT sum(CASE k WHEN 'a' THEN x WHEN 'b' THEN -x ELSE 0 END) AS t FROM s GROUP BY k",
+        "SELECT sum(CASE WHEN k = 'b' THEN -x WHEN k = 'a' THEN x ELSE 0 END) AS t FROM s GROUP BY k",
+    ),
+    (
+        "a value with its default, in other words",
+        "SELECT max(CASE WHEN k2 IS NULL THEN k ELSE k2 END) AS t FROM s GROUP BY k",
+        "SELECT max(coalesce(k2, k)) AS t FROM s GROUP BY k",
+    ),
+    (
         "a length in other units, in a join",
         *(
             JOINED.format("", f"w.k = w2.k AND w.ts <= w2.ts + interval {each}", "")
@@ -190,6 +200,21 @@ CHANGING = [
     (
         "a month is no number of days",
         *(f"SELECT k, max(ts + interval {each}) AS t FROM s GROUP BY k" for each in ("1 month", "30 days")),
+    ),
+    (
+        "branches of which two may apply",
+        "SELECT sum(CASE WHEN x < 2 THEN 1 WHEN x < 9 THEN 2 END) AS t FROM s GROUP BY k",
+        "SELECT sum(CASE WHEN x < 9 THEN 2 WHEN x < 2 THEN 1 END) AS t FROM s GROUP BY k",
+    ),
+    (
+        "branches with their values the other way round",
+        "SELECT sum(CASE k WHEN 'a' THEN x WHEN 'b' THEN -x END) AS t FROM s GROUP BY k",
+        "SELECT sum(CASE k WHEN 'a' THEN -x WHEN 'b' THEN x END) AS t FROM s GROUP BY k",
+    ),
+    (
+        "branches of a column that ignores case",
+        "SELECT sum(CASE k COLLATE UTF8_LCASE WHEN 'a' THEN 1 WHEN 'A' THEN 2 END) AS t FROM s GROUP BY k2",
+        "SELECT sum(CASE k COLLATE UTF8_LCASE WHEN 'A' THEN 2 WHEN 'a' THEN 1 END) AS t FROM s GROUP BY k2",
     ),
     (
         "a length that is a column",

@@ -29,6 +29,7 @@ def cluster() -> Iterator[SparkCluster]:
         yield running
 
 
+@pytest.mark.storage
 @pytest.mark.postgres
 @pytest.mark.parametrize("checkpoints", [ON_S3, IN_HDFS], indirect=True)
 def test_a_life_on_executors_elsewhere(

@@ -140,6 +140,7 @@ def walker(browser: Browser, installation: InstalledAirflow, served: AirflowApi)
         assert walking.complaints == []
 
 
+@pytest.mark.storage
 def test_a_walk_from_the_fleet_to_a_recovery(
     walker: Walker, installation: InstalledAirflow, served: AirflowApi
 ) -> None:

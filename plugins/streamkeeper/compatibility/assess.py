@@ -26,6 +26,7 @@ from streamkeeper.compatibility import (
     watermarks,
 )
 from streamkeeper.compatibility.effects import with_effects
+from streamkeeper.compatibility.essentials import essential_notes, essentially_alike
 from streamkeeper.compatibility.observations import not_looked
 from streamkeeper.compatibility.older_manifests import in_one_format
 from streamkeeper.compatibility.queries import added, removed
@@ -56,8 +57,8 @@ RULES: tuple[Rule, ...] = (
 
 
 _DERIVED = frozenset(
-    {"bundle", "carried", "columns", "context", "digests", "format", "output_rows", "output_shape", "parts", "reached"}
-    | {"sink_columns", "sink_names", "sink_reads", "sink_routing", "written"}
+    {"bundle", "carried", "columns", "context", "digests", "essentials", "format", "output_rows", "output_shape"}
+    | {"parts", "reached", "sink_columns", "sink_names", "sink_reads", "sink_routing", "written"}
 )
 """Fields of a manifest that follow from others, or say only how far to trust them or where they are written."""
 
@@ -115,7 +116,9 @@ def _accepted(finding: Finding) -> Finding:
 def find_changes(old: Manifest, new: Manifest) -> tuple[Finding, ...]:
     """Every finding about one query, in the order of ``RULES``."""
     before, after = in_one_format(old, new)
-    return (*_ruled(before, after), *_unexplained(before, after))
+    notes = essential_notes(before, after)
+    before = essentially_alike(before, after)
+    return (*notes, *_ruled(before, after), *_unexplained(before, after))
 
 
 def _ruled(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -67,6 +67,8 @@ NOTES: dict[str, str] = {
     "code-above-state-changed": _NEW_ROWS,
     "code-beside-state-changed": _NEW_ROWS,
     "stateless-code-changed": _NEW_ROWS,
+    "local-variables-renamed": "nothing would change: the code computes the same",
+    "rows-reordered": "nothing would change: each row of the stream finds the same one of them",
     "function-renamed": "nothing would change: the code is the same",
     "sink-function-changed": "new batches would go to the same place; an open batch may be written by both versions",
     "sink-function-renamed": "new batches would be written by the new function; what was written so far stays as it is",

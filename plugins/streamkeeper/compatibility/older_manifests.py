@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from streamkeeper.compatibility.conditionals import in_branch_order
 from streamkeeper.compatibility.interval_units import in_one_unit
 from streamkeeper.compatibility.map_literals import in_key_order
 from streamkeeper.compatibility.rule import same_context
@@ -39,7 +40,7 @@ def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
 
 
 def _in_one_form(meaning: str) -> str:
-    return in_key_order(in_one_unit(meaning))
+    return in_branch_order(in_key_order(in_one_unit(meaning)))
 
 
 def _server_alike(manifest: Manifest, other: Manifest) -> Manifest:

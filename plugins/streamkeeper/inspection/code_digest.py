@@ -15,10 +15,11 @@ import warnings
 from pathlib import Path
 
 from streamkeeper.inspection.code_parts import CodeParts, Recording
+from streamkeeper.inspection.local_names import LocalNames, may_see_locals
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.routing import Routing
-from streamkeeper.model.manifest import UNREADABLE
+from streamkeeper.model.manifest import LOCAL_NAMES, UNREADABLE
 
 _ROUTING_VERSION = 2
 """Raised when less is left out: a digest that an older version recorded must not equal one that covers more."""
@@ -45,6 +46,12 @@ class CodeDigest:
     def routing(self, function: object) -> str:
         """The digest of what in a sink's function may decide where its rows go (``routing``)."""
         return f"{_ROUTING_VERSION}:{self._read(function, Reading(self.own, Routing(function)))[0]}"
+
+    def without_local_names(self, function: object) -> str:
+        """The digest of a function whatever its local variables are called; empty where that may count."""
+        reading = Reading(self.own, LocalNames())
+        digest, texts = self._read(function, reading)
+        return "" if may_see_locals(reading.met, texts) else f"{LOCAL_NAMES}{digest}"
 
     def _read(self, function: object, reading: Reading) -> tuple[str, tuple[str, ...]]:
         try:

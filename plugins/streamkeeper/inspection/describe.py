@@ -94,4 +94,5 @@ def _described(
         bundle=str(bundle_root) if plan.reads_bundle else "",
         parts=parts,
         reached=reached,
+        essentials=in_plan.essentials,
     )

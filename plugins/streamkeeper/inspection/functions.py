@@ -15,6 +15,7 @@ from streamkeeper.inspection.batch_columns import BatchColumns, columns_of_funct
 from streamkeeper.inspection.carried import carried_results
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.operators import keeps_state
+from streamkeeper.inspection.order_of_rows import order_counts
 from streamkeeper.inspection.plan_reading import QueryPlan, class_name, expressions, items, walk
 from streamkeeper.inspection.written import line_of_function, lines_in_bundle
 from streamkeeper.model.manifest import ABOVE_STATE, ALL_COLUMNS, BELOW_STATE, SINK_FUNCTION, UNREADABLE
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 10_000
 _MOST_WORDS = 500
+_UNORDERED = "1:"
+"""Raised with what ``order_of_rows`` proves: what an older version recorded must not equal what covers more."""
 _SQL = re.compile(
     r"\s*(alter|copy|create|delete|drop|insert|merge|replace|select|truncate|update|with)\s", re.IGNORECASE
 )
@@ -33,37 +36,64 @@ _SQL = re.compile(
 
 class PlanFunctions(NamedTuple):
     """Of all that a plan runs, by ``place/number name`` (``model.manifest`` has the places): ``digests``; ``lines``:
-    ``file:line`` of those that are Python; ``carried``: which of them deduplications only carry."""
+    ``file:line`` of those that are Python; ``carried``: which of them deduplications only carry; ``essentials`` as in
+    the manifest."""
 
     digests: dict[str, str]
     lines: dict[str, str]
     carried: list[str]
+    essentials: dict[str, str]
+
+
+class _Found(NamedTuple):
+    """One of a node's; ``essential``: empty where there is none."""
+
+    name: str
+    digest: str
+    line: str = ""
+    is_carried: bool = False
+    essential: str = ""
 
 
 def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
     """What a plan runs, from the bottom upward."""
-    found = PlanFunctions({}, {}, [])
+    found = PlanFunctions({}, {}, [], {})
     results = carried_results(plan.tree)
-    for node, place in reversed(_top_down(plan.chosen)):
-        for name, digest, line, is_carried in _of_node(plan.spark, node, digests, results):
+    for node, place, above in reversed(_top_down(plan.chosen)):
+        for each in _of_node(plan.spark, node, above, digests, results):
             number = sum(1 for key in found.digests if key.startswith(place))
-            known = f"{place}{number} {name}"
-            found.digests[known] = digest
-            found.lines[known] = line
-            if is_carried and place == BELOW_STATE:
+            known = f"{place}{number} {each.name}"
+            found.digests[known] = each.digest
+            found.lines[known] = each.line
+            if each.is_carried and place == BELOW_STATE:
                 found.carried.append(known)
+            if each.essential:
+                found.essentials[known] = each.essential
     return found
 
 
-def _top_down(plan: Any) -> list[tuple[Any, str]]:
-    """Every node with its place, a node before those below it, the last of these first."""
-    found: list[tuple[Any, str]] = []
-    waiting = [(plan, ABOVE_STATE)]
+class _Above(NamedTuple):
+    """The nodes over one, the nearest first."""
+
+    node: Any
+    further: _Above | None
+
+    def nodes(self) -> Iterator[Any]:
+        above: _Above | None = self
+        while above is not None:
+            yield above.node
+            above = above.further
+
+
+def _top_down(plan: Any) -> list[tuple[Any, str, _Above | None]]:
+    """Every node with its place and the nodes over it, a node before those below it, the last of these first."""
+    found: list[tuple[Any, str, _Above | None]] = []
+    waiting: list[tuple[Any, str, _Above | None]] = [(plan, ABOVE_STATE, None)]
     while waiting:
-        node, place = waiting.pop()
+        node, place, above = waiting.pop()
         place = BELOW_STATE if place == BELOW_STATE or keeps_state(node) else place
-        found.append((node, place))
-        waiting += [(child, place) for child in items(node.children())]
+        found.append((node, place, above))
+        waiting += [(child, place, _Above(node, above)) for child in items(node.children())]
     return found
 
 
@@ -115,20 +145,19 @@ def _is_name(text: str) -> bool:
 
 
 def _of_node(
-    spark: SparkSession, node: Any, digests: CodeDigest, carried: frozenset[int]
-) -> Iterator[tuple[str, str, str, bool]]:
-    """Name, digest and line of each, and whether it is only carried."""
+    spark: SparkSession, node: Any, above: _Above | None, digests: CodeDigest, carried: frozenset[int]
+) -> Iterator[_Found]:
     for expression, is_carried in _expressions(node, carried):
         kind = class_name(expression)
         if kind in spark_classes.PYTHON_FUNCTIONS:
-            yield str(expression.name()), *_python_digest(expression.func(), digests), is_carried
+            yield _python(expression, digests)._replace(is_carried=is_carried)
         elif kind in spark_classes.JVM_FUNCTIONS:
-            name = expression.getClass().getName()
-            yield kind, f"{UNREADABLE}{name}", "", is_carried
-    subqueries = [inner for subquery in items(node.subqueries()) for inner in walk(subquery)]
-    for plan_node in (node, *subqueries):
-        if _holds_rows(plan_node):
-            yield "rows", _rows_digest(spark, plan_node), "", False
+            yield _Found(kind, f"{UNREADABLE}{expression.getClass().getName()}")
+    if _holds_rows(node):
+        yield _rows(spark, node, list(above.nodes()) if above else [])
+    for inner in (inner for subquery in items(node.subqueries()) for inner in walk(subquery)):
+        if _holds_rows(inner):
+            yield _rows(spark, inner, [])
 
 
 def _expressions(node: Any, carried: frozenset[int]) -> Iterator[tuple[Any, bool]]:
@@ -146,16 +175,18 @@ def _holds_rows(node: Any) -> bool:
     return class_name(node) in spark_classes.STATIC_ROWS and not node.isStreaming() and not node.output().isEmpty()
 
 
-def _python_digest(python: Any, digests: CodeDigest) -> tuple[str, str]:
-    """Digest and line of what was pickled: the function, with the type that it returns."""
+def _python(expression: Any, digests: CodeDigest) -> _Found:
+    """What was pickled: the function, with the type that it returns."""
     from pyspark.serializers import CPickleSerializer
 
+    name, python = str(expression.name()), expression.func()
     try:
         with _broadcasts(python):
             function = CPickleSerializer().loads(bytes(python.command().unsafeArray()))
     except Exception as reason:  # unpickling runs the job's own code, which may raise anything
-        return f"{UNREADABLE}{type(reason).__name__}", ""
-    return digests.of(function), line_of_function(function[0] if isinstance(function, tuple) else function)
+        return _Found(name, f"{UNREADABLE}{type(reason).__name__}")
+    line = line_of_function(function[0] if isinstance(function, tuple) else function)
+    return _Found(name, digests.of(function), line, essential=digests.without_local_names(function))
 
 
 @contextmanager
@@ -176,7 +207,7 @@ def _broadcasts(python: Any) -> Iterator[None]:
         _broadcastRegistry.update(before)
 
 
-def _rows_digest(spark: SparkSession, relation: Any) -> str:
+def _rows(spark: SparkSession, relation: Any, above: Sequence[Any]) -> _Found:
     """Rows that the job itself made; a large set is not read."""
     from pyspark.sql import DataFrame
 
@@ -184,8 +215,14 @@ def _rows_digest(spark: SparkSession, relation: Any) -> str:
     dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, relation)
     rows = DataFrame(dataset, spark).limit(_MOST_ROWS + 1).collect()
     if len(rows) > _MOST_ROWS:
-        return f"{UNREADABLE}more than {_MOST_ROWS} rows"
-    return hashlib.sha256(json.dumps([repr(row) for row in rows]).encode()).hexdigest()
+        return _Found("rows", f"{UNREADABLE}more than {_MOST_ROWS} rows")
+    told = [repr(row) for row in rows]
+    unordered = "" if order_counts(relation, above, rows) else f"{_UNORDERED}{_sha256(sorted(told))}"
+    return _Found("rows", _sha256(told), essential=unordered)
+
+
+def _sha256(told: list[str]) -> str:
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _sink_functions(sink: Sink) -> dict[str, object]:

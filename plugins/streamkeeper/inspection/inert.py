@@ -98,6 +98,9 @@ NAMES = frozenset({"__name__", "__qualname__", "__module__", "__dict__", "__slot
 TYPES = frozenset({"__dataclass_fields__", "fields", "type"})
 """Attributes by which code sees a class's annotations as they are."""
 
+SEES_LOCALS = frozenset({"dir", "eval", "query"})
+"""Names by which code sees its local variables: ``query`` and ``eval`` of pandas, with ``@`` before a variable."""
+
 AT_IMPORT = frozenset({"compile", "eval", "exec"})
 """What reaches further even where it ran while a module was imported, so that its result may be anywhere."""
 

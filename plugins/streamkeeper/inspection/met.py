@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamkeeper.inspection.inert import NAMES, TYPES, Reach, reach_of_attribute
+from streamkeeper.inspection.inert import NAMES, SEES_LOCALS, TYPES, Reach, reach_of_attribute
 
 
 class Met:
     """``reach``: how far into the bundle; ``foreign``: whether a library that may read what it is given was there.
 
-    ``names``, ``attributes``, ``types``: whether code sees how things are called, all attributes of an object, the
-    annotations of a class. What it would see then: ``called``, ``copied``, ``annotated``.
+    ``names``, ``attributes``, ``types``, ``locals``: whether code sees how things are called, all attributes of an
+    object, the annotations of a class, its local variables. What it would see then: ``called``, ``copied``,
+    ``annotated``.
     """
 
     def __init__(self) -> None:
@@ -21,6 +22,7 @@ class Met:
         self.names = False
         self.attributes = False
         self.types = False
+        self.locals = False
         self.called: list[Any] = []
         self.copied: list[Any] = []
         self.annotated: list[dict[str, Any]] = []
@@ -41,10 +43,11 @@ class Met:
         self.names |= name in NAMES
         self.attributes |= name == "__dict__"
         self.types |= name in TYPES
+        self.locals |= name in SEES_LOCALS
 
     def merge(self, inner: Met) -> None:
         """What a walk met that read an element of a set on its own."""
-        for flag in ("foreign", "unreadable", "names", "attributes", "types"):
+        for flag in ("foreign", "unreadable", "names", "attributes", "types", "locals"):
             setattr(self, flag, getattr(self, flag) or getattr(inner, flag))
         self.reach = max(self.reach, inner.reach)
         self.called += sorted(inner.called, key=str)

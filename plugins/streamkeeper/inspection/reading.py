@@ -15,7 +15,8 @@ from typing import Any
 
 from streamkeeper.inspection.annotations import as_written, flags_of, names_in_texts, resolved, steps_of
 from streamkeeper.inspection.bytecode import names_in, package_of, secret_constants
-from streamkeeper.inspection.inert import AT_IMPORT, Reach, reach_of, reach_of_attribute, reach_of_global
+from streamkeeper.inspection.inert import AT_IMPORT, SEES_LOCALS, Reach, reach_of, reach_of_attribute, reach_of_global
+from streamkeeper.inspection.local_names import LocalNames
 from streamkeeper.inspection.met import Met
 from streamkeeper.inspection.object_parts import (
     Hidden,
@@ -46,9 +47,9 @@ _ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(Not
 class Reading:
     """One walk from a function; the result is plain JSON, cycles are cut by the number of the visit."""
 
-    def __init__(self, own: OwnCode, routing: Routing | None = None) -> None:
+    def __init__(self, own: OwnCode, look: Routing | LocalNames | None = None) -> None:
         self._own = own
-        self._routing = routing
+        self._look = look
         self._seen: dict[int, int] = {}
         self._kept: list[object] = []
         self.met = Met()
@@ -93,7 +94,7 @@ class Reading:
         return [modules, files]
 
     def _meet_library(self, module: str, name: str) -> None:
-        told = self._routing is not None and is_told_where(module)
+        told = isinstance(self._look, Routing) and is_told_where(module)
         self.met.meet_library(Reach.NOTHING if told else reach_of(module, name))
 
     def value(self, found: Any) -> Any:
@@ -236,7 +237,7 @@ class Reading:
         held: ModuleType | None = None
         steps, handlers = steps_of(code)
         hidden = secret_constants(steps)
-        kept, told = self._routing.counting(code, steps, names) if self._routing else (range(len(steps)), {})
+        kept, told = self._look.counting(code, steps, names) if self._look else (range(len(steps)), {})
         for number in kept:
             step = steps[number]
             name, argument = step.opname, told.get(number, step.argval)
@@ -267,7 +268,8 @@ class Reading:
                 if not importing and name in ("LOAD_ATTR", "LOAD_METHOD"):
                     self.met.name(argument)
                 found.append([name, argument if isinstance(argument, str | int | None) else repr(argument)])
-        return ["code", signature, found, [] if self._routing else [code.co_varnames, handlers]]
+        beside = self._look.beside(code, handlers) if self._look else [code.co_varnames, handlers]
+        return ["code", signature, found, beside]
 
     def _global(self, name: str, names: dict[str, Any], importing: bool) -> tuple[Any, ModuleType | None]:
         """A global's value; a module is returned as such, to see what is read from it."""
@@ -276,6 +278,7 @@ class Reading:
         if not importing or name in AT_IMPORT:
             self.met.meet(reach_of_global(name))
         self.met.names |= name == "dir"
+        self.met.locals |= name in SEES_LOCALS
         if name in ("__builtins__", "__spec__", "__loader__", "__cached__", "__doc__"):
             return name, None
         if isinstance(value := names.get(name), ModuleType):

@@ -21,6 +21,7 @@ from typing import Any
 from pyspark.sql import Column, functions
 
 from streamkeeper.inspection.bytecode import JUMPS, start_of_value
+from streamkeeper.inspection.local_names import LOCALS
 
 _TUNES = frozenset({"cache", "coalesce", "hint", "persist", "repartition", "sortWithinPartitions", "unpersist"})
 _READS = frozenset({"collect", "count", "head", "isEmpty", "show", "take"})
@@ -55,7 +56,6 @@ _WRITES = frozenset(
     }
 )
 """Libraries through which a sink's function writes; they are told where to, and do not look for it in the bundle."""
-_LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 _ATTRIBUTES_SAY = sys.version_info >= (3, 12)
 """Whether the lowest bit of ``LOAD_ATTR`` says that a method is called; before, that was an instruction of its own."""
 _PASSED = frozenset({"NOT_TAKEN", "PRECALL", "TO_BOOL"})
@@ -86,6 +86,10 @@ class Routing:
         batch = self._sink[1] if self._sink and code is self._sink[0] else None
         kept = _counting(steps, names, parameters, batch)
         return kept, _arguments(steps, kept, parameters)
+
+    def beside(self, _code: CodeType, _handlers: Any) -> list[Any]:
+        """What counts of a code besides its instructions: nothing."""
+        return []
 
 
 def _batch_of(function: object) -> tuple[CodeType, str] | None:
@@ -181,7 +185,7 @@ def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> 
     found: dict[int, Any] = {}
     for number in kept:
         step = steps[number]
-        if step.opname in _LOCALS:
+        if step.opname in LOCALS:
             found[number] = order.setdefault(str(step.argval), len(order))
         elif step.opcode in JUMPS:
             found[number] = bisect_left(left, step.argval)
@@ -201,7 +205,7 @@ def _kept(steps: Steps, out: set[int]) -> list[int]:
                 found.pop()
                 continue
         found.append(number)
-    uses = Counter(steps[number].argval for number in found if steps[number].opname in _LOCALS)
+    uses = Counter(steps[number].argval for number in found if steps[number].opname in LOCALS)
     passed: set[int] = set()
     for number, after in pairwise(found):
         name = steps[number].argval

@@ -29,6 +29,8 @@ SINK_FUNCTION = "sink/"
 
 UNREADABLE = "unreadable:"
 """Prefix of a digest in ``Manifest.functions`` that does not cover all that the function depends on."""
+LOCAL_NAMES = "names 1:"
+"""What such a digest begins with; the number is raised when more is left out of it."""
 
 
 ALL_COLUMNS = "*"
@@ -170,7 +172,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     nothing compares it. ``digests``: by which definition (``DIGESTS``) they were made; ``bundle``: where the bundle
     lay whose files the plan reads, which expressions call ``BUNDLE``; empty where it reads none. ``parts``: name ->
     piece of the job's code; ``reached``: name in ``functions`` -> names in ``parts`` of all that the function reaches.
-    Digests decide whether code changed, parts only say where.
+    Digests decide whether code changed, parts only say where. ``essentials``: name in ``functions`` -> digest of
+    rows without their order, or (``LOCAL_NAMES``) of a function without the names of its local variables, only where
+    that provably does not count.
     """
 
     format: int = FORMAT
@@ -201,6 +205,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     bundle: str = ""
     parts: dict[str, CodePart] = {}
     reached: dict[str, tuple[Structure, ...]] = {}
+    essentials: dict[str, Structure] = {}
 
 
 def without_context(manifest: Manifest) -> Manifest:
@@ -215,6 +220,7 @@ def without_context(manifest: Manifest) -> Manifest:
         context="",
         bundle="",
         columns=columns,
+        essentials={},
         output_rows=None,
         output_shape=None,
         parts={},

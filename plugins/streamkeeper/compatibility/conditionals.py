@@ -1,0 +1,99 @@
+"""Conditional expressions that give the same value in other words. Pure.
+
+- ``CASE`` whose branches compare one column with different literals: at most one of them applies, so their order does
+  not count.
+- ``CASE WHEN x IS NOT NULL THEN x ELSE y END`` and its variants: ``coalesce(x, y)``.
+
+Both hold for a column only. Any other expression might give another value each time it is evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+
+from streamkeeper.compatibility.terms import Term, by_brackets, leaf
+
+_BRANCHES = "branches="
+_CALLED = re.compile(r"(?<![\w.])(?:casewhen|if)\Z")
+_LITERAL = re.compile(r'(?:"(?:[^"\\]|\\.)*":string|-?\d+:(?:byte|short|integer|long))\Z')
+"""Literals of types in which two that are written differently are different values."""
+_COLUMN = re.compile(r"source \d+\.[\w.]+\Z")
+
+
+def in_branch_order(meaning: str) -> str:
+    """A meaning with such expressions in one form; as it is where it cannot be parsed."""
+    if "casewhen(" not in meaning and "if(" not in meaning:
+        return meaning
+    try:
+        return str(_rewritten(by_brackets(meaning)))
+    except (RecursionError, ValueError):
+        return meaning
+
+
+def _rewritten(term: Term) -> Term:
+    parts = [_rewritten(part) for part in term.parts]
+    if not term.between:
+        for number in range(len(parts) - 1):
+            called = _CALLED.search(parts[number].before) if not parts[number].parts else None
+            if called is not None and parts[number + 1].before == "(":
+                told = _conditional(called[0], parts[number + 1])
+                if told is not None:
+                    parts[number] = leaf(parts[number].before[: called.start()])
+                    parts[number + 1] = told
+    return Term(term.before, tuple(parts), term.between, term.after)
+
+
+def _conditional(name: str, given: Term) -> Term | None:
+    """A call in its one form; None: it has no other."""
+    match name, given.parts:
+        case "casewhen", (*otherwise, Term(parts=(Term(before="branches="), Term(before="[") as listed))):
+            branches = [_call(branch, "tuple2") for branch in listed.parts]
+            match branches, otherwise:
+                case [(condition, then)], [instead]:
+                    return _coalesced(condition, then, instead)
+                case _:
+                    return _sorted(otherwise, listed, branches)
+        case "if", (condition, then, otherwise):
+            return _coalesced(condition, then, otherwise)
+        case _:
+            return None
+
+
+def _call(term: Term, name: str) -> tuple[Term, ...] | None:
+    """The arguments of a call of that name."""
+    match term.parts:
+        case (Term(before=called, parts=()), Term(before="(", parts=given)) if called == name and not term.between:
+            return given
+        case _:
+            return None
+
+
+def _coalesced(condition: Term, then: Term, otherwise: Term) -> Term | None:
+    for name, value, instead in (("isnotnull", then, otherwise), ("isnull", otherwise, then)):
+        if _call(condition, name) == (value,) and _COLUMN.match(str(value)):
+            return by_brackets(f"coalesce({value}, {instead})")
+    return None
+
+
+def _sorted(otherwise: list[Term], listed: Term, branches: list[tuple[Term, ...] | None]) -> Term | None:
+    compared = [_compared(branch[0]) if branch is not None and len(branch) == 2 else None for branch in branches]
+    literals = [literal for each in compared if each is not None for literal in each[1]]
+    columns = {each[0] if each is not None else None for each in compared}
+    if len(columns) != 1 or None in columns or len(set(literals)) < len(literals):
+        return None
+    told = Term(listed.before, tuple(sorted(listed.parts, key=str)), listed.between, listed.after)
+    return by_brackets(f"casewhen({', '.join(map(str, [*otherwise, f'{_BRANCHES}{told}']))})")
+
+
+def _compared(condition: Term) -> tuple[str, list[str]] | None:
+    """The column that a condition compares, and the literals that it may be equal to."""
+    if (given := _call(condition, "equalto")) is not None and len(given) == 2:
+        literal, column = sorted(map(str, given), key=lambda text: _COLUMN.match(text) is not None)
+        literals = [literal]
+    elif (given := _call(condition, "in")) is not None and len(given) > 1:
+        column, *literals = map(str, given)
+    else:
+        return None
+    if not _COLUMN.match(column) or not all(_LITERAL.match(literal) for literal in literals):
+        return None
+    return column, literals

@@ -1,0 +1,54 @@
+"""A second look at a Python function: its code without the names of its local variables.
+
+Two functions that differ in nothing else compute the same, unless code sees these names. The look is given up where
+something might: ``dir()``, ``locals()``, ``eval``, ``query("x > @y")`` of pandas, and any library that is not known to
+be harmless. Names of parameters count, because a caller may use them, and so do those of variables that an inner
+function shares.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from streamkeeper.inspection.inert import Reach
+from streamkeeper.inspection.met import Met
+
+LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
+"""Instructions that name a local variable."""
+
+
+class LocalNames:
+    """The look of a walk that numbers local variables in the order in which the code first uses them."""
+
+    def counting(
+        self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
+    ) -> tuple[Sequence[int], dict[int, Any]]:
+        """Positions of the instructions that count, and arguments to be taken instead of theirs, by position."""
+        known = parameters(code)
+        order: dict[str, int] = {}
+        told = {
+            number: order.setdefault(str(step.argval), len(order))
+            for number, step in enumerate(steps)
+            if step.opname in LOCALS and step.argval not in known
+        }
+        return range(len(steps)), told
+
+    def beside(self, code: CodeType, handlers: Any) -> list[Any]:
+        """What counts of a code besides its instructions."""
+        return [parameters(code), handlers]
+
+
+def parameters(code: CodeType) -> tuple[str, ...]:
+    """The names of a code's parameters, ``*args`` and ``**kwargs`` among them."""
+    flags = code.co_flags
+    more = bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
+
+
+def may_see_locals(met: Met, texts: Iterable[str]) -> bool:
+    """Whether code that a walk met may see how local variables are called; ``texts``: what it holds."""
+    return met.unreadable or met.foreign or met.locals or met.reach >= Reach.CODE or any("@" in text for text in texts)

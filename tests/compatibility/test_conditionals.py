@@ -1,0 +1,81 @@
+"""Conditional expressions in other words: equal where at most one branch applies, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.conditionals import in_branch_order
+
+A = 'tuple2(equalto("a":string, source 0.m), source 0.p)'
+B = 'tuple2(equalto("b, (":string, source 0.m), unaryminus(source 0.p))'
+C = 'tuple2(in(source 0.m, "c":string, "d":string), 1:long)'
+ONE = "tuple2(equalto(-1:integer, source 0.n), x)"
+TWO = "tuple2(equalto(2:integer, source 0.n), y)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"sum(casewhen(branches=[{A}, {B}]))", f"sum(casewhen(branches=[{B}, {A}]))"),
+        (f"casewhen(0:long, branches=[{A}, {B}, {C}])", f"casewhen(0:long, branches=[{C}, {B}, {A}])"),
+        (f"group by (casewhen(branches=[{ONE}, {TWO}]), k)", f"group by (casewhen(branches=[{TWO}, {ONE}]), k)"),
+        (
+            f"casewhen(casewhen(branches=[{ONE}, {TWO}]), branches=[{A}, {B}])",
+            f"casewhen(casewhen(branches=[{TWO}, {ONE}]), branches=[{B}, {A}])",
+        ),
+        (
+            "casewhen(source 0.d, branches=[tuple2(isnotnull(source 0.c), source 0.c)])",
+            "coalesce(source 0.c, source 0.d)",
+        ),
+        ("casewhen(source 0.c, branches=[tuple2(isnull(source 0.c), f(x, y))])", "coalesce(source 0.c, f(x, y))"),
+        ("a and if(isnotnull(source 0.c.d), source 0.c.d, 0:long)", "a and coalesce(source 0.c.d, 0:long)"),
+        ("if(isnull(source 0.c), 0:long, source 0.c) or f(x)", "coalesce(source 0.c, 0:long) or f(x)"),
+    ],
+)
+def test_the_same_value_in_other_words(old: str, new: str) -> None:
+    """Branches that exclude each other in another order, and ``coalesce`` spelled out."""
+    assert old != new
+    assert in_branch_order(old) == in_branch_order(new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"casewhen(branches=[{A}, {B}])", f"casewhen(branches=[{A}, {B.replace('unaryminus', 'abs')}])"),
+        (f"casewhen(branches=[{A}, {B}])", f"casewhen(branches=[{A}, {B}, {C}])"),
+        (f"casewhen(1:long, branches=[{A}, {B}])", f"casewhen(2:long, branches=[{B}, {A}])"),
+        (
+            "casewhen(branches=[tuple2(equalto(1:long, source 0.m), x), tuple2(equalto(2:long, source 0.m), y)])",
+            "casewhen(branches=[tuple2(equalto(2:long, source 0.m), x), tuple2(equalto(1:long, source 0.m), y)])",
+        ),
+        (
+            "casewhen(source 0.d, branches=[tuple2(isnotnull(source 0.c), source 0.c)])",
+            "coalesce(source 0.d, source 0.c)",
+        ),
+    ],
+)
+def test_another_value_stays_another(old: str, new: str) -> None:
+    """Values, literals, branches and the default that differ."""
+    assert in_branch_order(old) != in_branch_order(new)
+
+
+@pytest.mark.parametrize(
+    "meaning",
+    [
+        'casewhen(branches=[tuple2(in(source 0.m, "b":string, "a":string), x), '
+        'tuple2(equalto("a":string, source 0.m), y)])',
+        "casewhen(branches=[tuple2(lessthan(source 0.n, 9:integer), x), tuple2(lessthan(source 0.n, 2:integer), y)])",
+        'casewhen(branches=[tuple2(equalto("b":string, source 0.m), x), tuple2(equalto("a":string, source 0.n), y)])',
+        "casewhen(branches=[tuple2(equalto(2.0:double, source 0.m), x), tuple2(equalto(1.0:double, source 0.m), y)])",
+        "casewhen(branches=[tuple2(equalto(2:long, f(source 0.m)), x), tuple2(equalto(1:long, f(source 0.m)), y)])",
+        'casewhen(branches=[tuple2(equalto("b":string collate UTF8_LCASE, source 0.m), x), '
+        'tuple2(equalto("B":string collate UTF8_LCASE, source 0.m), y)])',
+        "casewhen(source 0.d, branches=[tuple2(isnotnull(f(source 0.c)), f(source 0.c))])",
+        "casewhen(source 0.d, branches=[tuple2(isnotnull(source 0.c), source 0.e)])",
+        'equalto(source 0.m, "casewhen(source 0.d, branches=[tuple2(isnotnull(source 0.c), source 0.c)])":string)',
+        "casewhen(source 0.d, branches=[tuple2(isnotnull(source 0.c), source 0.c)]",
+    ],
+)
+def test_elsewhere_the_order_counts(meaning: str) -> None:
+    """Branches that may both apply, other types, expressions that may vary, texts of the job, and broken meanings."""
+    assert in_branch_order(meaning) == meaning

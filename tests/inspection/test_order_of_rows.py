@@ -1,0 +1,148 @@
+"""Rows that a job makes, in another order: no change where nothing sees it, and a change where something may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.inspection.describe import describe
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest
+from tests.inspection.queries import query, read, run_to_end, write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROWS = [("k1", 1), ("k2", 2), ("k3", 5)]
+SAME_KEY = [("k1", 1), ("k1", 2), ("k3", 5)]
+Build = Callable[["DataFrame", "DataFrame"], "DataFrame"]
+
+
+def _sql(text: str) -> Build:
+    """``{t}``: the stream joined with the rows."""
+
+    def build(stream: DataFrame, rows: DataFrame) -> DataFrame:
+        spark = stream.sparkSession
+        stream.withWatermark("ts", "1 minute").createOrReplaceTempView("s")
+        rows.createOrReplaceTempView("r")
+        spark.sql("select s.*, r.z from s join r on s.k = r.k").createOrReplaceTempView("t")
+        return spark.sql(text)
+
+    return build
+
+
+def _on_rows(change: Callable[[DataFrame], DataFrame]) -> Build:
+    return lambda stream, rows: stream.join(change(rows), "k").groupBy("k").sum("z")
+
+
+def _outer_renamed(stream: DataFrame, rows: DataFrame) -> DataFrame:
+    named = rows.toDF("kk", "zz")
+    return stream.join(named, stream["k"] == named["kk"], "left").groupBy("zz").count()
+
+
+def _within_itself(stream: DataFrame, rows: DataFrame) -> DataFrame:
+    """The list's own columns compared with each other find nothing by a key."""
+    own = rows.selectExpr("k", "z", "z + 0 as same")
+    return own.join(stream, (own["k"] == stream["k"]) & (own["z"] == own["same"]), "right").groupBy("z").count()
+
+
+IN_ANY_ORDER: dict[str, Build] = {
+    "summed": _on_rows(lambda rows: rows),
+    "filtered": _on_rows(lambda rows: rows.filter("z > 1")),
+    "renamed, outer join": _outer_renamed,
+    "in a window": _sql("select window(ts, '1 minute') w, z, sum(x) q, max(y) m, avg(x) from t group by 1, 2"),
+    "distinct": _sql("select distinct k, z from t"),
+}
+IN_THIS_ORDER: dict[str, Build] = {
+    "first": _sql("select k2, first(z) from t group by k2"),
+    "last": _sql("select k2, last(z) from t group by k2"),
+    "list": _sql("select k2, collect_list(z) from t group by k2"),
+    "set": _sql("select k2, collect_set(z) from t group by k2"),
+    "max_by": _sql("select k2, max_by(z, y) from t group by k2"),
+    "one of several, kept": lambda stream, rows: stream.join(rows, "k").dropDuplicates(["k2"]),
+    "limit": _on_rows(lambda rows: rows.limit(2)),
+    "duplicates dropped": _on_rows(lambda rows: rows.dropDuplicates(["z"])),
+    "numbered": _on_rows(lambda rows: rows.selectExpr("k", "monotonically_increasing_id() as z")),
+    "row_number": _on_rows(lambda rows: rows.selectExpr("k", "row_number() over (order by 1) as z")),
+    "partitions": _on_rows(lambda rows: rows.selectExpr("k", "spark_partition_id() as z")),
+    "by chance": _on_rows(lambda rows: rows.selectExpr("k", "rand(3) as z")),
+    "pandas": _on_rows(lambda rows: rows.mapInPandas(lambda frames: frames, "k string, z int")),
+    "sampled": _on_rows(lambda rows: rows.sample(0.5, 3)),
+    "by a range": lambda stream, rows: stream.join(rows, stream["y"] > rows["z"]).groupBy("z").count(),
+    "collated": _sql("select k collate UTF8_LCASE, sum(z) from t group by 1"),
+    "a subquery": _sql("select k, sum(x + (select first(z) from r)) from t group by k"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("order") / "in"
+    write_files(path, 1)
+    return path
+
+
+@pytest.fixture
+def change(spark: SparkSession, folder: Path) -> Callable[..., Any]:
+    """The findings on one list of rows for another."""
+
+    def described(build: Build, rows: list[tuple[str, int]]) -> Manifest:
+        made = spark.createDataFrame(rows, "k string, z int")
+        return describe(query(build(read(spark, folder), made)), spark, bundle_root=None)
+
+    return lambda build, before, after: find_changes(described(build, before), described(build, after))
+
+
+@pytest.mark.parametrize("build", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
+def test_where_no_order_is_seen_another_one_is_a_note(change: Callable[..., Any], build: Build) -> None:
+    """Another value in the same place is a change as before, and so are rows of which two have one key."""
+    found = change(build, ROWS, ROWS[::-1])
+    assert [each.rule for each in found] == ["rows-reordered"]
+    assert verdict_of(found) is Verdict.RESUME
+    assert found[0].severity.value == "note"
+    for other in ([("k2", 2), ("k1", 1), ("k3", 6)], ROWS[1:], [*ROWS, ("k4", 5)], [("k1", 2), ("k2", 1), ("k3", 5)]):
+        assert verdict_of(change(build, ROWS, other)) is Verdict.SWITCH
+    assert verdict_of(change(build, SAME_KEY, SAME_KEY[::-1])) is Verdict.SWITCH
+
+
+@pytest.mark.parametrize("build", IN_THIS_ORDER.values(), ids=IN_THIS_ORDER)
+def test_where_an_order_may_be_seen_another_one_is_a_change(change: Callable[..., Any], build: Build) -> None:
+    """First, last, lists, ties, limits, numbers, chance, Python, keys that are none."""
+    assert verdict_of(change(build, ROWS, ROWS[::-1])) is Verdict.SWITCH
+
+
+def test_columns_that_are_compared_with_each_other_make_no_key(change: Callable[..., Any]) -> None:
+    """Together with the key they are unique, and a row of the stream finds two of them."""
+    assert verdict_of(change(_within_itself, SAME_KEY, SAME_KEY[::-1])) is Verdict.SWITCH
+
+
+def test_rows_whose_content_is_in_the_plan_count_in_order(spark: SparkSession, folder: Path) -> None:
+    """Those of SQL's VALUES: the digest of the plan has them."""
+
+    def described(values: str) -> Manifest:
+        rows = spark.sql(f"select * from values {values} as r(k, z)")
+        return describe(query(read(spark, folder).join(rows, "k").groupBy("k").sum("z")), spark, bundle_root=None)
+
+    found = find_changes(described("('k1', 1), ('k2', 2)"), described("('k2', 2), ('k1', 1)"))
+    assert verdict_of(found) is Verdict.SWITCH
+    assert "rows-reordered" not in [each.rule for each in found]
+
+
+def test_spark_goes_on_with_rows_in_another_order(spark: SparkSession, tmp_path: Path) -> None:
+    """The same results as without the change, on one checkpoint."""
+    build = IN_ANY_ORDER["summed"]
+    results = []
+    for name, second in (("same", ROWS), ("reordered", ROWS[::-1])):
+        source = tmp_path / name
+        last: dict[int, list[tuple[Any, ...]]] = {}
+        for number, rows in enumerate((ROWS, second)):
+            write_files(source, 1, first=number)
+            made = spark.createDataFrame(rows, "k string, z int")
+            last = run_to_end(build(read(spark, source), made), tmp_path / f"checkpoint-{name}")
+        results.append(list(last.values()))
+    assert results[0] == results[1] != [[]]
