@@ -103,7 +103,13 @@ def written_edits(pipeline: Pipeline) -> Iterator[Edit]:
             used = _use_above_state(pipeline, stage)
             found += _code_edits(pipeline, stage)
             found += [
-                Edit(name, _stricter(label, used) if name in _MOVING else label, pipeline.put(other), stage.uid, opaque)
+                Edit(
+                    name,
+                    _stricter(label, used) if name in _MOVING else label,
+                    pipeline.put(other),
+                    stage.uid,
+                    opaque or (used is not Label.EQUIVALENT and name != "code-documented"),
+                )
                 for name, label, other, opaque in stage_edits(pipeline, stage, reach[stage.uid])
                 if name in _OF_CODE
             ]
@@ -111,14 +117,13 @@ def written_edits(pipeline: Pipeline) -> Iterator[Edit]:
 
 
 def _code_edits(pipeline: Pipeline, stage: Code) -> Iterator[Edit]:
-    """Other ways of writing the code; one that changes values counts where state is made of them."""
+    """Other ways of writing the code; what they change counts where state, an id or a route is made of it."""
     reach = reaches(pipeline)[stage.uid]
     label = Label.FROM_NOW_ON if stage.name in reach.rows else Label.EQUIVALENT
     label = Label.CHANGING if stage.name in reach.values else _stricter(label, _use_above_state(pipeline, stage))
-    below = any(isinstance(each, STATEFUL) for each in pipeline.stages)
     for variant in VARIANTS.get(stage.form, ()):
         changing = variant in CHANGING_VARIANTS
-        opaque = below and variant in (*CHANGING_VARIANTS, *REWRITING_VARIANTS)
+        opaque = label is not Label.EQUIVALENT and variant in (*CHANGING_VARIANTS, *REWRITING_VARIANTS)
         yield Edit(
             variant,
             label if changing else Label.EQUIVALENT,

@@ -80,6 +80,8 @@ def test_code_that_moves_rows_without_state_is_changing() -> None:
     routed = replace(stateless, output=Identified("function", "g", "string", "md5", route="c1"))
     assert {each.label for each in edits(routed, "code-constant")} == {Label.CHANGING}
     assert {each.label for each in edits(TOTALS, "code-constant")} == {Label.CHANGING}
+    [plain], [asked] = (edits(each, "decorator-renamed") for each in (stateless, routed))
+    assert (plain.label, asked.label, plain.opaque, asked.opaque) == (*[Label.EQUIVALENT] * 2, False, True)
 
 
 @pytest.mark.parametrize(("form", "variant"), [(form, each) for form in VARIANTS for each in ("", *VARIANTS[form])])
