@@ -7,7 +7,8 @@ part of its incident. Notices go to the notifiers that `STREAMKEEPER_NOTIFIERS` 
 leaves is what `streamkeeper jobs` reads; the asset `streamkeeper://health` is updated.
 
 `STREAMKEEPER_WATCH_SCHEDULE` is another schedule (cron, or `never`); with `STREAMKEEPER_WATCH_ACTS=no` this watch looks
-and tells only, and another one (`streamkeeper watch`) acts. What each rule means and what to do: docs/runbook.md.
+and tells only, and another one (`streamkeeper watch`) acts. What each rule means and what to do:
+docs/operations/runbook.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Edits that engineers make, each with its label by construction. Pure.
 
 *equivalent*: from the checkpoint on, the job does what it would do from scratch. *changing*: the state, or what was
-given out so far, means something else. *from-now-on*: the state was made of other rows, and by `docs/compatibility.md`
-that is resumed: a filter below an aggregate, rows that may be less late, a limit of rows. What is documented as a
-switch is changing, however many rows it concerns.
+given out so far, means something else. *from-now-on*: the state was made of other rows, and by
+`docs/reference/compatibility.md` that is resumed: a filter below an aggregate, rows that may be less late, a limit of
+rows. What is documented as a switch is changing, however many rows it concerns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where a pipeline's rows go: a function that routes them, files, a table; the edits of each. Pure.
 
 What a routing function writes is no part of state: rows of before stay where the deployed routing has put them. By
-``docs/compatibility.md`` that is another output, of which nobody can tell from outside that it lacks rows, so a change
-of the routing is *changing*; a run of both functions over the rows of before shows whether it moves any.
+``docs/reference/compatibility.md`` that is another output, of which nobody can tell from outside that it lacks rows, so
+a change of the routing is *changing*; a run of both functions over the rows of before shows whether it moves any.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def draw_output(rng: Random, columns: Columns, mode: str, key: tuple[str, ...]) 
 
 
 def takes(output: Output, before: Columns, after: Columns) -> bool:
-    """Whether an output goes on with other columns, by ``docs/compatibility.md``."""
+    """Whether an output goes on with other columns, by ``docs/reference/compatibility.md``."""
     added = after.keys() - before.keys()
     removed = before.keys() - after.keys()
     retyped = any(before[name] != after[name] for name in after if name in before)

@@ -62,7 +62,7 @@ def test_commands_exist(path: Path) -> None:
 
 def test_the_headings_that_a_diagnosis_names_are_in_the_runbook() -> None:
     """Whoever is on call is never sent to a heading that is not there."""
-    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    runbook = (ROOT / "docs" / "operations" / "runbook.md").read_text()
     assert set(re.findall(r"^## (.+)$", runbook, re.MULTILINE)) >= HEADINGS
 
 
@@ -105,7 +105,7 @@ def test_a_rule_and_a_diagnosis_of_the_same_thing_lead_to_the_same_heading() -> 
 
 def test_the_architecture_tells_every_step_of_a_deploy() -> None:
     """By its name, in its order; steps that are told together share a row."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "internals" / "architecture.md").read_text()
     _, _, table = text.partition("| step | what happens | when it cannot |\n|---|---|---|\n")
     rows = table.partition("\n\n")[0].splitlines()
     told = [name for row in rows for name in row.split("|")[1].strip().split(", ")]
@@ -133,7 +133,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *(ROOT / "docs" / name for name in ("runbook.md", "tasks.md"))], ids=names
+    "path", [ROOT / "README.md", *(ROOT / "docs" / name for name in ("operations/runbook.md", "tasks.md"))], ids=names
 )
 def test_dags_are_called_what_airflow_calls_them(path: Path) -> None:
     """A name in a document is the one that a person looks for in Airflow's list."""

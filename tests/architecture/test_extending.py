@@ -1,4 +1,4 @@
-"""The guides of docs/extending.md, followed: what a new part needs is in the files that they name, and nowhere else."""
+"""docs/internals/extending.md, followed: what a new part needs is in the files that it names, and nowhere else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.compatibility.manifests import STATEFUL, changed
 from tests.lifecycle.test_ways import facts, finding
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDES = (ROOT / "docs/extending.md").read_text()
+GUIDES = (ROOT / "docs/internals/extending.md").read_text()
 
 
 def test_every_file_that_a_guide_names_is_there() -> None:

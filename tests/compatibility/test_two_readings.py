@@ -1,4 +1,4 @@
-"""The table of docs/compatibility.md about changes that can be read in two ways: each verdict is what is answered."""
+"""docs/reference/compatibility.md, the changes that can be read in two ways: each verdict is what is answered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.compatibility.manifests import (
     with_state,
 )
 
-DOCS = (Path(__file__).resolve().parents[2] / "docs/compatibility.md").read_text()
+DOCS = (Path(__file__).resolve().parents[2] / "docs/reference/compatibility.md").read_text()
 SECTION = DOCS.partition("## Two readings\n")[2].partition("\n## ")[0]
 ROW = re.compile(r"\| (?P<change>[^|]+) \| `(?P<rule>[a-z-]+)` \| (?P<verdict>[A-Z]+) \| [^|]+ \| [^|]+ \|")
 ROWS = {row["change"]: row for row in ROW.finditer(SECTION)}

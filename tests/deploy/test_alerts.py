@@ -26,7 +26,7 @@ def alerts() -> list[dict[str, Any]]:
 
 def anchors() -> set[str]:
     """Of the runbook's headings, as repositories' pages make them."""
-    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs" / "operations" / "runbook.md").read_text(), re.MULTILINE)
     return {re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
@@ -53,8 +53,8 @@ def test_every_alert_says_who_should_know_and_where_to_read_on() -> None:
         assert int(each["for"].removesuffix("m")) >= 2, each["alert"]
         assert each["annotations"]["summary"]
         page, _, anchor = each["annotations"]["runbook_url"].partition("#")
-        assert page == "docs/runbook.md"
-        assert anchor in anchors(), f"{each['alert']}: docs/runbook.md has no heading for {anchor}"
+        assert page == "docs/operations/runbook.md"
+        assert anchor in anchors(), f"{each['alert']}: docs/operations/runbook.md has no heading for {anchor}"
 
 
 def test_every_rule_that_somebody_should_know_of_has_its_alert() -> None:

@@ -403,7 +403,7 @@ def test_the_worst_stands_first() -> None:
     assert [each.severity for each in found] == [Severity.PAGE, Severity.TICKET]
 
 
-RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbook.md"
+RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "operations" / "runbook.md"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

@@ -1,4 +1,4 @@
-"""The drill of docs/runbook.md, "The store is lost": a real driver under a store that is deleted, and what comes after.
+"""docs/operations/runbook.md, "The store is lost": a real driver under a store that is deleted, and what comes after.
 
 Nothing is lost and nothing doubled: the output equals the input in the end, be it a table and the store a directory, or
 files and the store a bucket.

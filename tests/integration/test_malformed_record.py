@@ -71,7 +71,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strict]:
 
 def blocks() -> list[str]:
     """The commands of the runbook's entry, a text for each block."""
-    text = (ROOT / "docs/runbook.md").read_text().partition(f"## {ENTRY}\n")[2].partition("\n## ")[0]
+    text = (ROOT / "docs/operations/runbook.md").read_text().partition(f"## {ENTRY}\n")[2].partition("\n## ")[0]
     return re.findall(r"```\n(.*?)```", text, flags=re.DOTALL)
 
 

@@ -76,7 +76,7 @@ def test_a_notifier_that_answers_again_gets_all_in_order(log: IncidentLog) -> No
 
 def anchors() -> set[str]:
     """Of the runbook's headings, as GitHub makes them."""
-    lines = Path("docs/runbook.md").read_text(encoding="utf-8").splitlines()
+    lines = Path("docs/operations/runbook.md").read_text(encoding="utf-8").splitlines()
     heads = [line.lstrip("#").strip().lower() for line in lines if line.startswith("#")]
     kept = ["".join(each for each in head if each.isalnum() or each in "-_ ") for head in heads]
     return {head.replace(" ", "-") for head in kept}
@@ -85,7 +85,9 @@ def anchors() -> set[str]:
 def test_every_rule_links_to_a_heading_of_the_runbook() -> None:
     """An apostrophe is in no anchor; negative control: with it, two rules led nowhere."""
     known = anchors()
-    links = {rule.id: runbook_link(rule.heading).removeprefix("docs/runbook.md#") for rule in RULES_OF_HEALTH}
+    links = {
+        rule.id: runbook_link(rule.heading).removeprefix("docs/operations/runbook.md#") for rule in RULES_OF_HEALTH
+    }
     assert {rule: link for rule, link in links.items() if link not in known} == {}
     assert "a-driver's-machine-is-gone" not in known
     assert links["driver-lost"] == "a-drivers-machine-is-gone"

@@ -334,7 +334,10 @@ def test_approvers_are_told_by_the_notifiers(
         f"streamkeeper question {JOB} {OPERATION}",
     ):
         assert words in told["text"]
-    assert (told["rule"], told["runbook"]) == ("approval-waiting", "docs/runbook.md#a-deploy-waits-for-an-approval")
+    assert (told["rule"], told["runbook"]) == (
+        "approval-waiting",
+        "docs/operations/runbook.md#a-deploy-waits-for-an-approval",
+    )
 
 
 def test_a_notifier_that_fails_keeps_nobody_from_being_asked(

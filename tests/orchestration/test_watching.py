@@ -104,7 +104,7 @@ def test_incidents_reach_a_mail_server_and_a_webhook_once(
         watch()
     dead = [each for each in posted if each["rule"] == "driver-dead"]
     assert [each["event"] for each in dead] == ["raised"]
-    assert dead[0]["runbook"] == "docs/runbook.md#nothing-serves"
+    assert dead[0]["runbook"] == "docs/operations/runbook.md#nothing-serves"
     page = f"http://airflow.example/plugin/streamkeeper/streamkeeper/jobs/{JOB}"
     assert dead[0]["page"] == page
     assert dead[0]["text"].endswith(f"\nPage: {page}")

@@ -122,7 +122,7 @@ def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
         where=f"checkpoint {version}",
         evidence=loss,
         hint=hint,
-        reference="docs/runbook.md: A checkpoint is lost or damaged beyond repair",
+        reference="docs/operations/runbook.md: A checkpoint is lost or damaged beyond repair",
     )
 
 
@@ -134,7 +134,7 @@ def release_unknown(version: str, why: str) -> Finding:
         where=f"checkpoint {version}",
         evidence=why,
         hint=f"{APPROVE}: that code, params and sources are those that the state was made with",
-        reference="docs/runbook.md: The store is lost",
+        reference="docs/operations/runbook.md: The store is lost",
     )
 
 
@@ -267,7 +267,7 @@ def output_of_another(output: str, owner: str, mine: str) -> Finding:
         where=f"sink {output}",
         evidence=f"the installation {owner[:8]} writes it, and this one is {mine[:8]}",
         hint="deploy with params that name an output of its own; if the store was lost: streamkeeper registry rebuild",
-        reference="docs/runbook.md: A home or a store was copied or moved",
+        reference="docs/operations/runbook.md: A home or a store was copied or moved",
     )
 
 
@@ -279,7 +279,7 @@ def output_name_taken(output: str, conflict: str) -> Finding:
         where=f"sink {output}",
         evidence=conflict,
         hint="rename the table or directory in the way, or write to another output",
-        reference="docs/guarantees.md: Sinks",
+        reference="docs/internals/guarantees.md: Sinks",
     )
 
 

@@ -17,7 +17,8 @@ Found = Iterator[tuple[str, str]]
 class Rule:
     """One rule. ``default``: its threshold in ``unit``, None where it needs none or another setting gives it.
 
-    ``action``: what is advised, with ``{job}``, ``{query}`` and ``{instance}``; ``heading``: of docs/runbook.md.
+    ``action``: what is advised, with ``{job}``, ``{query}`` and ``{instance}``; ``heading``: of
+    docs/operations/runbook.md.
     """
 
     id: str

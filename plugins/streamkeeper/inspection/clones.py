@@ -1,6 +1,7 @@
 """A query as a clone runs it beside its owner: it reads the same rows, and changes nothing outside of its scratch.
 
-``docs/clones.md`` lists what each source, sink and function of a clone can do, and what keeps it from doing so.
+``docs/internals/clones.md`` lists what each source, sink and function of a clone can do, and what keeps it from
+doing so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The steps of a deploy, as one table: what each does, for how long, what happens when it cannot, and who takes it.
 
-``decide`` goes along it, a dry run prints it, and tests hold the DAGs and docs/architecture.md against it.
+``decide`` goes along it, a dry run prints it, and tests hold the DAGs and docs/internals/architecture.md against it.
 """
 
 from __future__ import annotations

@@ -88,5 +88,5 @@ def way_out(store: str, job: str) -> str:
     """What to do about a journal that is older than what was written."""
     return (
         f"an older copy of the store was put in its place: put the newer one back, or move {store}/registry/{job} away"
-        ' and run streamkeeper registry rebuild; docs/runbook.md, "An older copy of the store was put back"'
+        ' and run streamkeeper registry rebuild; docs/operations/runbook.md, "An older copy of the store was put back"'
     )

@@ -141,7 +141,7 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
 class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     """What a rule found: ``rule``: its id; ``query``: empty where it is of the whole job.
 
-    ``cause``: one sentence with its evidence; ``action``: what is advised; ``heading``: of docs/runbook.md.
+    ``cause``: one sentence with its evidence; ``action``: what is advised; ``heading``: of docs/operations/runbook.md.
     """
 
     rule: str

@@ -248,7 +248,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """One cause, its evidence, and the actions, the advised one first.
 
-    ``heading``: of docs/runbook.md; ``advice``: one sentence, also where no action helps.
+    ``heading``: of docs/operations/runbook.md; ``advice``: one sentence, also where no action helps.
     """
 
     job: str

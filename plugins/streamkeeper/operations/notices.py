@@ -66,7 +66,7 @@ def compose_message(notice: Notice) -> Message:
 
 def runbook_link(heading: str) -> str:
     """Where a heading of the runbook is."""
-    return f"docs/runbook.md#{_NOT_IN_ANCHORS.sub('', heading.lower()).replace(' ', '-')}"
+    return f"docs/operations/runbook.md#{_NOT_IN_ANCHORS.sub('', heading.lower()).replace(' ', '-')}"
 
 
 def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:

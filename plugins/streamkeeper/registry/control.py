@@ -34,7 +34,7 @@ T = TypeVar("T")
 _MOST_KEPT = 4096
 _UNREADABLE_STATUS = (
     "a driver that lives writes it anew; of one that has ended it is the record of its last commits: put it back, or"
-    ' see docs/runbook.md, "The last status of a driver cannot be read"'
+    ' see docs/operations/runbook.md, "The last status of a driver cannot be read"'
 )
 _literals: dict[tuple[str, str, str], dict[str, str]] = {}
 """Secrets that instances' params hold themselves; a launch never changes, and a page asks every few seconds."""

@@ -208,7 +208,7 @@ class Journal:
             raise RegistryDamaged(
                 f"{entry_key(self._job, after)} was there, and is gone from {self._store.url}: the store was lost, or"
                 " an older copy was put in its place",
-                hint='docs/runbook.md, "The store is lost"',
+                hint='docs/operations/runbook.md, "The store is lost"',
             )
         return max(numbers, default=after)
 
