@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from functools import cache
 from pathlib import Path
@@ -10,13 +11,31 @@ from harness.places import ROOT
 
 
 def digest_of(folder: Path) -> str:
-    """Twelve hexadecimal digits of every file below a folder, by name and content; compiled files do not count."""
+    """Twelve hexadecimal digits of every file below a folder, by name and content.
+
+    Compiled files do not count, nor do comments and docstrings of Python files: no answer depends on them.
+    """
     found = hashlib.sha256()
     files = [each for each in folder.rglob("*") if each.is_file() and "__pycache__" not in each.parts]
     for file in sorted(files, key=lambda each: each.relative_to(folder).as_posix()):
         found.update(f"{file.relative_to(folder).as_posix()}\0".encode())
-        found.update(hashlib.sha256(file.read_bytes()).digest())
+        found.update(hashlib.sha256(_content(file)).digest())
     return found.hexdigest()[:12]
+
+
+def _content(file: Path) -> bytes:
+    if file.suffix != ".py":
+        return file.read_bytes()
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [each for each in body if not _is_text(each)]
+    return ast.dump(tree).encode()
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 @cache

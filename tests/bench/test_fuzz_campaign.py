@@ -62,11 +62,13 @@ def test_a_truth_is_found_by_what_was_run(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_state_of_plugins_is_that_of_its_files(tmp_path: Path) -> None:
-    """Another name or another text is another state; a compiled file is not."""
-    (tmp_path / "a.py").write_text("1")
+    """Another name or other code is another state; a compiled file, a docstring and a comment are not."""
+    (tmp_path / "a.py").write_text("'doc'\n1")
     first = digest_of(tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__/a.pyc").write_text("1")
+    assert digest_of(tmp_path) == first
+    (tmp_path / "a.py").write_text("'text'  # why\n1")
     assert digest_of(tmp_path) == first
     (tmp_path / "a.py").write_text("2")
     second = digest_of(tmp_path)

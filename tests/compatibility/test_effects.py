@@ -16,7 +16,7 @@ from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE, effect_of
 from streamkeeper.compatibility.effects_of_notes import NOTES
-from streamkeeper.compatibility.observations import rehearsal_failed
+from streamkeeper.compatibility.rehearsals import rehearsal_failed
 from streamkeeper.compatibility.rule import NEW_QUERY
 from streamkeeper.compatibility.way_out import GOES_ON
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of

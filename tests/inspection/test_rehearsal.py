@@ -305,3 +305,43 @@ def test_a_clone_that_lacks_one_change_does_not_go_on(spark: SparkSession, deplo
     lost.unlink()
     with pytest.raises(Exception, match="CANNOT_LOAD_STATE_STORE"):
         run_to_end(totals(read(spark, deployed.folder)), tmp_path / "copy")
+
+
+def finished(stream: DataFrame, divisor: int) -> DataFrame:
+    """Windows that come out once they end, with a function that divides by ``divisor``."""
+    from pyspark.sql import functions as F
+
+    share = F.udf(lambda x: x // divisor, "long")
+    rows = stream.withColumn("at", F.timestamp_seconds(F.col("x"))).withColumn("part", share("x"))
+    return rows.withWatermark("at", "1 second").groupBy(F.window("at", "1 second")).agg(F.sum("part").alias("s"))
+
+
+def test_where_the_last_batch_has_no_rows_the_newest_with_rows_runs_as_well(
+    spark: SparkSession, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that fails on every row is found; negative control: the last batch alone runs without an error."""
+    write_files(tmp_path / "in", 2)
+    stream = read(spark, tmp_path / "in")
+    live = tmp_path / "live"
+    run_to_end(finished(stream, 1), live, mode="append")
+    assert last_committed(LocalTree(live)) == 2, "batch 2 only evicts state"
+    same = run(finished(stream, 1), checkpoint=live, output_mode="append")
+    assert (same.ok, same.without_rows) == (True, False)
+    assert same.did == "ran batch 2 again, which has no rows, and batch 1"
+    failed = run(finished(stream, 0), checkpoint=live, output_mode="append")
+    assert (failed.ok, failed.batch, failed.earlier) == (False, 1, True)
+    assert "ZeroDivisionError" in failed.message
+
+    monkeypatch.setattr(rehearsal, "_newest_that_read", lambda *_: None)
+    last = run(finished(stream, 0), checkpoint=live, output_mode="append")
+    assert (last.ok, last.batch, last.without_rows) == (True, 2, True)
+
+
+def test_an_earlier_batch_that_cannot_run_is_left_out(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    """Its input is deleted: the rehearsal reports that no batch with rows ran."""
+    write_files(tmp_path / "in", 2)
+    stream = read(spark, tmp_path / "in")
+    run_to_end(finished(stream, 1), tmp_path / "live", mode="append")
+    (tmp_path / "in" / "f0001.json").unlink()
+    found = run(finished(stream, 0), checkpoint=tmp_path / "live", output_mode="append")
+    assert (found.ok, found.batch, found.without_rows) == (True, 2, True)

@@ -30,6 +30,7 @@ from streamkeeper.compatibility.essentials import essential_notes, essentially_a
 from streamkeeper.compatibility.observations import not_looked
 from streamkeeper.compatibility.older_manifests import in_one_format
 from streamkeeper.compatibility.queries import added, removed
+from streamkeeper.compatibility.rehearsals import explained_by
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
 from streamkeeper.compatibility.shown import parts_change
 from streamkeeper.compatibility.way_out import priced
@@ -76,8 +77,8 @@ def assess(
     queries: dict[str, QueryAssessment] = {}
     for name in sorted(before.keys() | candidate.keys() | seen.keys()):
         known = name in before or name in candidate
-        ruled = _findings(name, before, candidate) if deployed is not None and known else ()
-        found = (*ruled, *seen.get(name, ()))
+        ruled = tuple(_findings(name, before, candidate)) if deployed is not None and known else ()
+        found = (*ruled, *(explained_by(ruled, each) for each in seen.get(name, ())))
         both = name in before and name in candidate
         queries[name] = _judged(priced(found, before[name], candidate[name]) if both else found)
     verdict = max((query.verdict for query in queries.values()), default=Verdict.RESUME)

@@ -125,6 +125,7 @@ BREAKING: dict[str, str] = {
     "setting-changed": _SETTING,
     "ansi-mode-changed": _SETTING,
     "time-zone-changed": _SETTING,
+    "fails-inside-spark": "the first batch on this checkpoint would fail, and every restart after it",
     "refused-by-spark": "Spark would refuse the checkpoint, as it did when this was tried on a copy: nothing would be "
     "written any more",
     "output-does-not-fit": "the first batch would fail: the output does not take these rows",
@@ -173,6 +174,7 @@ FATAL: dict[str, str] = {
     "source-cannot-be-replayed": "after a crash, rows would be missing: this source cannot be read a second time",
     "plan-not-deterministic": "another query would run than the one that was checked",
     "fails-on-the-last-batch": "the first batch would fail, and every restart after it",
+    "fails-inside-spark": "the first batch would fail, and every restart after it",
     "sink-column-missing": "the first batch with rows would fail, and every restart after it: the function reads a "
     "column that the query does not produce",
     "open-batch-of-named-sources": "every start would fail before it reads anything",

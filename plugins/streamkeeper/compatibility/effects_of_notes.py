@@ -87,6 +87,7 @@ NOTES: dict[str, str] = {
     "settings-respelled": "nothing would change: Spark reads both alike",
     "added-code-changed": "new rows would be computed by the new files; there is no state",
     "spark-version-changed": "the new Spark would read what the old one wrote: measured for these two versions",
+    "rehearsed-without-rows": "errors in the candidate's functions would first show at the next batch with rows",
     "not-rehearsed": "Spark would go on from the last state; it was not tried: what its last batch began from is gone",
     "checkpoint-elsewhere": "it would go on in the checkpoint where it is",
     "input-of-last-batch-gone": "nothing would change: the batch that read the missing files is committed",

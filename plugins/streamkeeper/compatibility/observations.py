@@ -1,105 +1,13 @@
-"""What was seen beside the two manifests, as findings: how the rehearsal went, and what the sources promise. Pure."""
+"""What was seen beside the two manifests, as findings: the checkpoint, the sources and the output. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
-from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT
-from streamkeeper.compatibility.shown import change
-from streamkeeper.errors import OutputUnfit
+from streamkeeper.compatibility.rule import APPROVE
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.row_risks import risk_of_option, risks_of_confs
-
-_STATE_OR_OFFSETS = (
-    "STATE_STORE_",
-    "STATE_DATA_SOURCE",
-    "STREAMING_STATEFUL_OPERATOR",
-    "CANNOT_LOAD_STATE_STORE",
-    "CANNOT_WRITE_STATE_STORE",
-    "CHECKPOINT_",
-    "KAFKA_DATA_LOSS",
-    "STREAMING_SOURCE",
-    "INCOMPATIBLE_",
-    "StateSchema",
-    "StateStore",
-)
-_SENTENCES = (
-    "sources in the checkpoint offsets",
-    "Wrong basePath",
-    "For input string",
-    "Expected e.g.",
-    "state format",
-    "doesn't exist",
-)
-"""How Spark refuses state or offsets where it gives no error class."""
-_OF_PYTHON = "PYTHON_EXCEPTION"
-"""An error of the job's own function, which may contain any words."""
-
-_OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
-
-
-def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool) -> Finding:
-    """Spark's word on the real state. What it says of state or offsets ends with a new checkpoint version; anything
-    else would fail there too. ``again``: whether it ran ``batch`` itself, rather than one after it."""
-    told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
-    if error_class == OutputUnfit.__name__:
-        return Finding(
-            rule="output-does-not-fit",
-            severity=Severity.BREAKING,
-            where="sink",
-            evidence=message,
-            hint=NEW_CHECKPOINT,
-        )
-    in_words = error_class != _OF_PYTHON and any(sentence in message for sentence in _SENTENCES)
-    of_state = error_class.startswith(_STATE_OR_OFFSETS) or in_words
-    return Finding(
-        rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
-        severity=Severity.BREAKING if of_state else Severity.FATAL,
-        where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
-        evidence=change(f"batch {batch} ran as deployed", told) if again else told,
-        hint=NEW_CHECKPOINT
-        if of_state
-        else "change the candidate so that it runs: it would fail on a new checkpoint version as well",
-        reference="measured: a rehearsal reproduced 84 of 84 refusals",
-    )
-
-
-def rehearsal_unfinished(message: str) -> Finding:
-    """It did not end in time: nothing is known."""
-    return Finding(
-        rule="rehearsal-timed-out",
-        severity=Severity.OPAQUE,
-        where="rehearsal",
-        evidence=message,
-        hint=f"give it more time, or: {APPROVE}",
-    )
-
-
-def not_rehearsed(message: str, *, damaged: bool) -> Finding:
-    """Without what the batch before the last one left, the last one cannot run again; the last state may be whole."""
-    return Finding(
-        rule="not-rehearsed",
-        severity=Severity.NOTE if damaged else Severity.OPAQUE,
-        where="rehearsal",
-        evidence=message,
-        hint="the verdict rests on the plans and the files alone"
-        if damaged
-        else f"try again when the checkpoint can be read, or: {APPROVE}",
-        reference="measured: ckpt_no_middle_commit",
-    )
-
-
-def function_has_effects(message: str) -> Finding:
-    """A copy of the query runs beside its owner and must change nothing, so the batch was stopped."""
-    return Finding(
-        rule="function-has-effects",
-        severity=Severity.NOTE,
-        where="rehearsal",
-        evidence=message,
-        hint="write from the sink, which a rehearsal does not call; until then the verdict rests on plans and files",
-    )
 
 
 def open_batch_cannot_restart(batch: int) -> Finding:

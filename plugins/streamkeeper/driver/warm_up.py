@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.compatibility import observations
+from streamkeeper.compatibility import observations, rehearsals
 from streamkeeper.definition import Query
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
@@ -101,17 +101,22 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
             yield observations.input_gone(found.message, pending=False)
         if found.unchecked:
             yield observations.input_not_checked(found.unchecked)
+        if found.without_rows:
+            yield rehearsals.rehearsed_without_rows(found.batch)
     elif found.error_class == OUT_OF_REACH:
         yield observations.topic_short("(kafka)", found.message, answered=False)
     elif found.error_class == EFFECT_STOPPED:
-        yield observations.function_has_effects(found.message)
+        yield rehearsals.function_has_effects(found.message)
     elif found.error_class == InputUnreadable.__name__ and found.again:
         # That batch is committed; the next one has other files.
-        yield observations.not_rehearsed(found.message, damaged=True)
+        yield rehearsals.not_rehearsed(found.message, damaged=True)
     elif found.error_class == TIMED_OUT:
-        yield observations.rehearsal_unfinished(found.message)
+        yield rehearsals.rehearsal_unfinished(found.message)
     elif found.error_class in (CLONE_DAMAGED, CLONE_FAILED):
         # Damage that forbids a start is found by the files; a batch that cannot be gone back to is none of it.
-        yield observations.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
+        yield rehearsals.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
+    elif found.earlier and rehearsals.is_of_state(found.error_class, found.message):
+        # The last batch ran on newer state: what an older state lacks says nothing about the candidate.
+        yield rehearsals.rehearsed_without_rows(found.batch)
     else:
-        yield observations.rehearsal_failed(found.error_class, found.message, found.batch, again=found.again)
+        yield rehearsals.rehearsal_failed(found.error_class, found.message, found.batch, again=found.again)

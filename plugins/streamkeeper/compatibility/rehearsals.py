@@ -1,0 +1,149 @@
+"""What a rehearsal showed, as findings. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT
+from streamkeeper.compatibility.shown import change
+from streamkeeper.errors import OutputUnfit
+from streamkeeper.model.finding import Finding, Severity
+
+_STATE_OR_OFFSETS = (
+    "STATE_STORE_",
+    "STATE_DATA_SOURCE",
+    "STREAMING_STATEFUL_OPERATOR",
+    "CANNOT_LOAD_STATE_STORE",
+    "CANNOT_WRITE_STATE_STORE",
+    "CHECKPOINT_",
+    "KAFKA_DATA_LOSS",
+    "STREAMING_SOURCE",
+    "INCOMPATIBLE_",
+    "StateSchema",
+    "StateStore",
+)
+_SENTENCES = (
+    "sources in the checkpoint offsets",
+    "Wrong basePath",
+    "For input string",
+    "Expected e.g.",
+    "state format",
+    "doesn't exist",
+)
+"""How Spark refuses state or offsets where it gives no error class."""
+_OF_PYTHON = "PYTHON_EXCEPTION"
+"""An error of the job's own function, which may contain any words."""
+
+FAILS_INSIDE_SPARK = "fails-inside-spark"
+_OF_SPARKS_CODE = re.compile(r"(?:Null|ClassCast|ArrayIndex|NegativeArray|IndexOutOf|UnsupportedOperation)\w*Exception")
+"""Java's own exceptions: Spark's code did not expect what it read."""
+_FEW = 20
+"""As many batches as a rehearsal looks back for one with rows."""
+
+_OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
+
+
+def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool) -> Finding:
+    """Spark's word on the real state. What it says of state or offsets ends with a new checkpoint version; anything
+    else would fail there too. ``again``: whether it ran ``batch`` itself, rather than one after it."""
+    told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
+    if error_class == OutputUnfit.__name__:
+        return Finding(
+            rule="output-does-not-fit",
+            severity=Severity.BREAKING,
+            where="sink",
+            evidence=message,
+            hint=NEW_CHECKPOINT,
+        )
+    of_state = is_of_state(error_class, message)
+    if not of_state and _OF_SPARKS_CODE.fullmatch(error_class):
+        return _failed_inside_spark(told, batch, again=again)
+    return Finding(
+        rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
+        severity=Severity.BREAKING if of_state else Severity.FATAL,
+        where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
+        evidence=change(f"batch {batch} ran as deployed", told) if again else told,
+        hint=NEW_CHECKPOINT
+        if of_state
+        else "change the candidate so that it runs: it would fail on a new checkpoint version as well",
+        reference="measured: a rehearsal reproduced 84 of 84 refusals",
+    )
+
+
+def is_of_state(error_class: str, message: str) -> bool:
+    """Whether Spark refuses the state or the offsets of the checkpoint, rather than the candidate itself."""
+    in_words = error_class != _OF_PYTHON and any(sentence in message for sentence in _SENTENCES)
+    return error_class.startswith(_STATE_OR_OFFSETS) or in_words
+
+
+def _failed_inside_spark(told: str, batch: int | None, *, again: bool) -> Finding:
+    return Finding(
+        rule=FAILS_INSIDE_SPARK,
+        severity=Severity.FATAL,
+        where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
+        evidence=change(f"batch {batch} ran as deployed", told) if again else told,
+        hint="change the candidate so that it runs: it would fail on a new checkpoint version as well",
+    )
+
+
+def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
+    """The same finding, as SWITCH where the plans show that the state no longer fits.
+
+    A Java exception without an error class of Spark's comes from code that Spark generates, for instance
+    where it reads a null key from the state and the new plan declares the key not nullable. A new checkpoint version
+    does not have that state.
+    ``findings``: of the two manifests, for the same query.
+    """
+    if found.rule != FAILS_INSIDE_SPARK or all(each.severity is not Severity.BREAKING for each in findings):
+        return found
+    return msgspec.structs.replace(found, severity=Severity.BREAKING, hint=NEW_CHECKPOINT)
+
+
+def rehearsed_without_rows(batch: int | None) -> Finding:
+    """No function of the candidate has run on data."""
+    return Finding(
+        rule="rehearsed-without-rows",
+        severity=Severity.NOTE,
+        where="rehearsal" if batch is None else f"rehearsal of batch {batch}",
+        evidence=f"no batch with input rows ran: the last {_FEW} batches have none, or their input or state is deleted",
+        hint="watch the first batch with rows after the deploy",
+    )
+
+
+def rehearsal_unfinished(message: str) -> Finding:
+    """It did not end in time: nothing is known."""
+    return Finding(
+        rule="rehearsal-timed-out",
+        severity=Severity.OPAQUE,
+        where="rehearsal",
+        evidence=message,
+        hint=f"give it more time, or: {APPROVE}",
+    )
+
+
+def not_rehearsed(message: str, *, damaged: bool) -> Finding:
+    """Without what the batch before the last one left, the last one cannot run again; the last state may be whole."""
+    return Finding(
+        rule="not-rehearsed",
+        severity=Severity.NOTE if damaged else Severity.OPAQUE,
+        where="rehearsal",
+        evidence=message,
+        hint="the verdict rests on the plans and the files alone"
+        if damaged
+        else f"try again when the checkpoint can be read, or: {APPROVE}",
+        reference="measured: ckpt_no_middle_commit",
+    )
+
+
+def function_has_effects(message: str) -> Finding:
+    """A copy of the query runs beside its owner and must change nothing, so the batch was stopped."""
+    return Finding(
+        rule="function-has-effects",
+        severity=Severity.NOTE,
+        where="rehearsal",
+        evidence=message,
+        hint="write from the sink, which a rehearsal does not call; until then the verdict rests on plans and files",
+    )

@@ -1,0 +1,73 @@
+"""What a rehearsal shows, as findings."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.effects import effect_of
+from streamkeeper.compatibility.rehearsals import explained_by, rehearsal_failed, rehearsed_without_rows
+from streamkeeper.model.finding import Severity, Verdict
+from tests.compatibility.manifests import STATEFUL
+
+
+@pytest.mark.parametrize(
+    ("error_class", "severity", "rule"),
+    [
+        ("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", Severity.BREAKING, "refused-by-spark"),
+        ("OutputUnfit", Severity.BREAKING, "output-does-not-fit"),
+        ("DIVIDE_BY_ZERO", Severity.FATAL, "fails-on-the-last-batch"),
+    ],
+)
+def test_what_a_new_version_would_mend_is_told_from_what_fails_anywhere(error_class, severity, rule) -> None:
+    """State that Spark refuses and a table of another shape ask for a switch; a query that fails asks to be mended."""
+    found = rehearsal_failed(error_class, "told", 3, again=True)
+    assert (found.severity, found.rule) == (severity, rule)
+
+
+def test_that_a_batch_ran_is_said_only_of_the_one_that_was_run_again() -> None:
+    """A copy that could not be made, and a batch that is the next one, ran nowhere before."""
+    again = rehearsal_failed("DIVIDE_BY_ZERO", "told", 3, again=True)
+    after = rehearsal_failed("DIVIDE_BY_ZERO", "told", 3, again=False)
+    none = rehearsal_failed("CHECKPOINT_NOT_CLONED", "told", None, again=False)
+    assert again.evidence == "batch 3 ran as deployed -> DIVIDE_BY_ZERO: told"
+    assert (after.where, after.evidence) == ("rehearsal from batch 3", "DIVIDE_BY_ZERO: told")
+    assert (none.where, none.evidence) == ("rehearsal", "CHECKPOINT_NOT_CLONED: told")
+
+
+def test_words_of_the_jobs_own_function_are_not_taken_for_sparks() -> None:
+    """A function that fails would fail on a new checkpoint version as well; negative control: Spark's own error."""
+    words = "ValueError: customer 5 doesn't exist"
+    assert rehearsal_failed("PYTHON_EXCEPTION", words, 3, again=True).rule == "fails-on-the-last-batch"
+    assert rehearsal_failed("IllegalStateException", "batch 3 doesn't exist", 3, again=True).rule == "refused-by-spark"
+
+
+def test_a_crash_inside_spark_is_a_switch_where_the_plans_show_that_the_state_does_not_fit() -> None:
+    """A null key in the state crashes the changed plan, and a new version has no such state; controls: see below."""
+    crashed = rehearsal_failed("NullPointerException", "None", 2, again=True)
+    assert (crashed.rule, crashed.severity) == ("fails-inside-spark", Severity.FATAL)
+    other = msgspec.structs.replace(crashed, rule="grouping-key-changed", severity=Severity.BREAKING)
+    assert explained_by([other], crashed).severity is Severity.BREAKING
+    # Without a finding that explains it, and where it is an error of Spark's or of a function, it stays fatal.
+    assert explained_by([], crashed) == crashed
+    assert explained_by([msgspec.structs.replace(other, severity=Severity.NOTE)], crashed) == crashed
+    for error_class in ("DIVIDE_BY_ZERO", "PYTHON_EXCEPTION"):
+        failed = rehearsal_failed(error_class, "told", 2, again=True)
+        assert explained_by([other], failed) == failed
+
+
+def test_a_crash_and_a_changed_key_together_ask_for_a_switch() -> None:
+    """Not for a refusal that claims that a new version would fail as well."""
+    crashed = rehearsal_failed("NullPointerException", "None", 2, again=True)
+    changed = msgspec.structs.replace(STATEFUL, output_mode="append")
+    same = assess({"q": STATEFUL}, {"q": STATEFUL}, {"q": [crashed]})
+    both = assess({"q": STATEFUL}, {"q": changed}, {"q": [crashed]})
+    assert (same.verdict, both.verdict) == (Verdict.REFUSE, Verdict.SWITCH)
+
+
+def test_a_rehearsal_without_rows_is_a_note() -> None:
+    """It shows neither an error nor its absence."""
+    found = rehearsed_without_rows(7)
+    assert (found.severity, found.where) == (Severity.NOTE, "rehearsal of batch 7")
+    assert "functions" in effect_of(found.rule, found.severity)
