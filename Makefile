@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -66,6 +66,9 @@ lint: setup ## style, types and import contracts
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) lint-imports --no-cache
+
+reference: setup ## the generated pages of docs/reference, made from the code
+	@$(RUN) python -m harness.reference
 
 format: setup ## put the code into its one form
 	$(RUN) ruff check --fix-only --quiet .

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.model.settings import SECRET_PREFIX
+from streamkeeper.model.setting_variables import SECRET_PREFIX
 from streamkeeper.private_files import make_folders
 
 ROOT = Path(__file__).resolve().parents[1]

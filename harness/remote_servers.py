@@ -30,7 +30,7 @@ from harness.spark_cluster import SparkCluster, spark_cluster
 from harness.variables import set_variables
 from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import NotFound
-from streamkeeper.model.settings import SECRET_PREFIX
+from streamkeeper.model.setting_variables import SECRET_PREFIX
 from streamkeeper.private_files import write_file
 
 S3, YARN = "s3", "yarn"

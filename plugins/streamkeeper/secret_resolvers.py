@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.settings import SECRET_PREFIX
+from streamkeeper.model.setting_variables import SECRET_PREFIX
 
 
 def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:

@@ -13,16 +13,9 @@ from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.approvers import check_approvers
 from streamkeeper.model.control import KUBERNETES, LOCAL, YARN
 from streamkeeper.model.names import nearest
+from streamkeeper.model.setting_variables import PREFIX, SECRET_PREFIX, VARIABLES
 
-_PREFIX = "STREAMKEEPER_"
-SECRET_PREFIX = "STREAMKEEPER_SECRET_"
-"""What the variables begin with that ``secret://env/…`` may name."""
-_KNOWN = (
-    *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
-    *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
-    *("DRIVER_METRICS", "CONFS", "ENDED_DAYS", "APPROVERS", "FOUR_EYES", "MASTER", "EXECUTOR_ENVIRONMENT"),
-    *("DRIVERS", "QUEUE", "POD_TEMPLATE"),
-)
+_KNOWN = tuple(each.name for each in VARIABLES)
 """The variables that an installation is set by, without their prefix."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
 """What Spark unpacks on an executor."""
@@ -173,12 +166,12 @@ def _refuse_taken_apart(variable: str, path: str) -> None:
 def _refuse_misspelt(environ: Mapping[str, str]) -> None:
     """A variable of ours that is nearly one of these would be passed over, and its default taken."""
     for variable in environ:
-        name = variable.removeprefix(_PREFIX)
-        others = not variable.startswith(_PREFIX) or variable.startswith(SECRET_PREFIX)
+        name = variable.removeprefix(PREFIX)
+        others = not variable.startswith(PREFIX) or variable.startswith(SECRET_PREFIX)
         if others or name in _KNOWN or _OF_A_SERVICE.search(name):
             continue
         if meant := nearest(name, _KNOWN, likeness=_LIKENESS) or _begun_alike(name):
-            raise InvalidInput(f"{variable} is not a setting", hint=f"{_PREFIX}{meant} is one; rename or unset it")
+            raise InvalidInput(f"{variable} is not a setting", hint=f"{PREFIX}{meant} is one; rename or unset it")
 
 
 def _begun_alike(name: str) -> str:

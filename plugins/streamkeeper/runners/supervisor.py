@@ -45,7 +45,8 @@ from streamkeeper.model.faults import Fault, read_fault
 from streamkeeper.model.restarts import Cause
 from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.secret_references import find_references, resolve
-from streamkeeper.model.settings import SECRET_PREFIX, read_settings
+from streamkeeper.model.setting_variables import SECRET_PREFIX
+from streamkeeper.model.settings import read_settings
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners import process_tree

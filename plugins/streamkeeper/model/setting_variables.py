@@ -1,0 +1,208 @@
+"""The environment variables that set an installation: name, default and meaning of each.
+
+``read_settings`` refuses a variable that nearly has one of these names. docs/reference/settings.md is made from this
+list, and tests compare the defaults with the code that reads them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+PREFIX = "STREAMKEEPER_"
+SECRET_PREFIX = "STREAMKEEPER_SECRET_"
+"""What the variables begin with that ``secret://env/…`` may name."""
+
+
+class Variable(msgspec.Struct, frozen=True, kw_only=True):
+    """One environment variable of an installation."""
+
+    name: str
+    """Without the prefix ``STREAMKEEPER_``."""
+    topic: str
+    """The section of the reference that lists it."""
+    default: str
+    """The value that applies where the variable is unset or empty, in words or as the code has it."""
+    meaning: str
+    """What it sets and which values it takes, in Markdown."""
+    airflow_only: bool = False
+    """Only Airflow's tasks and DAG files read it; commands do not."""
+
+    @property
+    def variable(self) -> str:
+        """The whole name, as the environment has it."""
+        return f"{PREFIX}{self.name}"
+
+
+_PLACES, _DRIVERS = "Places", "Drivers and executors"
+_BACKUPS, _WATCH, _PEOPLE = "Backups and cleanup", "Watch, alerts and metrics", "People"
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable(
+        name="HOME",
+        topic=_PLACES,
+        default="required",
+        meaning="Absolute path of a local directory that survives reboots: logs, unpacked code and scratch space, and"
+        " the store and the checkpoints unless they are set below.",
+    ),
+    Variable(
+        name="STORE",
+        topic=_PLACES,
+        default="`store` in the home",
+        meaning="Where journals, releases and driver records are kept: a directory or `s3://bucket/prefix`. Every"
+        " machine that runs tasks, commands or drivers must reach the same one.",
+    ),
+    Variable(
+        name="CHECKPOINTS",
+        topic=_PLACES,
+        default="`checkpoints` in the home",
+        meaning="Where new checkpoint versions are made: a local directory, `s3a://bucket/prefix` or"
+        " `hdfs://namenode:port/path`. Existing versions stay where they were made.",
+    ),
+    Variable(
+        name="JOBS",
+        topic=_PLACES,
+        default="`jobs` in the working directory",
+        meaning="Directory of the job files.",
+    ),
+    Variable(
+        name="SNAPSHOTS",
+        topic=_PLACES,
+        default="the store",
+        meaning="Where snapshots are kept: a directory or `s3://bucket/prefix`.",
+    ),
+    Variable(
+        name="KEEP",
+        topic=_BACKUPS,
+        default="last=3,hourly=24,daily=7,weekly=4,monthly=6",
+        meaning="Which snapshots a prune keeps. A rule that is left out keeps its default; `last` is at least 1.",
+    ),
+    Variable(
+        name="BACKUP_OBJECTIVE_S",
+        topic=_BACKUPS,
+        default="86400",
+        meaning="How much older than the query's newest commit its newest snapshot may be, in seconds. Beyond it the"
+        " run of `streaming_backup` fails and the rule `backup-late` reports the query.",
+    ),
+    Variable(
+        name="RETIRED_DAYS",
+        topic=_BACKUPS,
+        default="7",
+        meaning="How long a prune keeps a checkpoint version that is no longer current, in days.",
+    ),
+    Variable(
+        name="JARS",
+        topic=_DRIVERS,
+        default="the directories that `make connectors` fills",
+        meaning="Directories, separated by `:`, whose jars every driver gets.",
+    ),
+    Variable(
+        name="BACKUP_SCHEDULE",
+        topic=_BACKUPS,
+        default="@hourly",
+        meaning="When `streaming_backup` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
+        airflow_only=True,
+    ),
+    Variable(
+        name="DRILL_SCHEDULE",
+        topic=_BACKUPS,
+        default="20 2 * * *",
+        meaning="When `streaming_drill` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
+        airflow_only=True,
+    ),
+    Variable(
+        name="PRUNE_SCHEDULE",
+        topic=_BACKUPS,
+        default="40 4 * * *",
+        meaning="When `streaming_prune` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
+        airflow_only=True,
+    ),
+    Variable(
+        name="WATCH_SCHEDULE",
+        topic=_WATCH,
+        default="* * * * *",
+        meaning="When `streaming_watch` runs: a cron expression in UTC, a preset such as `@hourly`, or `never`.",
+        airflow_only=True,
+    ),
+    Variable(
+        name="WATCH_ACTS",
+        topic=_WATCH,
+        default="yes",
+        meaning="`no`: Airflow's watch only reports, and another one (`streamkeeper watch`) restarts drivers.",
+        airflow_only=True,
+    ),
+    Variable(
+        name="NOTIFIERS",
+        topic=_WATCH,
+        default="none",
+        meaning="Who is notified of incidents and questions: a JSON list of Airflow notifiers, each a dotted path or"
+        ' `{"notifier": path, "kwargs": {…}}`.',
+        airflow_only=True,
+    ),
+    Variable(
+        name="DRIVER_METRICS",
+        topic=_WATCH,
+        default="none",
+        meaning="Where each driver serves its own metrics, such as `9470-9569` or `0.0.0.0:9470-9569`: on the first"
+        " free port. Without an address only this machine can read them. There is no password.",
+    ),
+    Variable(
+        name="CONFS",
+        topic=_DRIVERS,
+        default="none",
+        meaning="Spark confs that a release may set in addition to the usual ones, separated by commas, by full name or"
+        " as `spark.hadoop.fs.s3a.*`.",
+    ),
+    Variable(
+        name="ENDED_DAYS",
+        topic=_BACKUPS,
+        default="30",
+        meaning="How long a prune keeps the records and logs of a terminated driver, in days.",
+    ),
+    Variable(
+        name="APPROVERS",
+        topic=_PEOPLE,
+        default="whoever may trigger the operation",
+        meaning="Who may answer an operation's questions, separated by commas: `ada` or `ada=3` (a user of Airflow,"
+        " with the user's id), `cli:bob` (a user of the operating system).",
+    ),
+    Variable(
+        name="FOUR_EYES",
+        topic=_PEOPLE,
+        default="no",
+        meaning="`yes`: a person cannot approve their own request.",
+    ),
+    Variable(
+        name="MASTER",
+        topic=_DRIVERS,
+        default="tasks run in the driver",
+        meaning="Standalone cluster whose executors run the drivers' tasks: `spark://host:7077`, or `airflow://CONN_ID`"
+        " for an Airflow connection. Needs checkpoints on S3 or HDFS.",
+    ),
+    Variable(
+        name="EXECUTOR_ENVIRONMENT",
+        topic=_DRIVERS,
+        default="executors have the drivers' environment at the same path",
+        meaning="Archive of a Python environment for executors (`.tar.gz`, `.tgz` or `.zip`). Needs"
+        " `STREAMKEEPER_MASTER`; not with drivers on YARN or Kubernetes.",
+    ),
+    Variable(
+        name="DRIVERS",
+        topic=_DRIVERS,
+        default="local",
+        meaning="Where new drivers run: `local` (the machine of the task or command), `yarn` or `kubernetes`. The last"
+        " two need `STREAMKEEPER_STORE`, and checkpoints on S3 or HDFS.",
+    ),
+    Variable(
+        name="QUEUE",
+        topic=_DRIVERS,
+        default="YARN's default",
+        meaning="YARN queue of new drivers, such as `root.streaming`. Only with `STREAMKEEPER_DRIVERS=yarn`.",
+    ),
+    Variable(
+        name="POD_TEMPLATE",
+        topic=_DRIVERS,
+        default="required with Kubernetes",
+        meaning="File from which driver pods are made. Only with `STREAMKEEPER_DRIVERS=kubernetes`;"
+        " `deploy/kubernetes/driver-pod.yaml` is a start.",
+    ),
+)

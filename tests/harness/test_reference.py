@@ -1,0 +1,79 @@
+"""The generated pages of docs/reference are what the code says now, and name every variable that the code reads."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.reference.markdown import cell, prose
+from harness.reference.pages import FOLDER, PAGES
+from streamkeeper.model.setting_variables import VARIABLES
+from streamkeeper.model.settings import read_settings
+from streamkeeper.operations.pruning import read_policy
+from streamkeeper.snapshots.retention import Policy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.airflow if each == "forms.md" else ()) for each in PAGES]
+)
+def test_a_generated_page_is_up_to_date(name: str) -> None:
+    """Changed help texts, settings, forms, metrics or rules need `make reference`."""
+    assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), "run `make reference` and commit its pages"
+
+
+def test_every_variable_that_the_code_reads_is_in_the_reference() -> None:
+    """Negative control: a name that is in no file is not found."""
+    page = (FOLDER / "settings.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(STREAMKEEPER_[A-Z_]+)`", page))
+    files = [*(ROOT / "plugins").rglob("*.py"), *(ROOT / "dags").glob("*.py"), *(ROOT / "plugins").rglob("*.java")]
+    named = {
+        name for file in files for name in re.findall(r"""["'](STREAMKEEPER_[A-Z_]*[A-Z])["']""", file.read_text())
+    }
+    assert named
+    assert named <= listed
+    assert {each.variable for each in VARIABLES} <= listed
+
+
+def test_defaults_of_the_reference_are_those_of_the_code(tmp_path: Path) -> None:
+    """Of settings, of the retention policy, and of the schedules in the DAGs' files."""
+    told = {each.variable: each.default for each in VARIABLES}
+    settings = read_settings({"STREAMKEEPER_HOME": str(tmp_path)})
+    assert settings.objective_s == float(told["STREAMKEEPER_BACKUP_OBJECTIVE_S"])
+    assert settings.retired_days == float(told["STREAMKEEPER_RETIRED_DAYS"])
+    assert settings.ended_days == float(told["STREAMKEEPER_ENDED_DAYS"])
+    assert settings.drivers == told["STREAMKEEPER_DRIVERS"]
+    assert read_policy(told["STREAMKEEPER_KEEP"]) == Policy()
+    assert settings.four_eyes is False
+    schedules = {}
+    for file in (ROOT / "dags").glob("*.py"):
+        schedules |= dict(re.findall(r'read_schedule\("(\w+)", "([^"]+)"\)', file.read_text()))
+    assert schedules
+    assert schedules == {name: default for name, default in told.items() if name.endswith("_SCHEDULE")}
+
+
+def test_settings_that_only_airflow_reads_are_marked() -> None:
+    """What is read outside of orchestration and DAG files reaches commands, too."""
+    elsewhere = [
+        file.read_text()
+        for file in (ROOT / "plugins").rglob("*.py")
+        if not {"orchestration", "dags"} & set(file.parts) and file.stem != "setting_variables"
+    ]
+    for each in VARIABLES:
+        read = any(f'"{each.variable}"' in text for text in elsewhere)
+        assert read is not each.airflow_only, each.variable
+
+
+def test_prose_escapes_markup_outside_of_code_only() -> None:
+    """Angle brackets would be HTML, and a bar would end a cell."""
+    assert cell(prose("a <b> | ``<c>``")) == r"a \<b> \| `<c>`"
+
+
+def test_every_module_of_the_generator_has_a_docstring() -> None:
+    """As in the package."""
+    for file in (ROOT / "harness" / "reference").glob("*.py"):
+        assert ast.get_docstring(ast.parse(file.read_text())), file
