@@ -106,7 +106,7 @@ def test_a_rule_and_a_diagnosis_of_the_same_thing_lead_to_the_same_heading() -> 
 def test_the_architecture_tells_every_step_of_a_deploy() -> None:
     """By its name, in its order; steps that are told together share a row."""
     text = (ROOT / "docs" / "internals" / "architecture.md").read_text()
-    _, _, table = text.partition("| step | what happens | when it cannot |\n|---|---|---|\n")
+    _, _, table = text.partition("| step | action | on failure |\n|---|---|---|\n")
     rows = table.partition("\n\n")[0].splitlines()
     told = [name for row in rows for name in row.split("|")[1].strip().split(", ")]
     assert told == [step.label for step in Step]
