@@ -103,7 +103,8 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                     hint = "to count them, read with PERMISSIVE and filter in the job: that needs a rebuild"
                     yield note("malformed-rows-dropped", place_of, evidence, "src_failfast_to_drop", hint)
                 else:
-                    yield _option_changed(place_of, key, evidence, old, new, caught_up=after.catches_up)
+                    on = has.get(key) == "true"
+                    yield _option_changed(place_of, key, evidence, old, new, on=on, caught_up=after.catches_up)
         if had == has and before.options != after.options:
             yield note("source-option-spelled-out", where, change(_options(before), _options(after)))
 
@@ -187,9 +188,11 @@ _BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fiel
 _WIDENING = ("tinyint", "smallint", "int", "bigint")
 
 
-def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Manifest, *, caught_up: bool) -> Finding:
+def _option_changed(
+    where: str, key: str, evidence: str, old: Manifest, new: Manifest, *, on: bool, caught_up: bool
+) -> Finding:
     if key in _ORDER:
-        if evidence.endswith("-> true") and not is_stateful(old, new):
+        if on and not is_stateful(old, new):
             return note("source-order-of-files-changed", where, evidence, "src_latestfirst_backlog")
         return breaking("source-order-of-files-changed", where, evidence)
     if key in _ONLY_AT_START:
