@@ -104,7 +104,7 @@ def test_a_question_says_who_may_answer_it(job: Registered, monkeypatch: pytest.
     monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
     shown = run("question", JOB, OPERATION).stdout
     assert "May answer: bob." in shown
-    assert "Unless it is answered within 60 s of being asked, it counts as declined" in shown
+    assert "Without an answer within 60 s of the question, it counts as declined" in shown
 
 
 def test_a_second_and_contrary_answer_is_one_clear_line(job: Registered) -> None:
@@ -161,7 +161,7 @@ def test_a_question_is_read_with_its_rows_and_answered(job: Registered) -> None:
     ask_about_output(job, OPERATION)
     read = run("question", JOB, OPERATION)
     assert read.exit_code == 0, read.stderr
-    assert "Let the rebuilt output of r0002 of sales take the place of that of r0001?" in read.stdout
+    assert "Replace the output of r0001 of sales with the rebuilt output of r0002?" in read.stdout
     assert "query totals: the outputs differ: 4 of 4 common rows differ (amount 4)" in read.stdout
     assert "customer='a|b'" in read.stdout
     assert run("approve", JOB, OPERATION, "--reason", "the tax is in it now").exit_code == 0
@@ -231,6 +231,6 @@ def test_a_rollback_of_a_job_that_served_one_release_only_is_refused(job: Regist
     """One line says that there is nothing to go back to, before anything is on record."""
     result = run("rollback", JOB, "--reason", "wrong sums")
     assert result.exit_code == 2
-    assert f"job {JOB}: no release served before r0001" in result.stderr
+    assert f"job {JOB}: no release was current before r0001" in result.stderr
     operations = job.site.journal(JOB, "test").state().operations.values()
     assert not [each for each in operations if each.request.rollback]

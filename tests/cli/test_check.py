@@ -171,7 +171,7 @@ def test_a_checkpoint_that_does_not_exist_is_named(place: Path) -> None:
 def test_a_registered_job_must_serve(tmp_path: Path) -> None:
     """There is nothing to compare with before a first release serves."""
     site = Installation.from_environment({**os.environ, "STREAMKEEPER_HOME": str(tmp_path)})
-    with pytest.raises(NotFound, match="no release of job totals serves"):
+    with pytest.raises(NotFound, match="job totals has no current release"):
         request_of(Asked(candidate="job.py:x", job="totals"), lambda: site)
     with pytest.raises(InvalidInput, match="job name"):
         request_of(Asked(candidate="job.py:x", job="../totals"), lambda: site)

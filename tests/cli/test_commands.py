@@ -122,7 +122,7 @@ def test_history_tells_the_journal_in_sentences(home: Path) -> None:
     lines = run("history", "orders").stdout.splitlines()
     assert len(lines) == 7
     assert "r0001 registered" in lines[0]
-    assert "op-1 started: deploy r0001, warm handover, by ann, because: first" in lines[1]
+    assert "op-1 started: deploy r0001, warm handover, by ann, reason: first" in lines[1]
     assert "op-1 succeeded: r0001 serves" in lines[-1]
     assert run("history", "orders", "--limit", "2").stdout.splitlines() == lines[-2:]
 

@@ -83,7 +83,7 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
         (("--action", "restart"), "restart of sales is not possible: query totals: its checkpoint is not what is on"),
         (("--action", "restore", "--accept-loss"), "what is accepted needs a reason"),
         (("--action", "restore", "--snapshot", "s0001"), "is not QUERY=ID"),
-        (("--action", "restart", "--snapshot", "totals=s0001"), "a snapshot is named only for the action restore"),
+        (("--action", "restart", "--snapshot", "totals=s0001"), "a snapshot can be named only for the action restore"),
         (("--query", "nope"), "query 'nope' is not known (known: totals)"),
         (("--action", "restore", "--snapshot", "nope=s0001"), "query 'nope' is not known (known: totals)"),
     ],
@@ -116,4 +116,4 @@ def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) 
     asked = Asked(job=JOB, action=RecoveryAction.RESTORE, reason="disk", requested_by="ada")
     open_recovery(job.site, "op2", asked)
     told = CliRunner().invoke(app, ["history", JOB]).output
-    assert "op2 started: restore (checkpoint-lost) of r0001, warm handover, by ada, because: disk" in told
+    assert "op2 started: restore (checkpoint-lost) of r0001, warm handover, by ada, reason: disk" in told

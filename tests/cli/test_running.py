@@ -57,7 +57,7 @@ def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(jo
     again = run("stop", JOB, "--reason", "again")
     assert again.exit_code == 0
     assert "maintenance; nothing was to be done" in again.output
-    assert "it is to stay stopped, asked by cli:" in run("history", JOB).output
+    assert "stop requested by cli:" in run("history", JOB).output
     assert "stopped" in run("jobs").output
 
 
@@ -122,7 +122,7 @@ def test_logs_shows_the_last_lines_without_secrets(job: Registered) -> None:
 
 def test_a_log_on_another_machine_says_which(job: Registered) -> None:
     """And where it lies there; one that no machine has told of says that."""
-    assert "no machine that has told so" in run("logs", JOB).output
+    assert f"no machine has recorded that it started {DRIVER}" in run("logs", JOB).output
     here = this_machine()
     Control(job.site.store, JOB, DRIVER).write_process(
         ProcessRecord(instance=DRIVER, generation=1, machine=here.text, host="far-away", pid=1, started=1)
@@ -169,11 +169,14 @@ def test_a_forgotten_job_is_named_below_the_others_and_what_stays_is_listed(job:
     """Refused while it is to serve; then who, why and every place, once more and unchanged when it is typed again."""
     refused = run("forget", JOB, "--reason", "the shop has closed")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert f"job {JOB} is to serve, r0001 (streamkeeper stop {JOB} --reason … first)" in refused.stderr
+    assert (
+        f"job {JOB} is not stopped; its current release is r0001 (streamkeeper stop {JOB} --reason … first)"
+        in refused.stderr
+    )
     run("stop", JOB, "--reason", "maintenance")
     done = run("forget", JOB, "--reason", "the shop has closed")
     assert done.exit_code == 0, done.stderr
-    assert f"stays: checkpoint {job.directory}" in done.stdout
+    assert f"kept: checkpoint {job.directory}" in done.stdout
     assert run("forget", JOB, "--reason", "again").stdout == done.stdout
     shown = run("jobs").stdout
     assert "was forgotten: deploy one with --revive, or a new one" in shown
@@ -182,4 +185,4 @@ def test_a_forgotten_job_is_named_below_the_others_and_what_stays_is_listed(job:
     assert "forgotten by cli:" in run("history", JOB).stdout
     again = run("start", JOB)
     assert again.exit_code == 2
-    assert "its old checkpoint is there" in again.stderr
+    assert "its old checkpoint still exists" in again.stderr

@@ -127,7 +127,7 @@ def test_a_damaged_record_is_listed_as_such_and_another_snapshot_can_be_named(sh
     record.write_bytes(b"?" + record.read_bytes()[1:])
     _, first, second = shell.snapshot("list").output.splitlines()
     assert first.split()[1:3] == ["s0001", "7"]
-    assert "kept: nothing of this series is pruned while a record of it cannot be read" in first
+    assert "kept: no snapshot of this series is pruned while one of its records cannot be read" in first
     assert second.split()[1] == "s0002"
     assert "cannot be read" in second
     latest = shell.snapshot("restore", "--to", str(shell.root / "back"))
@@ -183,7 +183,7 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
             ["snapshot", "pin", SERIES, "s0009", "--store", "{root}/store", "--reason", "a test"],
             "has no snapshot s0009",
         ),
-        (["prune", "--store", "{root}/store", "--keep", "yearly=1"], "no rule of a retention policy"),
+        (["prune", "--store", "{root}/store", "--keep", "yearly=1"], "is not a rule of a retention policy"),
         (["prune", "--store", "{root}/store", "--grace", "-1"], "is negative"),
     ],
 )

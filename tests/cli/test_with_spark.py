@@ -191,10 +191,10 @@ def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place:
 
     assert run("stop", "orders", "--reason", "closed").exit_code == 0
     gone = run("forget", "orders", "--reason", "closed")
-    assert f"stays: checkpoint {place}/home/checkpoints/orders/totals/v0001" in gone.stdout
+    assert f"kept: checkpoint {place}/home/checkpoints/orders/totals/v0001" in gone.stdout
     refused = run("deploy", "orders", "--reason", "by chance")
     assert refused.exit_code == 2
-    assert "its old checkpoint is there: totals v0001" in refused.stderr
+    assert "its old checkpoint still exists: totals v0001" in refused.stderr
     (place / "input" / "2.csv").write_text("north,1\n")
     revived = run("deploy", "orders", "--revive", "--reason", "open again", *HASTE)
     assert revived.exit_code == 0, revived.stderr

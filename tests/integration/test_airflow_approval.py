@@ -104,7 +104,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(
     run = Run(opaque, installation.form())
     assert asks(run)
     release = operation_of(installation, run).release
-    assert f"**{release}** is to take over from **r0001**" in opaque.question(DAG, run.run_id, ASKS)
+    assert f"**{release}** will replace **r0001**" in opaque.question(DAG, run.run_id, ASKS)
     run.answer(ASKS, "Approve", reason="only int() around it")
     assert run.wait() == "success", run.told()
     operation = operation_of(installation, run)

@@ -101,7 +101,7 @@ def test_what_was_killed_serves_again_by_the_watch(served: InstalledAirflow, api
     assert watched.wait() == "success", watched.log("watch")
     report = watched.report("watch")
     assert "driver-dead" in report
-    assert "starts r0001 again" in report
+    assert "restarts r0001" in report
 
     def serves() -> bool:
         Run(api, {}, dag=WATCH).wait()

@@ -195,7 +195,7 @@ def deploy_by_button(walker: Walker, api: AirflowApi) -> None:
     ended = walker.until_over(operation)
     assert ended.outcome is Outcome.SUCCEEDED
     assert len(by_hand(api) - before) == 1
-    expect(walker.frame.locator("#words")).to_contain_text("r0002 takes over the checkpoint of r0001")
+    expect(walker.frame.locator("#words")).to_contain_text("r0002 continues the checkpoint of r0001")
     expect(walker.frame.get_by_role("table").last).to_contain_text("r0001, served before")
 
 

@@ -194,7 +194,7 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
         return began(*given, **named)
 
     monkeypatch.setattr(Deploy, "open", overtaken)
-    with pytest.raises(OperationRefused, match="r0003 serves by now"):
+    with pytest.raises(OperationRefused, match="r0003 is now the current release: its params and conf differ"):
         asked(job, inherit_params=True, inherit_conf=True)
     assert asked(job, params={"input": "/in"}).params == {"input": "/in"}
 
@@ -224,7 +224,9 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
     assert find_same(job.site, request) == "op2"
     file = tmp_path / "jobs" / f"{JOB}.py"
     file.write_text(file.read_text() + "\nMORE = 1\n")
-    with pytest.raises(OperationRefused, match=r"op2 .* deploys r0002; the code has changed \(--on-open continue"):
+    with pytest.raises(
+        OperationRefused, match=r"op2 .* is open with r0002; the code has changed since \(--on-open continue"
+    ):
         find_same(job.site, request)
     job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))
     assert find_same(job.site, request) == ""
@@ -237,8 +239,8 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
 @pytest.mark.parametrize(
     ("release", "told"),
     [
-        (None, "no release served before r0002"),
-        ("r0002", "r0002 is the serving release"),
+        (None, "no release was current before r0002"),
+        ("r0002", "r0002 is the current release"),
         ("r0009", "has no release r0009"),
     ],
 )

@@ -111,7 +111,7 @@ def test_who_may_not_answer_does_not_repeat_an_answer_either(job: Registered) ->
     answer(job, "ada")
     refused(job, "mallory")
     assert (answer(job, "ada").by, answer(job, "bob").by) == ("ada", "ada")
-    with pytest.raises(OperationRefused, match="was approved by ada already"):
+    with pytest.raises(OperationRefused, match="was already approved by ada"):
         answer(job, "bob", approved=False)
 
 

@@ -94,9 +94,7 @@ def test_a_lost_output_refuses_a_deploy_and_an_accepted_loss_does_not(tmp_path: 
             continue
         assert (found.verdict, found.refusal, rules(job, found)) == (Verdict.RESUME, "", {"output-lost"})
         assert found.ways[QUERY].output_lacks == 7
-        assert found.sentence.endswith(
-            "the output of query totals goes on after batch 7 without the rows that it lacks"
-        )
+        assert found.sentence.endswith("the output of query totals continues after batch 7 without its missing rows")
 
 
 def test_a_renamed_query_that_a_function_writes_waits_for_a_person(tmp_path: Path) -> None:
@@ -116,7 +114,7 @@ def test_a_renamed_query_that_a_function_writes_waits_for_a_person(tmp_path: Pat
         way = assessed.ways["sums"]
         assert (way.way, way.opaque) == (Way.START, renamed)
         assert assessed.verdict is (Verdict.BACKUP if renamed else Verdict.RESUME)
-        assert ("query sums may be one that was renamed" in assessed.sentence) is renamed
+        assert ("query sums may be a renamed query" in assessed.sentence) is renamed
         job.record(assessed)
         operation = job.site.journal(JOB, "test").state().operations["op2"]
         assert (Step.APPROVE in path(operation)) is renamed

@@ -69,12 +69,12 @@ def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> No
     job = Registered(tmp_path)
     deployed(job, replace(FORWARD, back=Way.RESTORE), snapshot=job.take())
     job.write_table(7)
-    assert "nothing is written again" in told(job)[QUERY]
+    assert "no rows are written again" in told(job)[QUERY]
     job.commit(8)
     job.commit(9)
     job.write_table(10)
     assert "2 batches" in told(job)[QUERY]
-    assert "holds batch 10, and only 9 is committed" in told(job)[QUERY]
+    assert "holds batch 10, but only batch 9 is committed" in told(job)[QUERY]
     assert "each row replaces the one with its key" in told(job)[QUERY]
 
 
@@ -92,8 +92,11 @@ def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path:
 @pytest.mark.parametrize(
     ("way", "sentence"),
     [
-        (replace(FORWARD, back=Way.RESUME), "r0001 goes on from the last commit of the new release"),
-        (replace(FORWARD, no_way_back="its output would get batches twice"), "there is NONE (its output would get"),
+        (replace(FORWARD, back=Way.RESUME), "r0001 resumes from the last commit of the new release"),
+        (
+            replace(FORWARD, no_way_back="its output would get batches twice"),
+            "rollback is NOT possible (its output would get",
+        ),
         (replace(FORWARD, back=Way.RESTORE), "there is no snapshot of its last batch before the cutover"),
     ],
     ids=["forward", "none", "no snapshot"],

@@ -99,4 +99,4 @@ def test_without_an_epoch_what_was_planned_counts(old: Path) -> None:
 def test_a_rebuild_says_what_it_reads_and_what_it_takes(old: Path, memory: str, takes: str) -> None:
     """Before it starts: the files, and the room for a second driver."""
     told = estimate(LocalTree(old), {"spark.driver.memory": memory})
-    assert told.startswith(f"reads 8 files again; a second driver takes about {takes}, ")
+    assert told.startswith(f"reads 8 files again; a second driver needs about {takes}, ")

@@ -42,7 +42,7 @@ def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
     """By whom and why, never as a proof; what owned the checkpoints owns them no more, and a recovery goes on."""
     assert diagnose_job(job.site, JOB).cause is Cause.DRIVER_UNREACHABLE
     risks = say(job)
-    assert any("nobody else goes on there, but in a copy" in line for line in risks)
+    assert any("no other driver continues in these checkpoints, only in a copy" in line for line in risks)
     state = job.site.journal(JOB, "test").state()
     assert state.instances[DRIVER].proof == f"stated by cli:ada, not proven: {REASON}"
     assert state.instances[DRIVER].stated_by == "cli:ada"
@@ -99,7 +99,7 @@ def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -
 def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:
     """What it risks is said: of a table that it is refused, of a function that nothing keeps it from writing."""
     before = job.site.journal(JOB, "test").state().number
-    assert any("refuses what it writes once its successor serves" in line for line in say(job, accept=False))
+    assert any("refuses its writes once its successor runs" in line for line in say(job, accept=False))
     assert job.site.journal(JOB, "test").state().number == before
 
 
@@ -107,15 +107,18 @@ def test_the_risk_of_an_output_without_a_fence_is_named(tmp_path: Path) -> None:
     """Nothing keeps a function from writing beside its successor."""
     job = Registered(tmp_path, sink="foreach")
     job.runner.life = Life.UNKNOWN
-    assert any("nothing keeps it from writing" in line for line in say(job, accept=False))
+    assert any("cannot refuse its writes" in line for line in say(job, accept=False))
 
 
 @pytest.mark.parametrize(
     ("life", "told"),
     [
-        (Life.ALIVE, "op-candidate lives.*streamkeeper stop sales"),
-        (Life.DEAD, "its end can be proven here.*streamkeeper recover sales"),
-        (Life.ABSENT, "its end can be proven here"),
+        (Life.ALIVE, "op-candidate is running.*streamkeeper stop sales"),
+        (
+            Life.DEAD,
+            "termination of op-candidate needs no statement, because it can be proven here.*streamkeeper recover sales",
+        ),
+        (Life.ABSENT, "the termination of op-candidate needs no statement, because it can be proven here"),
     ],
 )
 def test_what_can_be_known_is_not_stated(job: Registered, life: Life, told: str) -> None:
@@ -133,7 +136,7 @@ def test_a_word_counts_once_and_by_whom_it_may_be_given(tmp_path: Path) -> None:
     with pytest.raises(OperationRefused, match="cli:mallory is not among the approvers"):
         say(job, by="cli:mallory")
     say(job)
-    with pytest.raises(OperationRefused, match="is on record: stated by cli:ada"):
+    with pytest.raises(OperationRefused, match="is already recorded: stated by cli:ada"):
         say(job)
 
 
@@ -146,7 +149,7 @@ def test_an_instance_that_is_not_one_is_refused(job: Registered, instance: str, 
 
 def test_a_reason_is_needed(job: Registered) -> None:
     """Who reads the record later asks how it was known."""
-    with pytest.raises(InvalidInput, match="for a reason"):
+    with pytest.raises(InvalidInput, match="a stated termination needs a reason"):
         state_death(job.site, JOB, DRIVER, by="cli:ada", reason=" ", accept=True)
 
 
@@ -206,4 +209,4 @@ def test_a_fork_whose_directory_went_with_the_machine_is_named(job: Registered) 
     say(job)
     shutil.rmtree(job.directory)
     (line,) = snapshot_fork(job.site, JOB)
-    assert "no snapshot could be taken, a restore uses the newest one" in line
+    assert "no snapshot could be taken; a restore uses the newest existing one" in line

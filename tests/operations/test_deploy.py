@@ -119,7 +119,7 @@ def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job
 def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_open: OnOpen) -> None:
     """It only looks: what is open is somebody's deploy."""
     Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
-    with pytest.raises(InvalidInput, match=f"a dry run would {on_open.value} what is open"):
+    with pytest.raises(InvalidInput, match=f"a dry run cannot {on_open.value} an open operation"):
         Deploy.open(job.site, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True), on_open=on_open)
     assert job.site.journal(JOB, "test").state().open_operation.operation == "op2"
 

@@ -81,14 +81,14 @@ def test_what_could_not_be_looked_at_is_said(job: Registered) -> None:
     found = readers(job, *rows)
     assert [each.job for each in found.found] == ["copies"]
     assert found.unknown[0].startswith("damaged: control/damaged/d/manifests.json")
-    assert found.unknown[1] == "gone: its driver's description is not there any more"
+    assert found.unknown[1] == "gone: its driver's description no longer exists"
 
 
 def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many there are, and how many were looked at."""
     monkeypatch.setattr(downstream, "MOST_JOBS", 1)
     found = readers(job, reading(job, "a", "/in"), reading(job, "b", "/out/totals"))
-    assert found == Readers(unknown=("of 2 other jobs the first 1 were looked at",))
+    assert found == Readers(unknown=("only the first 1 of 2 other jobs were checked",))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,11 @@ def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, mon
     [
         (
             SinkDescription(kind="table", output="sqlite:/db#totals", options={}),
-            "what reads sqlite:/db#totals, the table of query totals, is not known: no streaming source does",
+            "the readers of sqlite:/db#totals, the table of query totals, are unknown: no streaming source reads it",
         ),
         (
             SinkDescription(kind="file", output="***", options={}),
-            "where query totals writes is a secret: who reads it is not known",
+            "the output location of query totals is a secret: its readers are unknown",
         ),
     ],
 )

@@ -103,7 +103,7 @@ def test_what_a_dead_driver_has_left_goes_after_its_time(job: Registered) -> Non
     assert left_of(job, DEAD) == []
     assert left_of(job, "op-candidate") == ALL
     assert (Path(job.site.settings.home) / "precious" / "file").read_text() == "stays"
-    assert "3 records of dead drivers" in report.sentence
+    assert "3 records of terminated drivers" in report.sentence
     assert run(job).records == 0
 
 

@@ -71,5 +71,5 @@ def test_a_release_that_is_on_no_record_is_named(job: WholeJob) -> None:
     assert operation is not None
     del state.releases["r0001"]
     found = read_findings(job.site, state, operation)
-    assert found.undiffered == "the difference is not known: r0001 is on no record"
+    assert found.undiffered == "the difference is unknown: r0001 is not recorded"
     assert found.assessment.queries

@@ -66,10 +66,11 @@ def test_all_that_a_job_has_stays_and_is_named(job: Registered) -> None:
     told = "\n".join(forget(job))
     assert files(job) == before
     assert (
-        f"job {JOB} was forgotten by cli:ada (the shop has closed); its old checkpoint is there: totals v0001" in told
+        f"job {JOB} was forgotten by cli:ada (the shop has closed); its old checkpoint still exists: totals v0001"
+        in told
     )
     for word in (f"checkpoint {job.directory}", f"1 snapshots of {JOB}/{QUERY}", f"{job.warehouse}#totals", "records"):
-        assert f"stays: {word}" in told or word in told
+        assert f"kept: {word}" in told or word in told
     forget_job(job.site, JOB, requested_by="cli:bob", reason="again")
     state = job.site.journal(JOB, "test").state()
     assert (state.number, state.forgotten.requested_by if state.forgotten else "") == (number + 1, "cli:ada")
@@ -78,7 +79,11 @@ def test_all_that_a_job_has_stays_and_is_named(job: Registered) -> None:
 @pytest.mark.parametrize(
     ("record", "kind", "told"),
     [
-        (DesiredChanged(serve=True, requested_by="cli:ada", reason=""), OperationRefused, "is to serve, r0001 .*stop"),
+        (
+            DesiredChanged(serve=True, requested_by="cli:ada", reason=""),
+            OperationRefused,
+            "is not stopped; .* r0001 .*stop",
+        ),
         (OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()), OperationOpen, "op2"),
     ],
 )
@@ -97,7 +102,7 @@ def test_a_driver_that_is_not_proven_dead_keeps_a_job(tmp_path: Path) -> None:
     """It may write to this day; and a name that nobody knows leaves nothing."""
     made = Registered(tmp_path)
     made.record(STOPPED)
-    with pytest.raises(OperationRefused, match="op-candidate of job sales is not proven dead"):
+    with pytest.raises(OperationRefused, match="op-candidate of job sales is not proven terminated"):
         forget(made)
     with pytest.raises(NotFound, match="job sails is not known"):
         forget(made, "sails")
@@ -149,7 +154,8 @@ def test_its_name_is_refused_with_words_about_its_checkpoint(
     """Whatever would go on in it; nothing is recorded. Negative control: before, each goes ahead."""
     number = forget_and_count(job)
     words = (
-        r"forgotten by cli:ada \(the shop has closed\); its old checkpoint is there: totals v0001 .*--revive goes on"
+        r"forgotten by cli:ada \(the shop has closed\); its old checkpoint still exists: totals v0001 "
+        r".*--revive continues"
     )
     with pytest.raises(OperationRefused, match=words):
         again(job)
@@ -179,7 +185,7 @@ def test_who_revives_it_gets_it_back(job: Registered) -> None:
     assert job.site.journal(JOB, "test").state().forgotten is None
     assert shown(job) == [JOB]
     job.record(ReleasePromoted(operation="op2", release="r0001", instance="op-candidate"))
-    with pytest.raises(OperationRefused, match="is to serve"):
+    with pytest.raises(OperationRefused, match="is not stopped; its current release is r0001"):
         forget(job)
 
 

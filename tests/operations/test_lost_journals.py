@@ -129,7 +129,7 @@ def test_a_mistyped_home_is_left_as_it_is(
         monkeypatch.delenv(f"STREAMKEEPER_{name}")
     monkeypatch.setenv("STREAMKEEPER_HOME", str(home))
     refused = lost.rebuild()
-    assert (refused.exit_code, "is not there (mount it" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "does not exist (mount it" in refused.stderr) == (2, True)
     assert not list(home.iterdir())
 
 
@@ -192,7 +192,7 @@ def test_a_driver_that_lives_is_named_and_only_ended_when_told(lost: Lost, drive
     try:
         done = lost.rebuild("--end-drivers", *REASON)
         assert done.exit_code == 0, done.output
-        assert "driver op-candidate of sales was ended" in done.output
+        assert "driver op-candidate of sales was stopped" in done.output
         assert driver.wait(10) == -signal.SIGKILL
         assert other.poll() is None
     finally:
@@ -205,7 +205,7 @@ def test_a_deploy_from_a_rebuilt_journal_asks_a_person(lost: Lost) -> None:
     lost.rebuild()
     found = recorded_findings(lost.site, lost.state)[QUERY]
     assert [(each.rule, each.severity) for each in found] == [("release-not-on-record", Severity.OPAQUE)]
-    with pytest.raises(OperationRefused, match="is on no record"):
+    with pytest.raises(OperationRefused, match="the release that wrote v0001 of sales/totals is not recorded"):
         plan_restore(lost.site, JOB, QUERY, None)  # type: ignore[arg-type]
     shutil.rmtree(lost.job.directory)
     assert recorded_findings(lost.site, lost.state)[QUERY][0].rule == "checkpoint-lost"
@@ -243,7 +243,7 @@ def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
         assert told in refused.output.replace("\n", " "), refused.output
         assert "Traceback" not in refused.output
     for words, told in (
-        (("--unfenced", "sales/totls", *REASON), "no query that was found"),
+        (("--unfenced", "sales/totls", *REASON), "query sales/totls was not found"),
         (("--version", "sales/totals", *REASON), "is not JOB/QUERY=VERSION"),
         (("--version", "sales/totals=2", *REASON), "not a checkpoint version"),
         (("--dry-run", "Bad/Job"), "not allowed"),

@@ -241,7 +241,7 @@ def test_the_watch_knows_a_journal_that_has_lost_entries(job: Registered) -> Non
     for _ in range(2):
         row = pass_of(job).rows[0]
         assert [each.rule for each in row.symptoms if each.severity is Severity.PAGE] == ["journal-outdated"]
-        assert "the watch has seen its entry" in row.symptoms[0].cause
+        assert "but the watch has read its entry" in row.symptoms[0].cause
     assert row.memory.facts is not None
     assert row.memory.facts.stopped == ""
     assert list(decide_acts(dead(outdated="it went back"), (), {}, now=0.0)) == []

@@ -65,7 +65,7 @@ def declined(job: Registered) -> str:
     ("life", "state", "told"),
     [
         (Life.ALIVE, DriverState.SERVING, "r0001 keeps running"),
-        (Life.DEAD, DriverState.FAILED, "r0001 stays the current release, and nothing serves now: boom"),
+        (Life.DEAD, DriverState.FAILED, "r0001 stays the current release, and no driver is running now: boom"),
         (Life.UNKNOWN, DriverState.SERVING, "r0001 stays the current release, and its driver is unknown"),
         (Life.ALIVE, DriverState.FAILED, "r0001 stays the current release, and its driver is starting: boom"),
     ],
@@ -115,14 +115,14 @@ def test_the_question_shows_the_code_that_differs(job: Registered) -> None:
     give_code(job, "r0001", "RATE = 1\n", password="hunter2hunter2")
     give_code(job, "r0002", "RATE = 2\n", password="hunter3hunter3")
     text = question(job)
-    for words in ("### What differs in the code", "#### file sales.py", "-RATE = 1", "+RATE = 2", "password"):
+    for words in ("### Code differences", "#### file sales.py", "-RATE = 1", "+RATE = 2", "password"):
         assert words in text
     assert "hunter" not in text
-    assert "plan" not in text.partition("### What differs in the code")[2]
+    assert "plan" not in text.partition("### Code differences")[2]
     message = compose_question(
         job.site, job.site.journal(JOB, "test").state(), asked(job, OPERATION), until=datetime(2026, 11, 24, tzinfo=UTC)
     )
-    assert "What differs in the code: params, file sales.py." in message.text
+    assert "Code differences: params, file sales.py." in message.text
     assert "2026-11-24 00:00 UTC" in message.text
 
 

@@ -120,8 +120,8 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
     plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
     assert plan.sentence == (
         f"sqlite:///{job.warehouse}#totals holds 5 batches beyond batch 7 (up to 12); they are written again,"
-        " each row replaces the one with its key; the restore may lose rows: which files they were, and whether"
-        f" they are still there, nobody knows ({job.directory} is missing)"
+        " each row replaces the one with its key; the restore may lose rows: the files, and whether they still"
+        f" exist, are unknown ({job.directory} is missing)"
     )
     assert job.versions == ["v0001"]
     accepts = {"loss_accepted_by": "ada", "reason": "test data"}
@@ -131,7 +131,7 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
     assert files_below(job.directory.with_name("v0002")) == kept
     state = job.site.journal(JOB, "test").state()
     restored = state.versions[QUERY][-1]
-    assert restored.origin.startswith(f"snapshot {name} of v0001 at batch 7; ada accepted that it may lose rows: which")
+    assert restored.origin.startswith(f"snapshot {name} of v0001 at batch 7; ada accepted that it may lose rows: the")
     assert (restored.query_id, restored.committed, restored.root) == (QUERY_ID, 7, job.site.settings.checkpoints)
     assert state.current_version(QUERY) == restored
 
@@ -139,15 +139,15 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
 @pytest.mark.parametrize(
     ("sink", "holds", "told"),
     [
-        ("table", "nothing beyond", ["holds nothing beyond batch 7: nothing is written again"]),
+        ("table", "nothing beyond", ["holds no batch beyond batch 7: no rows are written again"]),
         ("table", "one beyond", ["holds one batch beyond batch 7 (up to 8); it is written again"]),
-        ("table", "another version", ["nobody knows", "(table totals was written by checkpoint version v0009 since)"]),
-        ("table", "another owner", ["nobody knows", "(table totals is written by other/totals)"]),
-        ("table", "no database", ["nobody knows", "warehouse.db is not there"]),
-        ("file", "nothing beyond", ["holds nothing beyond batch 7: nothing is written again"]),
+        ("table", "another version", ["it is unknown", "(table totals was written by checkpoint version v0009 since)"]),
+        ("table", "another owner", ["it is unknown", "(table totals is written by other/totals)"]),
+        ("table", "no database", ["it is unknown", "warehouse.db is not there"]),
+        ("file", "nothing beyond", ["holds no batch beyond batch 7: no rows are written again"]),
         ("file", "one beyond", ["holds one batch beyond batch 7 (up to 8); it is written again"]),
-        ("file", "no directory", ["nobody knows", "out is not there"]),
-        ("foreach", "whatever", ["nobody knows", "what a function has written cannot be asked"]),
+        ("file", "no directory", ["it is unknown", "out is not there"]),
+        ("foreach", "whatever", ["it is unknown", "what a function has written cannot be asked"]),
     ],
 )
 def test_what_is_written_again_is_asked_of_the_output_itself(
@@ -171,7 +171,7 @@ def test_what_is_written_again_is_asked_of_the_output_itself(
             job.warehouse.unlink()
     plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
     assert all(each in plan.sentence for each in told), plan.sentence
-    assert (plan.replayed is None) is ("nobody knows" in told)
+    assert (plan.replayed is None) is ("it is unknown" in told)
 
 
 def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Registered) -> None:
@@ -184,7 +184,7 @@ def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Reg
     named = replace(state, releases={"r0001": replace(first, content=replace(first.content, params=params))})
     sink = SinkDescription(kind="table", output="postgresql://127.0.0.1:1/db#totals", options={})
     silent = ask(job.site, named, "r0001", QUERY, sink, "v0001")
-    assert silent.unknown.startswith("its secret is not known here")
+    assert silent.unknown.startswith("its secret cannot be resolved here")
     known = dataclasses.replace(
         job.site, resolvers={"env": lambda _: "postgresql+psycopg://ada:hunter2@127.0.0.1:1/db"}
     )
@@ -222,7 +222,7 @@ def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(restoring, "ask", lambda *_: OutputAnswer(batch=7))
         told = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
-        assert (told.replayed, "nothing is written again" in told.sentence) == (0, True)
+        assert (told.replayed, "no rows are written again" in told.sentence) == (0, True)
     assert plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).replayed == 39
 
 
@@ -297,7 +297,7 @@ def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypa
         job.record(job.epoch("v0002", 2))
         served.write_text("a batch of the driver that serves on it")
 
-    with pytest.raises(OperationRefused, match="has got another checkpoint version meanwhile"):
+    with pytest.raises(OperationRefused, match="has a different checkpoint version now"):
         a_slower_restore(job, monkeypatch, another_one_and_a_driver)
     assert served.exists()
     assert job.site.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
@@ -390,7 +390,7 @@ def test_files_that_were_written_elsewhere_cannot_be_carried_on(tmp_path: Path) 
     files = Registered(tmp_path / "f", sink="file")
     files.take()
     other_output(files)
-    with pytest.raises(OperationRefused, match=r"/elsewhere cannot carry on what s0001 is a snapshot of"):
+    with pytest.raises(OperationRefused, match=r"/elsewhere cannot continue from s0001: "):
         restore_version(files.site, JOB, QUERY, files.catalogue.read(1))
     assert files.versions == ["v0001"]
 
@@ -401,11 +401,11 @@ def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, s
     job = Registered(tmp_path / "j", sink=sink)
     job.take()
     (job.write_table if sink == "table" else job.write_files)(7)
-    assert "nothing is written again" in plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
+    assert "no rows are written again" in plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
     job.record(job.version("v0002"))
     job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
     sentence = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
-    assert "nobody knows what" in sentence
+    assert "it is unknown which batches" in sentence
     assert "(v0002 has written it since)" in sentence
 
 

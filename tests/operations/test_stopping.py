@@ -132,7 +132,7 @@ def test_bad_input_is_refused_and_nothing_is_recorded(job: Registered) -> None:
         stop(job, "nope")
     created = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="x", state_format="x")
     job.site.journal("pushed", "test").append(lambda _: created)
-    with pytest.raises(OperationRefused, match="job pushed never served: there is nothing to stop"):
+    with pytest.raises(OperationRefused, match="job pushed has never run: there is no driver to stop"):
         stop(job, "pushed")
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     before = entries(job)
@@ -256,7 +256,7 @@ def test_a_job_that_serves_is_not_started(job: Registered) -> None:
 def test_a_start_is_refused_where_it_could_not_be_safe(job: Registered) -> None:
     """Open operations, drivers that nobody can see, jobs that never served; each with its way out."""
     served(job, elsewhere=True)
-    with pytest.raises(OperationRefused, match=r"cannot be looked at from here: it runs on far-away"):
+    with pytest.raises(OperationRefused, match=r"cannot be observed from here: it runs on far-away"):
         start(job)
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     with pytest.raises(OperationOpen, match="op2"):

@@ -94,7 +94,7 @@ def test_what_was_done_without_an_operation_is_told_too(job: Registered) -> None
         ("deploy", "", "op"),
         ("push", "test", ""),
     ]
-    assert timeline(job).rows[3].sentence == "it is to stay stopped, asked by cli:ada: it rains"
+    assert timeline(job).rows[3].sentence == "stop requested by cli:ada: it rains"
 
 
 def test_a_dag_run_is_known_from_who_carried_it_on(job: Registered) -> None:

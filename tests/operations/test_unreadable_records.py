@@ -103,7 +103,7 @@ def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> 
     house.job.runner.life = Life.DEAD
     index = house.make(after_s=60).index
     assert [(row.job, row.symptoms[0].rule) for row in index.rows] == [(JOB, "driver-dead")]
-    assert index.failed == tuple(f"{stray} is not the name of a job, and is passed over" for stray in STRAYS)
+    assert index.failed == tuple(f"{stray} is not the name of a job, and is skipped" for stray in STRAYS)
 
 
 def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_an_unreadable_incident_record_silences_no_notice(house: House) -> None:
     log = IncidentLog(store, JOB)
     assert set(log.state().open) == {"driver-dead/-"}
     assert [why.partition(" ")[0] for why in log.passed] == [incident_key(JOB, number) for number in (1, 2, 3)]
-    assert len([line for line in report.index.failed if "an incident record is passed over" in line]) == 3
+    assert len([line for line in report.index.failed if "an incident record is skipped" in line]) == 3
     house.make(after_s=60)
     assert len(house.told) == 1
 
@@ -186,5 +186,5 @@ def test_when_a_torn_record_ends_the_reading_nothing_is_sent(house: House, monke
         raise RegistryDamaged("torn")
 
     monkeypatch.setattr(IncidentLog, "_understand", damaged)
-    assert any("cannot be kept: torn" in line for line in house.make(after_s=60).index.failed)
+    assert any("cannot be recorded: torn" in line for line in house.make(after_s=60).index.failed)
     assert house.told == []

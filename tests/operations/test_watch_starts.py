@@ -87,5 +87,5 @@ def test_what_was_killed_serves_again_once_and_loses_nothing(site: Installation,
     entries = [each.record for each in log.entries()]
     raised = [each.symptom for each in entries if isinstance(each, IncidentRaised)]
     assert [each.rule for each in raised if each.severity is Severity.PAGE] == ["driver-dead"]
-    assert any(isinstance(each, WatchActed) and "starts r0001 again" in each.sentence for each in entries)
+    assert any(isinstance(each, WatchActed) and "restarts r0001 as" in each.sentence for each in entries)
     assert "driver-dead" not in {each.symptom.rule for each in log.state().open.values()}

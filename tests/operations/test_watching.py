@@ -316,7 +316,7 @@ def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
     """It names the incident and the act; neither records nor the index change."""
     report = house.make(dry_run=True, acts=True)
     assert any(line.startswith("would be raised page driver-dead of sales") for line in report.lines)
-    assert any(line.startswith("would start sales: op-candidate is proven dead") for line in report.lines)
+    assert any(line.startswith("would start sales: op-candidate has terminated") for line in report.lines)
     assert house.entries == []
     assert read_index(house.site.store, house.site.id) is None
     assert house.told == []
@@ -430,7 +430,7 @@ def test_a_job_of_another_machine_is_left_to_its_watch(house: House) -> None:
     before = house.index().rows[0]
     house.job.runner.elsewhere = "far-away"
     report = house.make(after_s=60, acts=True)
-    assert report.lines == ("1 of the jobs are left to the watch on far-away",)
+    assert report.lines == ("1 jobs are left to the watch on far-away",)
     kept = house.index().rows[0]
     assert replace(kept, memory=before.memory) == before
     assert (house.entries, house.told) == ([], [])

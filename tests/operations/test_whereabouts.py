@@ -78,7 +78,9 @@ def test_every_verb_is_refused_before_anything_is_on_record(
 ) -> None:
     """In one sentence with the driver, its machine and both ways out; nothing is started: the runner starts none."""
     before = entries(job)
-    with pytest.raises(WrongMachine, match=rf"driver {DRIVER} of job {JOB}: it runs on {AWAY}; nothing.*do it on") as e:
+    with pytest.raises(
+        WrongMachine, match=rf"driver {DRIVER} of job {JOB}: it runs on {AWAY}; no change was made here.*run it on"
+    ) as e:
         verb(job)
     assert f"state-dead {JOB} {DRIVER}" in e.value.hint
     assert entries(job) == before
@@ -87,7 +89,7 @@ def test_every_verb_is_refused_before_anything_is_on_record(
 def test_a_stated_death_lets_another_machine_go_on_in_a_copy(job: Registered) -> None:
     """The way out of a machine that is gone for good: not where its driver may still write."""
     state_death(job.site, JOB, DRIVER, by="cli:ada", reason="scrapped", accept=True)
-    with pytest.raises(OperationRefused, match="--action restore goes on in a copy"):
+    with pytest.raises(OperationRefused, match="--action restore continues in a copy"):
         start(job)
 
 
@@ -143,9 +145,9 @@ def moved(tmp_path: Path) -> Registered:
 def test_what_lies_on_another_disk_is_not_started_here(moved: Registered) -> None:
     """The sentence names the directory, who wrote it and who looks; nothing is on record."""
     before = entries(moved)
-    told = rf"checkpoint v0001 of {JOB}/{QUERY}: {moved.directory} was written on {AWAY}, and is not on"
+    told = rf"checkpoint v0001 of {JOB}/{QUERY}: {moved.directory} was written on {AWAY}, and does not exist on"
     for verb in (deploy, start):
-        with pytest.raises(WrongMachine, match=f"{told} {this_machine().host}; .*do it on {AWAY}.*recover"):
+        with pytest.raises(WrongMachine, match=f"{told} {this_machine().host}; .*run it on {AWAY}.*recover"):
             verb(moved)
     assert entries(moved) == before
 
@@ -186,7 +188,7 @@ def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> 
     """A recovery may bring a snapshot back here all the same."""
     state = moved.site.journal(JOB, "test").state()
     (finding,) = recorded_findings(moved.site, state)[QUERY]
-    assert (AWAY in finding.evidence, finding.hint) == (True, f"do it on {AWAY}")
+    assert (AWAY in finding.evidence, finding.hint) == (True, f"run it on {AWAY}")
     assert f"keep {moved.directory}: {moved.directory} was written on {AWAY}" in "\n".join(
         tell_run(plan_prune(moved.site))
     )
@@ -202,6 +204,6 @@ def test_a_dry_run_of_a_new_job_has_its_place_on_one_machine(tmp_path: Path, mon
     home = Path(place_of(job.site, name).settings.home)
     assert Path(place_of(job.site, "op9").settings.home) == home
     assert Path(place_of(job.site, f"op9@{AWAY}").settings.home) == home
-    with pytest.raises(WrongMachine, match=f"the dry run op8 takes place on {AWAY}"):
+    with pytest.raises(WrongMachine, match=f"the dry run op8 runs on {AWAY}"):
         place_of(job.site, f"op8@{AWAY}")
     assert list(home.parent.iterdir()) == [home]

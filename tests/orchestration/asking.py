@@ -106,7 +106,7 @@ def _assess(
             operation=operation,
             verdict=verdict,
             reverse=verdict,
-            sentence=f"{verdict.name}: nothing proves what it means to totals",
+            sentence=f"{verdict.name}: the effect on totals is not proven",
             report=put_object(job.site.store, JOB, "reports", report, ".json"),
             ways={QUERY: way},
         ),

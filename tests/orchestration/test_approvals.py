@@ -176,9 +176,11 @@ def test_a_repeated_answer_about_state_is_none_about_the_output(rebuilt: Registe
         operation=OPERATION, approved=True, by="cli:ada", reason="fine", bundle=BUNDLE, batches={}
     )
     rebuilt.record(about_state)
-    with pytest.raises(OperationRefused, match="has asked about the state, and asks about the rebuilt output now"):
+    with pytest.raises(
+        OperationRefused, match="already has an answer about the state, and now needs one about the rebuilt output"
+    ):
         answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="fine")
-    with pytest.raises(OperationRefused, match="asks about the rebuilt output, not about the state"):
+    with pytest.raises(OperationRefused, match="needs an answer about the rebuilt output, not about the state"):
         answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="fine", about=About.STATE)
     assert asked(rebuilt, OPERATION).review is None
     answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="seen", about=About.OUTPUT)
@@ -322,14 +324,14 @@ def test_approvers_are_told_by_the_notifiers(
         deferred = ask_them()
         (told,) = posted
     until = deferred.kwargs["until"]
-    assert told["subject"] == "[approval] Let r0002 of sales take over the state of r0001?"
+    assert told["subject"] == "[approval] Let r0002 of sales continue with the state of r0001?"
     for words in (
-        f"Unless it is answered by {until[:10]} {until[11:16]} UTC, it counts as declined; ",
-        "; r0001 stays the current release, and nothing serves now.",
+        f"Without an answer by {until[:10]} {until[11:16]} UTC, it counts as declined; ",
+        "; r0001 stays the current release, and no driver is running now.",
         "May answer: bob.",
         "faster",
-        "r0001 goes back to its last batch, by a snapshot",
-        "What differs in the code:",
+        "r0001 returns to its last batch, from a snapshot",
+        "Code differences:",
         "Answer: http://airflow.example/dags/a_dag/runs/manual__1/tasks/backup.approve/required_actions",
         f"streamkeeper question {JOB} {OPERATION}",
     ):
@@ -368,14 +370,14 @@ def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Regist
     from streamkeeper.operations.questions import render_question, subject_of
 
     state, operation = rebuilt.site.journal(JOB, "test").state(), asked(rebuilt, OPERATION)
-    assert subject_of(state, operation) == "Let the rebuilt output of r0002 of sales take the place of that of r0001?"
+    assert subject_of(state, operation) == "Replace the output of r0001 of sales with the rebuilt output of r0002?"
     text = render_question(rebuilt.site, state, operation)
     for words in (
-        "**r0002** is to take over from **r0001**, asked for by somebody: right sums",
+        "**r0002** will replace **r0001**, requested by somebody: right sums",
         "- query totals: the outputs differ: 4 of 4 common rows differ (amount 4)",
         "4 rows and 4: 0 only old, 0 only new, 4 differ (amount 4)",
         "| customer='a\\|b' | amount | 1 | 2 |",
-        "what was read since is read and written again",
+        "the input read since is read and written again",
         f"streamkeeper approve {JOB} {OPERATION}",
     ):
         assert words in text
@@ -387,11 +389,11 @@ def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
 
     text = render_question(job.site, job.site.journal(JOB, "test").state(), asked(job, OPERATION))
     for words in (
-        "**r0002** is to take over from **r0001**",
+        "**r0002** will replace **r0001**",
         "faster",
         "`code-in-state-changed`",
         "snapshot `s0001`",
-        "r0001 goes back to its last batch, by a snapshot; what was read since is read and written again",
+        "r0001 returns to its last batch, from a snapshot; the input read since is read and written again",
         f"streamkeeper approve {JOB} {OPERATION} --about state --reason",
     ):
         assert words in text

@@ -138,7 +138,7 @@ def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) ->
         judge()
     job.directory.rmdir()
     with pytest.raises(
-        CheckpointDamaged, match=f"v0001 of {SERIES} is gone, or has not begun: .*snapshot restore {SERIES}"
+        CheckpointDamaged, match=f"v0001 of {SERIES} is missing, or has no commit yet: .*snapshot restore {SERIES}"
     ):
         back_up()
 
@@ -175,8 +175,8 @@ def test_a_missed_objective_fails_with_a_line_for_each_query(job: Registered, mo
     with pytest.raises(ObjectiveMissed) as caught:
         judge()
     lost, late = str(caught.value).splitlines()
-    assert lost.startswith("lost/q: checkpoint v0001 of lost/q is gone")
-    assert late.startswith(f"{SERIES}: there is no snapshot; what it lacks is")
+    assert lost.startswith("lost/q: checkpoint v0001 of lost/q is missing")
+    assert late.startswith(f"{SERIES}: there is no snapshot; the oldest batch without a snapshot is")
     back_up()
     assert judge(job="sales") == "nothing that was committed more than 0 s ago lacks a snapshot (queries: 1)"
 

@@ -249,7 +249,7 @@ def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:
     run = Run()
     diagnose(run)
     run.left["diagnose", "announced"] = ["query totals: loses nothing"]
-    with task_fails("is not what would be done any more"):
+    with task_fails("the effects have changed since they were accepted"):
         said(run, "Approve")
     assert OPERATION not in job.site.journal(JOB, "test").state().operations
 

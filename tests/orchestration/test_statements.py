@@ -59,7 +59,7 @@ def test_nothing_is_recorded_without_the_tick(job: Registered) -> None:
 def test_a_task_that_was_killed_after_the_record_succeeds_when_it_is_cleared(job: Registered) -> None:
     """The same statement is found; negative control: another one is refused, as by the command."""
     assert state(accept=True) == state(accept=True)
-    with task_fails("is on record: stated by ada"):
+    with task_fails("is already recorded: stated by ada"):
         state(accept=True, reason="another reason")
 
 

@@ -202,7 +202,7 @@ def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: 
     [
         ("findings", "report", "the last findings cannot be read: "),
         ("snapshots", f"snapshots/{JOB}/{QUERY}/index/0000000001", "s0001"),
-        ("findings", "bundle", "the difference is not known: "),
+        ("findings", "bundle", "the difference is unknown: "),
         ("charts", f"control/{JOB}/{DRIVER}/history.json", "has left no history"),
     ],
 )
@@ -221,7 +221,7 @@ def test_damage_of_a_part_is_told_in_it(job: WholeJob, page: FastAPI, name: str,
 def test_a_driver_whose_log_is_elsewhere_or_gone(job: WholeJob, page: FastAPI) -> None:
     """One sentence that says so; nothing of the machine is read."""
     job.site.settings.log(JOB, DRIVER).unlink()
-    assert f"{DRIVER} was started on no machine that has told so" in part(page, "log")
+    assert f"no machine has recorded that it started {DRIVER}" in part(page, "log")
 
 
 def test_a_journal_that_cannot_be_read_leaves_the_health(job: WholeJob, page: FastAPI) -> None:
@@ -348,7 +348,7 @@ def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
     job = Registered(tmp_path)
     ask(job, "op-asks")
     text = html.unescape(part(make_viewed(job.site, reads), "buttons"))
-    assert f"Let r0002 of {JOB} take over the state of r0001?" in text
+    assert f"Let r0002 of {JOB} continue with the state of r0001?" in text
     assert "/operations/op-asks" in text
     assert "May answer:" in text
 

@@ -44,10 +44,10 @@ def page(job: Registered) -> FastAPI:
 def test_the_page_tells_steps_question_and_findings(page: FastAPI) -> None:
     """With the way to the run in Airflow, by its own id, and back to the job."""
     text = get(page, PAGE, under="/air/streamkeeper").text
-    assert "Let r0002 of sales take over the state of r0001?" in text
+    assert "Let r0002 of sales continue with the state of r0001?" in text
     assert 'id="step-bundle" data-mark="done"' in text
     assert "code-in-state-changed" in text
-    assert "goes back to its last batch, by a snapshot" in text
+    assert "returns to its last batch, from a snapshot" in text
     assert f'href="/air/dags/streaming_deploy/runs/{RUN.replace(":", "%3A").replace("+", "%2B")}"' in text
     assert f'href="/air/streamkeeper/jobs/{JOB}"' in text
     assert "Approve or decline" in text

@@ -34,11 +34,11 @@ def restore_ahead(at: Attack, chance: random.Random) -> None:
         series = f"{JOB}/{query}"
         for look in (at.run("snapshot", "restore", series, "--dry-run"), at.run("snapshot", "show", series)):
             at.told.append(" ".join(look.stdout.split())[:300])
-            if "nothing is written again" in look.stdout:
+            if "no rows are written again" in look.stdout:
                 at.damage.append(f"{query}: {look.stdout.strip().splitlines()[-1]}")
         restored = at.run("snapshot", "restore", series)
         if query == "audit":
-            at.refused("restore", restored, "nobody knows what", "--accept-replay")
+            at.refused("restore", restored, "it is unknown which batches", "--accept-replay")
         else:
             at.must(restored)
         at.go_on()

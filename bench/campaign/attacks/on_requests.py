@@ -58,7 +58,11 @@ def differing_rebuild(at: Attack, chance: random.Random) -> None:
             return
         answer = at.ask(*compare, code=2, shape=1, **how)
         at.refused("rebuild", answer, "not approved", "r0001 stays as it was")
-        words = ["Why you are asked"] if compare else ["Why you are asked", "the serving output against", "differ"]
+        words = (
+            ["Why an answer is needed"]
+            if compare
+            else ["Why an answer is needed", "the current output compared", "differ"]
+        )
         at.damage += [f"{word!r} is not in the question" for word in words if word not in answer.stdout]
         if at.bed.site.runner.observe(JOB, serving).life is not Life.ALIVE:
             at.damage.append(f"{serving} was ended")

@@ -55,7 +55,7 @@ def decide_acts(
             yield PlannedAct(
                 act=Act.CARRY_ON,
                 key="operation-open/-",
-                reason=f"nobody carries {look.operation.operation} on any more",
+                reason=f"the process or DAG run of {look.operation.operation} has ended",
             )
         return
     start = _start(look, found, done.get(Act.START.value, ()))
@@ -80,4 +80,4 @@ def _start(look: JobLook, found: list[Symptom], started: tuple[float, ...]) -> P
         return None
     about = next((symptom for rule in _ENDS for symptom in found if symptom.rule == rule), None)
     key = about.key if about is not None else "driver-dead/-"
-    return PlannedAct(act=Act.START, key=key, reason=f"{look.instance} is proven dead: {look.why}")
+    return PlannedAct(act=Act.START, key=key, reason=f"{look.instance} has terminated: {look.why}")

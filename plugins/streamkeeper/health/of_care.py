@@ -11,29 +11,29 @@ def _late(look: JobLook, longest_s: float) -> Found:
     allowed = longest_s or look.objective_s
     for query, backup in sorted(look.backups.items()):
         if backup.lacks_s is not None and backup.lacks_s >= allowed:
-            what = (
+            newest = (
                 "there is no snapshot"
                 if backup.age_s is None
                 else f"the newest snapshot is {tell_span(backup.age_s)} old"
             )
-            lacks = f"what it lacks was committed {tell_span(backup.lacks_s)} ago"
-            yield query, f"{what}, {lacks}, and {tell_span(allowed)} are allowed"
+            oldest = f"the oldest batch without a snapshot was committed {tell_span(backup.lacks_s)} ago"
+            yield query, f"{newest}; {oldest} (limit: {tell_span(allowed)})"
 
 
 def _unverified(look: JobLook, longest_s: float) -> Found:
     for query, backup in sorted(look.backups.items()):
         if backup.verified_age_s is None:
             if backup.oldest_age_s is not None and backup.oldest_age_s >= longest_s:
-                yield query, f"no snapshot was ever drilled, and the oldest is {tell_span(backup.oldest_age_s)} old"
+                yield query, f"no snapshot has passed a drill, and the oldest is {tell_span(backup.oldest_age_s)} old"
         elif backup.verified_age_s >= longest_s:
-            yield query, f"the newest snapshot that a drill has resumed is {tell_span(backup.verified_age_s)} old"
+            yield query, f"the newest snapshot that has passed a drill is {tell_span(backup.verified_age_s)} old"
 
 
 def _unpruned(look: JobLook, longest_s: float) -> Found:
     if look.prune_failed:
-        yield "", f"the last prune left it: {look.prune_failed}"
+        yield "", f"the last prune failed for this job: {look.prune_failed}"
     elif look.prune_age_s is not None and look.prune_age_s >= longest_s:
-        yield "", f"nothing was pruned for {tell_span(look.prune_age_s)}"
+        yield "", f"no full prune has run for {tell_span(look.prune_age_s)}"
 
 
 def _open(look: JobLook, longest_s: float) -> Found:
@@ -41,23 +41,24 @@ def _open(look: JobLook, longest_s: float) -> Found:
     if at is None or at.waits_for_person:
         return
     if not at.owned:
-        yield "", f"{at.kind} {at.operation} stands at {label_of(at.step)}, and nobody carries it on"
+        yield "", f"{at.kind} {at.operation} is at step {label_of(at.step)}, and its process or DAG run has ended"
     elif at.open_s >= longest_s:
-        yield "", f"{at.kind} {at.operation} has been open for {tell_span(at.open_s)}, at {label_of(at.step)}"
+        yield "", f"{at.kind} {at.operation} has been open for {tell_span(at.open_s)}, at step {label_of(at.step)}"
 
 
 def _approval(look: JobLook, longest_s: float) -> Found:
     at = look.operation
     if at is not None and at.waits_for_person and at.open_s >= longest_s:
-        yield "", f"{at.kind} {at.operation} waits at {label_of(at.step)} for a person, since {tell_span(at.open_s)}"
+        waits = f"waits at step {label_of(at.step)} for a person's answer"
+        yield "", f"{at.kind} {at.operation} {waits}; it has been open for {tell_span(at.open_s)}"
 
 
 def _recovery_waits(look: JobLook, longest_s: float) -> Found:
     asked = look.asked
     if asked is not None and asked.waited_s >= longest_s:
         who = f" (may answer: {asked.may})" if asked.may else ""
-        told = f"{asked.action} waits for a person's answer since {tell_span(asked.waited_s)}{who}"
-        yield "", f"{told}; in {tell_span(asked.left_s)} it counts as declined: {asked.sentence}"
+        waits = f"{asked.action} has waited for a person's answer for {tell_span(asked.waited_s)}{who}"
+        yield "", f"{waits}; without an answer it counts as declined in {tell_span(asked.left_s)}: {asked.sentence}"
 
 
 def _differs(look: JobLook, _: float) -> Found:
@@ -66,9 +67,9 @@ def _differs(look: JobLook, _: float) -> Found:
     running = look.status.release if look.status is not None else ""
     if look.desired_release and look.desired_release != look.serving_release:
         why = f": {look.last_failure}" if look.last_failure else ""
-        yield "", f"{look.desired_release} was asked for, and {look.serving_release} serves{why}"
+        yield "", f"{look.desired_release} was requested, but {look.serving_release} is the current release{why}"
     elif look.wanted and running and running != look.serving_release:
-        yield "", f"{look.serving_release} is on record as serving, and {running} runs"
+        yield "", f"{look.serving_release} is recorded as the current release, but {running} is running"
 
 
 RULES: tuple[Rule, ...] = (
@@ -77,7 +78,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         None,
         "seconds (STREAMKEEPER_BACKUP_OBJECTIVE_S)",
-        "the watch takes one; by hand: streamkeeper snapshot take {series}",
+        "the watch takes a snapshot; to take one yourself: streamkeeper snapshot take {series}",
         "A backup is late, or a drill failed",
         _late,
     ),
@@ -86,7 +87,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         7 * 86_400.0,
         "seconds",
-        "streamkeeper snapshot drill {series}, and see that streaming_drill runs",
+        "run streamkeeper snapshot drill {series}, and check that the DAG streaming_drill runs",
         "A backup is late, or a drill failed",
         _unverified,
     ),
@@ -95,7 +96,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         3 * 86_400.0,
         "seconds",
-        "streamkeeper prune --dry-run says what stops it",
+        "streamkeeper prune --dry-run reports the cause",
         "A prune stops",
         _unpruned,
     ),
@@ -104,7 +105,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         3600,
         "seconds",
-        "deploy {job} with --on-open continue, or --on-open abort",
+        "run streamkeeper deploy {job} with --on-open continue, or with --on-open abort",
         "An operation is open",
         _open,
     ),
@@ -113,7 +114,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         300,
         "seconds",
-        "answer it: streamkeeper approve or decline {job}; silence is a no",
+        "answer it with streamkeeper approve {job} or streamkeeper decline {job}; no answer counts as declined",
         "A deploy waits for an approval",
         _approval,
     ),
@@ -122,8 +123,8 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         60,
         "seconds",
-        "accept or decline it in the run of streaming_recover, or streamkeeper recover {job} with --accept-loss or"
-        " --accept-replay; no answer is a no",
+        "accept or decline it in the run of streaming_recover, or run streamkeeper recover {job} with --accept-loss or"
+        " --accept-replay; no answer counts as declined",
         "Put a job right",
         _recovery_waits,
     ),
@@ -132,7 +133,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         None,
         "",
-        "mend what the sentence names and deploy {job} again, or deploy what serves to let it be",
+        "fix the reported cause and deploy {job} again, or deploy the current release to keep it",
         "A deploy failed",
         _differs,
     ),

@@ -62,7 +62,7 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     kinds = {query: (fault_of(recorded, text, likely), text) for query, (recorded, text) in told.items()}
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
     if likely and not any(fault in likely for fault, _ in found.values()):
-        found[""] = (likely[0], told_error(look) or "it told no error")
+        found[""] = (likely[0], told_error(look) or "it reported no error")
     if look.ended_by is not None and is_gone(look) and "" not in found:
         found[""] = (look.ended_by, look.why)
     same = look.desired_release == look.serving_release
@@ -97,15 +97,15 @@ def _dead(look: JobLook, _: float) -> Found:
 
 def _last_word(look: JobLook) -> str:
     if look.exit is not None:
-        return f"it ended {look.exit.state.value}" + (
+        return f"it ended as {look.exit.state.value}" + (
             f" ({told_error(look)[:LONGEST_ERROR]}); " if told_error(look) else "; "
         )
-    return "it left no last word; "
+    return "it left no exit record; "
 
 
 def _rebooted(look: JobLook, _: float) -> Found:
     if is_gone(look) and look.rebooted:
-        yield "", f"the machine has booted since {look.instance} was started, and nothing has started it again"
+        yield "", f"the machine has rebooted since {look.instance} was started, and the job has not been restarted"
 
 
 def _looping(look: JobLook, most: float) -> Found:
@@ -113,10 +113,10 @@ def _looping(look: JobLook, most: float) -> Found:
         return
     recent = [ago_s for ago_s in look.restarts_s if ago_s <= LOOP_S]
     if len(recent) >= most:
-        error = told_error(look) or "it told no error"
-        yield "", f"its driver began {len(recent)} times again in {tell_span(LOOP_S)}: {error[:LONGEST_ERROR]}"
+        error = told_error(look) or "it reported no error"
+        yield "", f"its driver restarted {len(recent)} times in {tell_span(LOOP_S)}: {error[:LONGEST_ERROR]}"
     elif look.exit is not None and look.exit.state is DriverState.FAILED and _used_up(look):
-        yield "", f"its driver failed until no restart was left: {told_error(look)[:LONGEST_ERROR]}"
+        yield "", f"its driver failed and has used all its restarts: {told_error(look)[:LONGEST_ERROR]}"
 
 
 def _used_up(look: JobLook) -> bool:
@@ -132,33 +132,34 @@ def _restarted(look: JobLook, most: float) -> Found:
     if should_run(look) and len(recent) >= most:
         error = told_error(look)
         told = f": {error[:LONGEST_ERROR]}" if error else ""
-        yield "", f"its driver began {len(recent)} times again in {tell_span(RESTARTS_S)}{told}"
+        yield "", f"its driver restarted {len(recent)} times in {tell_span(RESTARTS_S)}{told}"
 
 
 def _silent(look: JobLook, longest_s: float) -> Found:
     if should_run(look) and look.life is Life.ALIVE and look.silent_s >= longest_s:
-        yield "", f"its driver lives ({look.why}) and has not told anything for {tell_span(look.silent_s)}"
+        yield "", f"its driver is running ({look.why}) but has not reported for {tell_span(look.silent_s)}"
 
 
 def _frozen(look: JobLook, longest_s: float) -> Found:
     if should_run(look) and look.life is Life.ALIVE and look.frozen and look.silent_s >= longest_s:
-        yield "", f"processes of its driver are stopped ({look.why}), silent for {tell_span(look.silent_s)}"
+        yield "", f"processes of its driver are stopped ({look.why}); no report for {tell_span(look.silent_s)}"
 
 
 def _frozen_in_part(look: JobLook, longest_s: float) -> Found:
     """Its supervisor, as a rule: the driver beats on, and nobody would start it again."""
     if should_run(look) and look.life is Life.ALIVE and look.frozen and look.frozen_s >= longest_s:
-        yield "", f"processes of its driver are stopped ({look.why}) for {tell_span(look.frozen_s)}, and it beats on"
+        stopped = f"processes of its driver have been stopped for {tell_span(look.frozen_s)} ({look.why})"
+        yield "", f"{stopped}, but it still reports"
 
 
 def _fenced(look: JobLook, _: float) -> Found:
     if is_gone(look) and _last_state(look) is DriverState.FENCED:
-        yield "", f"{look.instance} was superseded, and nothing else serves: {told_error(look) or look.why}"
+        yield "", f"{look.instance} was superseded, and no other driver is running: {told_error(look) or look.why}"
 
 
 def _refused(look: JobLook, _: float) -> Found:
     if is_gone(look) and told_cause(look) is Cause.PERMANENT and _last_state(look) is not DriverState.FENCED:
-        yield "", f"its driver ended by an error that a restart cannot mend: {told_error(look)[:LONGEST_ERROR]}"
+        yield "", f"its driver ended with an error that a restart cannot fix: {told_error(look)[:LONGEST_ERROR]}"
 
 
 def _last_state(look: JobLook) -> DriverState | None:
@@ -168,7 +169,7 @@ def _last_state(look: JobLook) -> DriverState | None:
 
 def _unknown(look: JobLook, _: float) -> Found:
     if should_run(look) and look.life is Life.UNKNOWN:
-        yield "", f"whether {look.instance} lives cannot be known here: {look.why}"
+        yield "", f"whether {look.instance} is running cannot be determined here: {look.why}"
 
 
 def _lost(look: JobLook, longest_s: float) -> Found:
@@ -180,8 +181,8 @@ def _lost(look: JobLook, longest_s: float) -> Found:
     if "driver-lost" not in look.thresholds:
         allowed = look.thresholds.get(DELAY_RULE) or longest_s
     if should_run(look) and look.life is Life.UNKNOWN and look.silent_s >= allowed:
-        silent = f"has reported nothing for {tell_span(look.silent_s)}, and {tell_span(allowed)} are allowed"
-        yield "", f"{look.instance} {silent}; whether it runs cannot be seen: {look.why}"
+        silent = f"has reported nothing for {tell_span(look.silent_s)} (limit: {tell_span(allowed)})"
+        yield "", f"{look.instance} {silent}; whether it is running cannot be determined: {look.why}"
 
 
 def _stuck(look: JobLook, longest_s: float) -> Found:
@@ -193,7 +194,8 @@ def _stuck(look: JobLook, longest_s: float) -> Found:
     # A job that was down before the operation began has been down for longer than the operation took.
     down_s = min(look.silent_s, at.open_s)
     if down_s >= longest_s:
-        yield "", f"no driver has reported for {tell_span(down_s)}: {at.kind} {at.operation} is at {label_of(at.step)}"
+        step = label_of(at.step)
+        yield "", f"no driver has reported for {tell_span(down_s)}: {at.kind} {at.operation} is at step {step}"
 
 
 def _owner_unproven(look: JobLook, _: float) -> Found:
@@ -205,7 +207,7 @@ def _owner_unproven(look: JobLook, _: float) -> Found:
                 yield query, f"no driver may continue in checkpoint {checkpoint.version}: {stated}"
 
 
-_AGAIN = "the watch starts it again; if it does not serve then, streamkeeper recover {job} says why and what mends it"
+_AGAIN = "the watch restarts it; if it does not run then, streamkeeper recover {job} shows the cause and the remedy"
 
 RULES: tuple[Rule, ...] = (
     Rule("driver-dead", Severity.PAGE, None, "", _AGAIN, "Nothing serves", _dead),
@@ -215,7 +217,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "streamkeeper history {job} names what was appointed after it; start {job} once nothing else runs",
+        "streamkeeper history {job} shows the driver appointed after it; start {job} once no other driver is running",
         "Nothing serves",
         _fenced,
     ),
@@ -224,7 +226,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "streamkeeper recover {job} says what has to be mended first; then start or deploy it",
+        "streamkeeper recover {job} shows what to fix first; then start or deploy the job",
         "The driver restarts again and again",
         _refused,
     ),
@@ -233,9 +235,9 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         None,
         "",
-        "run the watch on the machine, or in the pid namespace, where the driver was started; if that is gone for good,"
-        ' state that: streamkeeper state-dead {job} {instance} --reason "how that is known" (it names the risk;'
-        " --accept records it)",
+        "run the watch on the machine, or in the pid namespace, where the driver was started; if that is permanently"
+        ' lost, state it: streamkeeper state-dead {job} {instance} --reason "how you know" (it shows the risks;'
+        " --accept records the statement)",
         "Nothing serves",
         _unknown,
     ),
@@ -244,8 +246,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         LOST_S,
         "seconds",
-        "bring its node back; if the node is gone for good, state that: streamkeeper state-dead {job} {instance}"
-        ' --reason "how that is known" (it names the risk; --accept records it), or'
+        "restore its node; if the node is permanently lost, state it: streamkeeper state-dead {job} {instance}"
+        ' --reason "how you know" (it shows the risks; --accept records the statement), or'
         " the DAG streaming_state_dead; then restore the copy: streamkeeper recover {job} --action restore",
         "A driver's machine is gone",
         _lost,
@@ -255,8 +257,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         STUCK_S,
         "seconds",
-        "read the log of the task or shell that carries it on; if that hangs, end it, and deploy {job} with"
-        " --on-open continue, or --on-open abort",
+        "read the log of the task or shell that runs it; if that hangs, stop it, and run streamkeeper deploy {job} with"
+        " --on-open continue, or with --on-open abort",
         "An operation is open",
         _stuck,
     ),
@@ -265,7 +267,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "streamkeeper snapshot take {job}, then streamkeeper recover {job} --action restore continues in a copy",
+        "run streamkeeper snapshot take {job}, then streamkeeper recover {job} --action restore to continue in a copy",
         "A driver's machine is gone",
         _owner_unproven,
     ),
@@ -274,7 +276,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         3,
         "restarts in ten minutes",
-        "read the error, streamkeeper logs {job} and recover {job}; roll back if a release brought it",
+        "read the error, streamkeeper logs {job} and streamkeeper recover {job}; roll back if a release introduced it",
         "The driver restarts again and again",
         _looping,
     ),
@@ -283,7 +285,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         1,
         "restarts in an hour",
-        "read the log of {job}: it runs again, and what ended it may come back",
+        "read the log of {job}: it is running again, but the cause may recur",
         "The driver restarts again and again",
         _restarted,
     ),
@@ -292,7 +294,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         90,
         "seconds",
-        "streamkeeper status {job} --watch; if the beat does not grow, deploy the serving release again",
+        "run streamkeeper status {job} --watch; if the heartbeat does not grow, deploy the current release again",
         "The heartbeat does not grow",
         _silent,
     ),
@@ -301,7 +303,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         30,
         "seconds",
-        "send SIGCONT to the stopped processes, or deploy the serving release of {job} again",
+        "send SIGCONT to the stopped processes, or deploy the current release of {job} again",
         "The heartbeat does not grow",
         _frozen,
     ),
@@ -310,7 +312,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         30,
         "seconds",
-        "send SIGCONT to the stopped processes: what watches over {job} may be among them",
+        "send SIGCONT to the stopped processes: the supervisor of {job} may be among them",
         "The heartbeat does not grow",
         _frozen_in_part,
     ),

@@ -14,9 +14,9 @@ def _store(look: JobLook, _: float) -> Found:
     if "store" in look.unlooked:
         yield "", f"the store cannot be read: {look.unlooked['store']}"
     elif look.wanted and look.exit is not None and look.exit.code == ExitCode.STORE_LOST:
-        yield "", f"its driver ended without an answer from the store: {look.exit.error}"
+        yield "", f"its driver ended because the store did not answer: {look.exit.error}"
     else:
-        yield from find_told(Fault.STORE_LOST, "its driver gets no answer from the store")(look, 0)
+        yield from find_told(Fault.STORE_LOST, "the store does not answer its driver")(look, 0)
 
 
 def _journal_lost(look: JobLook, _: float) -> Found:
@@ -67,11 +67,11 @@ def _input_gone(look: JobLook, _: float) -> Found:
 def _unlooked(look: JobLook, _: float) -> Found:
     for part, why in sorted(look.unlooked.items()):
         if part != "store":
-            yield "", f"{part} could not be looked at: {why}"
+            yield "", f"{part} could not be checked: {why}"
     if should_run(look):
         for query, checkpoint in sorted(look.checkpoints.items()):
             if checkpoint.input_unchecked:
-                yield query, f"{checkpoint.input_unchecked}; Spark runs the batch without those that are gone"
+                yield query, f"{checkpoint.input_unchecked}; Spark runs the batch without missing files"
 
 
 RULES: tuple[Rule, ...] = (
@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "bring the store back; drivers go on by themselves once it answers",
+        "restore the store; drivers resume automatically once it answers",
         "The store is down",
         _store,
     ),
@@ -89,7 +89,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put registry/{job} back in the store; if it is gone, streamkeeper registry rebuild {job} --dry-run",
+        "restore registry/{job} in the store; if it is lost, run streamkeeper registry rebuild {job} --dry-run",
         "The journal of a job is lost",
         _journal_lost,
     ),
@@ -98,7 +98,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the entry that the sentence names back as it was, or run the newer version that wrote it; delete nothing",
+        "restore the reported entry unchanged, or run the newer version that wrote it; do not delete any entry",
         "A journal entry cannot be read",
         _journal_unreadable,
     ),
@@ -107,7 +107,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the newer store back; if it is gone, move the registry folder of {job} away and run streamkeeper registry"
+        "restore the newer store; if it is lost, move the registry folder of {job} away and run streamkeeper registry"
         " rebuild",
         "An older copy of the store was put back",
         _outdated,
@@ -117,16 +117,16 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "make room, never inside a checkpoint directory; then start {job}",
+        "free disk space, never inside a checkpoint directory; then start {job}",
         "The disk is full",
-        find_told(Fault.DISK_FULL, "the machine has no room for it"),
+        find_told(Fault.DISK_FULL, "the machine lacks disk space or another resource"),
     ),
     Rule(
         "out-of-memory",
         Severity.PAGE,
         None,
         "",
-        "give the driver of {job} more memory, or less per batch, and deploy it",
+        "give the driver of {job} more memory or smaller batches, and deploy it",
         "The driver runs out of memory",
         find_told(Fault.OUT_OF_MEMORY, "its driver ran out of memory"),
     ),
@@ -135,7 +135,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the directory back as it was, or streamkeeper recover {job} --action restore",
+        "restore the directory unchanged, or run streamkeeper recover {job} --action restore",
         "A checkpoint is lost or damaged beyond repair",
         _missing,
     ),
@@ -144,7 +144,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "streamkeeper recover {job} names the damage, what a start would do, and what mends it",
+        "streamkeeper recover {job} shows the damage, the effect of a start, and the possible repairs",
         "A checkpoint may be damaged",
         _damaged,
     ),
@@ -153,16 +153,16 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put back the checkpoint that belongs to the sink, or streamkeeper recover {job} --action restore",
+        "restore the checkpoint that belongs to the sink, or run streamkeeper recover {job} --action restore",
         "The sink is ahead of its checkpoint",
-        find_told(Fault.SINK_AHEAD, "the sink holds batches that its checkpoint does not know"),
+        find_told(Fault.SINK_AHEAD, "the sink contains batches that its checkpoint has not committed"),
     ),
     Rule(
         "output-lost",
         Severity.PAGE,
         None,
         "",
-        "put the output back as it was; streamkeeper recover {job} shows what else is possible, and its cost",
+        "restore the output unchanged; streamkeeper recover {job} shows the alternatives and their cost",
         "An output is missing or an older copy",
         find_told(Fault.OUTPUT_LOST, "the output lacks batches that its checkpoint has committed"),
     ),
@@ -171,16 +171,16 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "bring the sink back; {job} goes on by itself once it answers",
+        "restore the sink; {job} resumes automatically once it answers",
         "A sink or a source does not answer",
-        find_told(Fault.SINK_DOWN, "a sink, or what else it needs, does not answer"),
+        find_told(Fault.SINK_DOWN, "a sink or another dependency of the job does not answer"),
     ),
     Rule(
         "source-down",
         Severity.PAGE,
         None,
         "",
-        "bring the source back; {job} goes on by itself once it answers",
+        "restore the source; {job} resumes automatically once it answers",
         "A sink or a source does not answer",
         find_told(Fault.SOURCE_DOWN, "the source does not answer"),
     ),
@@ -189,16 +189,16 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the input back if somebody has it; else it is lost: streamkeeper recover {job} says what is left",
+        "restore the input if a copy exists; otherwise it is lost, and streamkeeper recover {job} shows the options",
         "The source has dropped what comes next",
-        find_told(Fault.SOURCE_LOST, "the source no longer holds what comes next"),
+        find_told(Fault.SOURCE_LOST, "the source no longer holds the data that the query reads next"),
     ),
     Rule(
         "input-gone",
         Severity.PAGE,
         None,
         "",
-        "put the files back: a start would run the batch without them; else streamkeeper recover {job}",
+        "restore the files: a start would run the batch without them; otherwise run streamkeeper recover {job}",
         "Files of the open batch are gone",
         _input_gone,
     ),
@@ -207,7 +207,7 @@ RULES: tuple[Rule, ...] = (
         Severity.INFO,
         None,
         "",
-        "mend what the sentence names: until then nothing is known of that part of {job}",
+        "fix the reported cause: until then the state of that part of {job} is unknown",
         "The watch could not look",
         _unlooked,
     ),

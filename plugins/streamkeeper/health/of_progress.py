@@ -40,13 +40,13 @@ def _stalled(look: JobLook, times: float) -> Found:
         if at.open_since is not None:
             allowed = max(SHORTEST_STALL_S, times * at.usual_batch_s)
             if now - at.open_since >= allowed:
-                usual = f", and {tell_span(at.usual_batch_s)} is usual" if at.usual_batch_s else ""
+                usual = f" (usual: {tell_span(at.usual_batch_s)})" if at.usual_batch_s else ""
                 yield query, f"batch {at.batch + 1} has been open for {tell_span(now - at.open_since)}{usual}"
         elif at.last_trigger is not None and at.trigger_s is not None and not status.finished:
             allowed = max(SHORTEST_STALL_S, times * max(at.trigger_s, at.usual_batch_s))
             if now - at.last_trigger >= allowed:
-                due = f"one is due every {tell_span(at.trigger_s)}"
-                yield query, f"no trigger was completed for {tell_span(now - at.last_trigger)}, and {due}"
+                interval = f"trigger interval: {tell_span(at.trigger_s)}"
+                yield query, f"no trigger has completed for {tell_span(now - at.last_trigger)} ({interval})"
 
 
 def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Callable[[JobLook, float], Found]:
@@ -72,7 +72,7 @@ def _longer_than_trigger(look: JobLook, times: float) -> Found:
     for query, status in serving_queries(look):
         at = status.signals
         if at.trigger_s and at.usual_batch_s >= times * at.trigger_s and _newest_batches(look, query, at):
-            yield query, f"a batch takes {at.usual_batch_s:.1f} s, and one is due every {at.trigger_s:.1f} s"
+            yield query, f"a batch takes {at.usual_batch_s:.1f} s at a trigger interval of {at.trigger_s:.1f} s"
 
 
 def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...]:
@@ -103,7 +103,7 @@ def _lag_grows(look: JobLook, over_s: float) -> Found:
         if len(known) >= LEAST_POINTS and rises and known[-1] > max(1.0, known[0] * 1.1):
             yield (
                 query,
-                f"what waits at its sources grew from {known[0]:,.0f} to {known[-1]:,.0f} in {tell_span(over_s)}",
+                f"the backlog at its sources grew from {known[0]:,.0f} to {known[-1]:,.0f} in {tell_span(over_s)}",
             )
 
 
@@ -114,7 +114,10 @@ def _slow_write(look: JobLook, share: float) -> Found:
             # A driver that has just begun again has no batch of its own yet.
             at = newest[-1]
             part = f"{at.checkpoint_write_s:.1f} s of a batch's {at.batch_s:.1f} s"
-            yield query, f"writing the checkpoint takes {part} ({at.checkpoint_share:.0%}), not for the first time"
+            yield (
+                query,
+                f"writing the checkpoint takes {part} ({at.checkpoint_share:.0%}), {TYPICAL_BATCHES} batches in a row",
+            )
 
 
 def _grows(look: JobLook, times: float) -> Found:
@@ -130,26 +133,26 @@ def _memory(look: JobLook, most_gib: float) -> Found:
         now = status.signals.state_memory_bytes
         points = look.history.get(query, ())
         if now >= most_gib * GIB:
-            yield query, f"its state holds {now / GIB:.1f} GiB of memory"
+            yield query, f"its state uses {now / GIB:.1f} GiB of memory"
         elif len(points) >= LEAST_POINTS and (span := points[-1].at - points[0].at) > 0:
             rate = (points[-1].signals.state_memory_bytes - points[0].signals.state_memory_bytes) / span
             left_s = (most_gib * GIB - now) / rate if rate > 0 else FORECAST_S + 1
             if left_s <= FORECAST_S:
-                told = f"{now / GIB:.1f} GiB now and {rate * 3600 / GIB:.2f} GiB more each hour"
-                yield query, f"its state will hold {most_gib:g} GiB in {tell_span(left_s)}: {told}"
+                growth = f"{now / GIB:.1f} GiB now, growing by {rate * 3600 / GIB:.2f} GiB per hour"
+                yield query, f"its state will use {most_gib:g} GiB of memory in {tell_span(left_s)}: {growth}"
 
 
 def _short_runway(look: JobLook, least_s: float) -> Found:
     for query, status in serving_queries(look):
         runway = status.signals.runway_s
         if runway is not None and runway <= least_s:
-            yield query, f"its source drops what it needs next in {tell_span(max(0.0, runway))}"
+            yield query, f"its source drops the data that it reads next in {tell_span(max(0.0, runway))}"
 
 
 def _repaired(look: JobLook, least: float) -> Found:
     for query, status in serving_queries(look):
         if (count := status.signals.repaired_stores) >= least:
-            yield query, f"Spark repaired {count} of its state stores by itself: what was damaged is not known"
+            yield query, f"Spark repaired {count} of its state stores automatically; the damage is unknown"
 
 
 def _too_old(look: JobLook, least: float) -> Found:
@@ -170,7 +173,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         10,
         "times the usual batch",
-        "look at the driver's log and at what the batch waits for; deploy the serving release of {job} again",
+        "check the driver's log and fix what the batch waits for; deploy the current release of {job} again",
         "A query stands still",
         _stalled,
     ),
@@ -179,16 +182,16 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         30,
         "seconds",
-        "give {job} more cores or less per batch: its batches begin late",
+        "give {job} more cores or smaller batches: its batches start late",
         _BEHIND,
-        _above(lambda at: at.scheduling_delay_s, "its last batch began {} later than due"),
+        _above(lambda at: at.scheduling_delay_s, "its last batch started {} late"),
     ),
     Rule(
         "batch-longer-than-trigger",
         Severity.TICKET,
         1,
         "times the trigger interval",
-        "a longer trigger for {query}, or more cores",
+        "use a longer trigger interval for {query}, or more cores",
         _BEHIND,
         _longer_than_trigger,
     ),
@@ -197,16 +200,16 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         600,
         "seconds",
-        "see whether input has grown or batches have slowed; more cores, or larger batches, for {job}",
+        "check whether input has grown or batches have slowed; use more cores or larger batches for {job}",
         _BEHIND,
-        _above(lambda at: at.lag_s, "what waits at its sources is {} behind"),
+        _above(lambda at: at.lag_s, "it is {} behind its sources"),
     ),
     Rule(
         "lag-growing",
         Severity.TICKET,
         600,
         "seconds of growth",
-        "see whether input has grown or batches have slowed; more cores, or larger batches, for {job}",
+        "check whether input has grown or batches have slowed; use more cores or larger batches for {job}",
         _BEHIND,
         _lag_grows,
     ),
@@ -215,7 +218,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         0.5,
         "of a batch's time",
-        "a longer trigger (5 to 10 batches' time), or faster storage for the checkpoints of {job}",
+        "use a trigger interval of 5 to 10 batch durations, or faster storage for the checkpoints of {job}",
         "Writing the checkpoint is slow, or it grows",
         _slow_write,
     ),
@@ -224,7 +227,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         2,
         "times in an hour",
-        "see that prunes run; a watermark or a state timeout for {query}",
+        "check that prunes run; add a watermark or a state timeout to {query}",
         "Writing the checkpoint is slow, or it grows",
         _grows,
     ),
@@ -233,7 +236,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         4,
         "GiB of state within a day",
-        "a watermark or a state timeout for {query}, or more memory for {job}",
+        "add a watermark or a state timeout to {query}, or give {job} more memory",
         "The driver runs out of memory",
         _memory,
     ),
@@ -242,7 +245,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         1,
         "state stores",
-        "streamkeeper fsck, then hold the output against its input; restore a snapshot of {series} if it differs",
+        "run streamkeeper fsck, then compare the output with its input; restore a snapshot of {series} if they differ",
         "A checkpoint may be damaged",
         _repaired,
     ),
@@ -251,7 +254,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         1,
         "files",
-        "streamkeeper old-input {job} lists them: touch only these, or switch this rule off if they are not wanted",
+        "streamkeeper old-input {job} lists them: touch only these, or switch this rule off if you do not need them",
         "Input files are too old to be read",
         _too_old,
     ),
@@ -260,7 +263,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         4 * 3600.0,
         "seconds",
-        "a longer retention at the source now; then let {job} catch up",
+        "increase the retention at the source now; then let {job} catch up",
         "The source has dropped what comes next",
         _short_runway,
     ),

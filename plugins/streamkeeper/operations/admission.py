@@ -29,7 +29,7 @@ from streamkeeper.operations.whereabouts import must_be_here
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import read_object
 
-_AGAIN = "look at what serves, and deploy again"
+_AGAIN = "check the current release, and deploy again"
 
 
 def open_deploy(
@@ -47,7 +47,9 @@ def open_deploy(
 
     def allowed(now: JobState) -> None:
         if inherits and now.serving_release != state.serving_release:
-            raise OperationRefused(f"{now.serving_release} serves by now: its params and conf are others", hint=_AGAIN)
+            raise OperationRefused(
+                f"{now.serving_release} is now the current release: its params and conf differ", hint=_AGAIN
+            )
 
     return Deploy.open(site, operation, admit(site, state, request), on_open=on_open, allowed=allowed)
 
@@ -69,8 +71,8 @@ def find_same(site: Installation, request: DeployRequest) -> str:
         now = build_bundle(Path(site.settings.jobs), request.job).sha256
         if now != state.releases[name].content.bundle:
             raise OperationRefused(
-                f"operation {found.operation} of job {request.job} is open and deploys {name}; the code has changed",
-                hint=f"--on-open continue carries {name} on, --on-open abort ends it and deploys the code as it is now",
+                f"operation {found.operation} of job {request.job} is open with {name}; the code has changed since",
+                hint=f"--on-open continue finishes {name}, --on-open abort ends it and deploys the current code",
             )
     return found.operation
 
@@ -121,7 +123,7 @@ def _check_rollback(state: JobState, request: DeployRequest) -> None:
         raise OperationRefused(f"job {request.job}: {error}") from None
     if wanted == state.serving_release:
         raise OperationRefused(
-            f"{wanted} is the serving release of job {request.job}",
+            f"{wanted} is the current release of job {request.job}",
             hint=f"to start it: streamkeeper start {request.job}",
         )
     if wanted not in state.releases:
@@ -133,7 +135,7 @@ def _check_rollback(state: JobState, request: DeployRequest) -> None:
 def _check_release(site: Installation, state: JobState, request: DeployRequest, name: str) -> None:
     release = state.releases.get(name)
     if release is None:
-        hint = f"see: streamkeeper release list {request.job}" if state.number else "no job of that name is known"
+        hint = f"see: streamkeeper release list {request.job}" if state.number else "no job of that name is recorded"
         raise NotFound(f"job {request.job} has no release {name}", hint=hint)
     if request.params or request.conf:
         raise InvalidInput(f"release {name} has its own params and conf", hint="push a new release to change them")

@@ -117,25 +117,28 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
         if at is None or asked is None:
             raise OperationRefused(f"operation {operation} of job {job} does not wait for an approval")
         if about is not None and about is not asked:
-            raise OperationRefused(f"operation {operation} asks about {_WHAT[asked]}, not about {_WHAT[about]}")
+            raise OperationRefused(
+                f"operation {operation} needs an answer about {_WHAT[asked]}, not about {_WHAT[about]}"
+            )
         if about is None and asked is About.OUTPUT and at.approval is not None:
             # Whoever repeats an answer, or is late with it, has not seen what is asked now.
             raise OperationRefused(
-                f"operation {operation} has asked about {_WHAT[About.STATE]}, and asks about {_WHAT[asked]} now",
+                f"operation {operation} already has an answer about {_WHAT[About.STATE]}, and now needs one about"
+                f" {_WHAT[asked]}",
                 hint=f"see streamkeeper question {job} {operation}, then answer with --about {asked.value}",
             )
         objection = "" if given.silence else right_of(site, state, at).objection(given.by, given.user_id)
         if objection:
             raise OperationRefused(
                 f"the answer to operation {operation} of job {job} does not count: {objection}",
-                hint=f"streamkeeper question {job} {operation} says who may answer",
+                hint=f"streamkeeper question {job} {operation} shows who may answer",
             )
         before = answer_about(at, asked)
         if before is not None:
             if before.approved == given.approved:
                 return None
             said = "approved" if before.approved else "declined"
-            raise OperationRefused(f"operation {operation} was {said} by {before.by} already")
+            raise OperationRefused(f"operation {operation} was already {said} by {before.by}")
         content = state.releases[at.release].content
         if bundle and bundle != content.bundle:
             raise OperationRefused(
@@ -186,12 +189,12 @@ def check_drift(site: Installation, state: JobState, operation: OperationState) 
     for query, snapshot in _snapshots(site, state.job, operation).items():
         current = state.current_version(query)
         if current is None or current.version != operation.ways[query].before:
-            raise OperationRefused(f"the approval is void: query {query} has got another checkpoint version")
+            raise OperationRefused(f"the approval is void: query {query} has a different checkpoint version now")
         tree = site.checkpoint(state, query, current.version)
         committed = last_committed(tree)
         if committed is None or committed < int(answer.batches[query]) or query_id(tree) != snapshot.query_id:
             raise OperationRefused(
-                f"the approval is void: the checkpoint of query {query} does not hold batch {answer.batches[query]}"
+                f"the approval is void: the checkpoint of query {query} does not contain batch {answer.batches[query]}"
             )
     _same_findings(site, state, operation, release)
 
@@ -202,7 +205,7 @@ def _same_findings(site: Installation, state: JobState, operation: OperationStat
     now, _ = judge(evidence_of(site, state, operation.operation, release), operation.request)
     came = _causes(now) - _causes(approved)
     if came:
-        raise OperationRefused(f"the approval is void: found since then: {', '.join(sorted(came))}")
+        raise OperationRefused(f"the approval is void: new findings: {', '.join(sorted(came))}")
 
 
 def _causes(assessment: Assessment) -> set[str]:

@@ -60,7 +60,7 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
         for query, way in ways.items()
     }
     if not refusal and operation.request.rollback and not serving:
-        refusal = "nothing serves that could be rolled back"
+        refusal = "there is no current release to roll back"
     return Assessed(
         operation=operation.operation,
         verdict=forward.verdict,
@@ -209,11 +209,11 @@ def gone_of_sources(site: Installation, state: JobState, query: str, version: st
         tree = site.checkpoint(state, query, version).fresh()
         gone, total = missing_files(tree, unseen=unseen_input(site, state, query))
     except (CheckpointDamaged, CheckpointChanged, Unsupported) as error:
-        return f"what was read so far is not known: {error}"
+        return f"the input read so far is unknown: {error}"
     if not gone:
         return ""
     until = f" to {gone[-1]}" if len(gone) > 1 else ""
-    return f"{len(gone)} of the {total} files that were read are gone: {gone[0]}{until}"
+    return f"{len(gone)} of the {total} files that were read are missing: {gone[0]}{until}"
 
 
 def _boundary_of(site: Installation, job: str, query: str, release: str) -> Boundary | None:
@@ -247,13 +247,13 @@ def _sentence(
     if not state.predecessor:
         return f"{release} is the first release: it starts in a new checkpoint version"
     lacks = [
-        f"the output of query {query} goes on after batch {way.output_lacks} without the rows that it lacks"
+        f"the output of query {query} continues after batch {way.output_lacks} without its missing rows"
         for query, way in sorted(ways.items())
         if way.output_lacks is not None
     ]
     if all(way.way in (Way.RESUME, Way.START) for way in ways.values()):
         unproven = [*_told_opaque(ways)]
-        return "; ".join([f"{word}: {release} takes over the checkpoint of {state.predecessor}", *unproven, *lacks])
+        return "; ".join([f"{word}: {release} continues the checkpoint of {state.predecessor}", *unproven, *lacks])
     told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(ways.items()))
     replays = [told_replay(site, state, query, way) for query, way in sorted(ways.items()) if way.way.replays]
     rebuilt = [(query, way) for query, way in sorted(ways.items()) if way.way is Way.REBUILD]
@@ -269,15 +269,15 @@ def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
     opaque = [query for query, way in sorted(ways.items()) if way.opaque]
     resumed = [query for query in opaque if ways[query].way is not Way.START]
     if resumed:
-        yield f"nothing proves what it means to {', '.join(resumed)}"
-    yield from (f"query {query} may be one that was renamed" for query in opaque if query not in resumed)
+        yield f"the effect on {', '.join(resumed)} is not proven"
+    yield from (f"query {query} may be a renamed query" for query in opaque if query not in resumed)
 
 
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
     """What going forward by a way takes, as a clause; ``conf``: the candidate's."""
     match way.way:
         case Way.START:
-            return "reads its sources from their start"
+            return "reads its sources from the beginning"
         case Way.REBUILD:
             tree, deployed = site.checkpoint(state, query, way.before), state.serving_release
             manifest = stored_manifests(site, state, deployed)[query]
@@ -285,5 +285,5 @@ def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, co
         case Way.RESTORE | Way.RETURN:
             return told_replay(site, state, query, way)
         case Way.RESUME | Way.HANDOFF:
-            asked = "a snapshot, its state exported, and a person's approval; " if way.opaque else ""
-            return f"{asked}reads nothing again"
+            asked = "takes a snapshot, exports its state and needs a person's approval; " if way.opaque else ""
+            return f"{asked}reads no input again"

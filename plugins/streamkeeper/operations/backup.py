@@ -36,7 +36,8 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
         if self.late_s <= objective_s:
             return ""
         what = f"{self.snapshot} is {self.behind} batches behind" if self.snapshot else "there is no snapshot"
-        return f"{self.series}: {what}; what it lacks is {self.late_s:.0f} s old, and {objective_s:.0f} s are allowed"
+        oldest = f"the oldest batch without a snapshot is {self.late_s:.0f} s old"
+        return f"{self.series}: {what}; {oldest} (limit: {objective_s:.0f} s)"
 
 
 def back_up(
@@ -107,8 +108,8 @@ def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error:
     """A checkpoint without a commit has not begun yet, unless there is a snapshot of it: then it was emptied."""
     if target.job and newest is not None and newest.version == target.origin.version:
         raise CheckpointDamaged(
-            f"checkpoint {newest.version} of {target.series} was emptied: {error.message}, but {newest.name} holds"
-            f" batch {newest.batch} of it",
+            f"checkpoint {newest.version} of {target.series} was emptied: {error.message}, but {newest.name}"
+            f" contains its batch {newest.batch}",
             hint=f"streamkeeper snapshot restore {target.series}",
         ) from None
 
@@ -120,4 +121,4 @@ def _committed_at(tree: Tree, first: int) -> float:
             return tree.stamp(f"commits/{batch}").modified / 1e9
         except FileNotFoundError:
             continue
-    raise CheckpointChanged(f"{tree.url} is cleaned up faster than its commits can be looked at")
+    raise CheckpointChanged(f"{tree.url} is cleaned up faster than its commits can be read")

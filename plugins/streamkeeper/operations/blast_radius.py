@@ -25,10 +25,10 @@ def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) 
     try:
         again = _again(site, state, query, way)
     except (CheckpointDamaged, CheckpointChanged, SnapshotDamaged, NotFound) as error:
-        again = f"what is read again cannot be counted ({error})"
+        again = f"the input to read again cannot be counted ({error})"
     sink = stored_manifests(site, state, state.serving_release)[query].sink
     beyond = _beyond_the_checkpoint(site, state, query, way)
-    told = f"{again} into {sink.output}" if again else "" if beyond else f"nothing is written again into {sink.output}"
+    told = f"{again} into {sink.output}" if again else "" if beyond else f"no rows are written again into {sink.output}"
     return f"query {query}: {'; '.join(filter(None, (told, beyond)))}; {takes_again(sink.kind)}"
 
 
@@ -91,12 +91,12 @@ def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way:
     sink = stored_manifests(site, state, state.serving_release)[query].sink
     holds = ask(site, state, state.serving_release, query, sink, way.before)
     if holds.unknown:
-        return f"nobody knows what {sink.output} holds beyond its checkpoint, and would get again ({holds.unknown})"
+        return f"it is unknown which batches beyond its checkpoint {sink.output} holds and gets again ({holds.unknown})"
     newest = last_committed(site.checkpoint(state, query, way.before))
     if holds.batch is None or (newest is not None and holds.batch <= newest):
         return ""
-    committed = "none is" if newest is None else f"only {newest} is"
-    return f"{sink.output} holds batch {holds.batch}, and {committed} committed: what is beyond is written again, too"
+    committed = "no batch is" if newest is None else f"only batch {newest} is"
+    return f"{sink.output} holds batch {holds.batch}, but {committed} committed: later batches are written again, too"
 
 
 def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> tuple[Position, GoesBack | None]:

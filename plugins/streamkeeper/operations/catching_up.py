@@ -28,7 +28,7 @@ def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
     try:
         reach = compare(position(old.fresh(), until), position(new.fresh()))
     except (CheckpointDamaged, CheckpointChanged) as error:
-        return Reached(holds=False, told=f"not seen: {error}")
+        return Reached(holds=False, told=f"not measured: {error}")
     left = None if reach.holds or not reach.comparable else _seconds_left(new, reach)
     told = reach.sentence if left is None else f"{reach.sentence}; about {_duration(left)} left"
     return Reached(holds=reach.comparable and reach.holds, told=told)
@@ -65,7 +65,7 @@ def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
     needs = _bytes(conf.get("spark.driver.memory", _DEFAULT_MEMORY)) + _BESIDE_THE_HEAP
     free = psutil.virtual_memory().available
     short = ", which is not enough" if free < needs else ""
-    return f"reads {reads} again{beside}; a second driver takes about {_gib(needs)}, {_gib(free)} are free here{short}"
+    return f"reads {reads} again{beside}; a second driver needs about {_gib(needs)}, {_gib(free)} are free here{short}"
 
 
 def _seconds_left(new: Tree, reach: Reach) -> float | None:

@@ -95,5 +95,5 @@ def checkpoints_must_be_here(site: Installation, job: str) -> None:
             continue
         root = state.root_of(query, current.version, site.settings.checkpoints)
         if tree_at(root).absence():
-            hint = "check on a machine that has them; to read them is enough"
+            hint = "run the check on a machine that has them; read access is enough"
             raise NotFound(f"this machine has no checkpoint root {root}", hint=hint)

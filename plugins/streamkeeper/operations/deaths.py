@@ -39,23 +39,23 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
     OperationRefused for one that lives or can be proven dead, and for who may not answer what operations ask.
     """
     if not reason.strip():
-        raise InvalidInput("a death is stated for a reason", hint="say how it is known: the node was switched off, …")
+        raise InvalidInput("a stated termination needs a reason", hint="how you know it: the node was switched off, …")
     state = read_job(site, job)
     found = state.instances.get(check_instance(instance))
     if found is None:
         raise NotFound(f"job {job} has no instance {instance}", hint=f"see: streamkeeper status {job}")
     if found.ended:
-        raise OperationRefused(f"the end of {instance} is on record: {found.proof}")
+        raise OperationRefused(f"the termination of {instance} is already recorded: {found.proof}")
     # One person asks and states: four eyes would refuse everyone, and the job could never run again.
     right = msgspec.structs.replace(right_to_answer(site.settings, state, by), four_eyes=False)
     if objection := right.objection(by):
-        raise OperationRefused(f"whether {instance} is dead: {objection}")
+        raise OperationRefused(f"the termination of {instance} cannot be stated: {objection}")
     seen = site.runner.observe(job, instance)
     if seen.life is Life.ALIVE:
-        raise OperationRefused(f"{instance} lives: {seen.why}", hint=f"streamkeeper stop {job} --reason …")
+        raise OperationRefused(f"{instance} is running: {seen.why}", hint=f"streamkeeper stop {job} --reason …")
     if seen.life is not Life.UNKNOWN:
         raise OperationRefused(
-            f"nothing has to be stated of {instance}, for its end can be proven here: {seen.why}",
+            f"the termination of {instance} needs no statement, because it can be proven here: {seen.why}",
             hint=f"streamkeeper recover {job}",
         )
     risks = list(_risks(site, state, found, seen))
@@ -89,7 +89,9 @@ def snapshot_fork(site: Installation, job: str) -> list[str]:
         try:
             lines.append(back_up(site.snapshots, query_target(site, job, query)).sentence)
         except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
-            lines.append(f"{job}/{query}: no snapshot could be taken, a restore uses the newest one: {error.message}")
+            lines.append(
+                f"{job}/{query}: no snapshot could be taken; a restore uses the newest existing one: {error.message}"
+            )
     return lines
 
 
@@ -111,10 +113,10 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
             continue
         if last_committed(site.checkpoint(state, query, name).fresh()) is not None:
             raise OperationRefused(
-                f"checkpoint {name} of {state.job}/{query} may still be written by {owner}, whose end was stated, not"
-                " proven",
+                f"checkpoint {name} of {state.job}/{query} may still be written by {owner}, whose termination was"
+                " stated, not proven",
                 hint=f"streamkeeper snapshot take {state.job}, then streamkeeper recover {state.job} --action restore "
-                f"goes on in a copy; or streamkeeper deploy {state.job} --strategy rebuild",
+                f"continues in a copy; or streamkeeper deploy {state.job} --strategy rebuild",
             )
 
 
@@ -145,20 +147,22 @@ def _record(site: Installation, job: str, instance: InstanceState, proof: str, b
 
 def _risks(site: Installation, state: JobState, instance: InstanceState, seen: Liveness) -> Iterator[str]:
     """What becomes of each output and checkpoint if it lives all the same."""
-    yield f"{instance.instance} cannot be looked at: {seen.why}"
+    yield f"{instance.instance} cannot be observed: {seen.why}"
     status = Control(site.store, state.job, instance.instance).find_status()
     at = (status.at or "an unknown time") if status is not None else ""
-    yield f"its last report is of {at}" if at else "it has reported nothing that can be read"
+    yield f"its last report is from {at}" if at else "it has left no readable report"
     if not instance.appointed:
-        yield "it owns nothing: if it lives, it writes nothing"
+        yield "it owns no checkpoint: if it is still running, it writes no data"
         return
     yield (
-        "if it lives, it goes on in its checkpoints until its next batch, before which it looks at the journal, or "
-        "until its lease is over where it does not reach the store; nobody else goes on there, but in a copy: "
-        f"streamkeeper snapshot take {state.job}, then recover {state.job} --action restore"
+        "if it is still running, it continues in its checkpoints until its next batch, before which it reads the "
+        "journal, or until its lease expires where it cannot reach the store; no other driver continues in these "
+        "checkpoints, only in a copy: "
+        f"streamkeeper snapshot take {state.job}, then streamkeeper recover {state.job} --action restore"
     )
     for query, manifest in stored_manifests(site, state, instance.release).items():
         if capabilities_of(manifest.sink.kind).fences:
-            yield f"query {query}: {manifest.sink.output} refuses what it writes once its successor serves"
+            yield f"query {query}: {manifest.sink.output} refuses its writes once its successor runs"
         else:
-            yield f"query {query}: nothing keeps it from writing to {manifest.sink.output or 'its output'} beside that"
+            output = manifest.sink.output or "its output"
+            yield f"query {query}: {output} cannot refuse its writes, so it may write at the same time as its successor"

@@ -123,7 +123,7 @@ class Deploy:
         check_request(request)
         if request.dry_run and on_open is not OnOpen.REFUSE:
             raise InvalidInput(
-                f"a dry run would {on_open.value} what is open", hint="it only looks: leave on_open as it is"
+                f"a dry run cannot {on_open.value} an open operation", hint="leave on_open at its default"
             )
         if request.release is not None:
             release_number(request.release)
@@ -171,7 +171,7 @@ class Deploy:
         def ask(state: JobState) -> Record | None:
             current = state.operations[self.operation]
             if current.outcome is not None:
-                raise OperationRefused(f"operation {self.operation} is over: {current.sentence}")
+                raise OperationRefused(f"operation {self.operation} has already ended: {current.sentence}")
             if current.abort:
                 return None
             return AbortRequested(operation=self.operation, requested_by=requested_by, reason=reason)
@@ -376,7 +376,7 @@ def _must_be_the_same(started: OperationState, request: DeployRequest) -> None:
     differs = ", ".join(sorted(key for key in now if now[key] != was[key]))
     over = started.outcome is not None
     what = f"has ended: {started.sentence}" if over else "is open"
-    hint = "trigger a new run, with a run id of its own"
+    hint = "trigger a new run with its own run id"
     raise OperationRefused(
         f"operation {started.operation} of job {request.job} was started with another request ({differs}) and {what}",
         hint=hint if over else f"{hint} and on_open=continue or on_open=abort",

@@ -365,5 +365,5 @@ def release_before(state: JobState) -> str:
     """The release that served before the serving one; raises OperationRefused where there is none."""
     before = [release for release in state.served if release != state.serving_release]
     if not before:
-        raise OperationRefused(f"no release served before {state.serving_release or 'now'}")
+        raise OperationRefused(f"no release was current before {state.serving_release or 'now'}")
     return before[-1]

@@ -20,8 +20,8 @@ def _lines(found: Diagnosis) -> Iterator[str]:
     if found.heading:
         yield from (f"Runbook: *{found.heading}*", "")
     if found.evidence:
-        yield from ("### What was seen", "", *(f"- {escaped(line)}" for line in found.evidence), "")
-    yield from ("### What can be done", "")
+        yield from ("### Evidence", "", *(f"- {escaped(line)}" for line in found.evidence), "")
+    yield from ("### Actions", "")
     for option in found.options:
         yield from _option(option)
 
@@ -31,6 +31,6 @@ def _option(option: Option) -> Iterator[str]:
         yield f"- **{option.action.value}**: not possible: {escaped(option.why_not)}"
         return
     person = " (a person has to accept it)" if option.asks else ""
-    does = f"{option.does}; stands on {', '.join(option.stands_on)}"
+    does = f"{option.does}; based on {', '.join(option.stands_on)}"
     yield f"- **{option.action.value}**{person}: {escaped(does)}"
     yield from (f"    - {escaped(price.sentence)}" for price in option.prices)

@@ -239,11 +239,11 @@ def _failing(status: DriverStatus | None, query: str) -> str:
 def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Manifest) -> tuple[str, str]:
     """What a rebuild would read, and why there is none."""
     if not capabilities_of(manifest.sink.kind).shadows:
-        return "", f"its {manifest.sink.kind} output cannot be written unseen"
+        return "", f"its {manifest.sink.kind} output cannot be written without readers seeing it"
     if parse_trigger(manifest.trigger).available_now:
-        return "", "an availableNow query ends before it could be cut over"
+        return "", "an availableNow query ends before a cutover is possible"
     if seen.lost:
-        return "", f"when it has read what was read cannot be told: {seen.lost}"
+        return "", f"the end of the rebuild cannot be determined: {seen.lost}"
     if gone := gone_of_sources(site, state, seen.query, seen.version):
         return "", gone
     directory = site.checkpoint(state, seen.query, seen.version)
@@ -251,7 +251,7 @@ def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Man
         lacking = compare(position(directory.fresh()), Position()).lacking
         return f"{lacking}{told_old_input(directory, manifest, unseen_input(site, state, seen.query))}", ""
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
-        return "", f"when it has read what was read cannot be told: {error.message}"
+        return "", f"the end of the rebuild cannot be determined: {error.message}"
 
 
 def _full(site: Installation) -> str:

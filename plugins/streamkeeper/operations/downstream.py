@@ -48,10 +48,10 @@ def find_readers(
     if not places:
         return Readers(unknown=tuple(unknown))
     if index is None:
-        return Readers(unknown=(*unknown, "the watch has made no pass: which other jobs there are is not known here"))
+        return Readers(unknown=(*unknown, "the watch has made no pass: the other jobs are unknown here"))
     others = [row for row in index.rows if row.job != job and not row.forgotten and row.instance]
     if len(others) > MOST_JOBS:
-        unknown.append(f"of {len(others):,} other jobs the first {MOST_JOBS} were looked at")
+        unknown.append(f"only the first {MOST_JOBS} of {len(others):,} other jobs were checked")
     with ThreadPoolExecutor(_READERS) as pool:
         looked = list(pool.map(lambda row: _described(site, row), others[:MOST_JOBS]))
     found: list[Reader] = []
@@ -66,9 +66,11 @@ def find_readers(
 def _unreadable(query: str, sink: SinkDescription) -> str:
     """Why nobody can say who reads an output; empty where that can be told."""
     if sink.kind != "file":
-        return f"what reads {sink.output}, the {sink.kind} of query {query}, is not known: no streaming source does"
+        return (
+            f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
+        )
     if MASK in sink.output:
-        return f"where query {query} writes is a secret: who reads it is not known"
+        return f"the output location of query {query} is a secret: its readers are unknown"
     return ""
 
 
@@ -78,7 +80,7 @@ def _described(site: Installation, row: JobRow) -> dict[str, Manifest] | str:
         found = Control(site.store, row.job, row.instance).read_manifests()
     except StreamkeeperError as error:
         return str(error)
-    return found if found is not None else "its driver's description is not there any more"
+    return found if found is not None else "its driver's description no longer exists"
 
 
 def _reading(job: str, manifests: Mapping[str, Manifest], places: Mapping[str, str]) -> Iterator[Reader]:

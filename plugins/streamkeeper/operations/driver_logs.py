@@ -44,7 +44,7 @@ def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
         return msgspec.structs.replace(place, elsewhere=told)
     records = Control(site.store, job, wanted).processes()
     if not records:
-        return msgspec.structs.replace(place, elsewhere=f"{wanted} was started on no machine that has told so")
+        return msgspec.structs.replace(place, elsewhere=f"no machine has recorded that it started {wanted}")
     hosts = ", ".join(sorted({record.host for record in records}))
     told = f"the log of {wanted} is on {hosts}: logs/{job}/{path.name} in the home of that machine; not here ({path})"
     return msgspec.structs.replace(place, elsewhere=told)

@@ -93,10 +93,10 @@ def plan_ended(
         if now.timestamp() - last > site.settings.ended_days * _DAY_S:
             keys = tuple(sorted(site.store.list(control_key(state.job, driver.instance, "")), key=_going))
             day = datetime.fromtimestamp(last, UTC).date()
-            reason = f"it is dead, and its last sign of {day} is older than {site.settings.ended_days:g} days"
+            reason = f"it has terminated, and its last report ({day}) is older than {site.settings.ended_days:g} days"
             files = (*logs, *left)
         elif left or shared:
-            keys, files, reason = (), left, "the scratch space of the dead"
+            keys, files, reason = (), left, "scratch space of a terminated driver"
         else:
             continue
         yield EndedDriver(job=state.job, instance=driver.instance, keys=keys, files=files, shared=shared, reason=reason)
@@ -109,12 +109,12 @@ def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -
     needed = _bundles(site, states)
     for bundle in _folders(site.settings.bundles):
         unfinished = bool(_REMOVED.fullmatch(bundle.name)) or bundle.name.startswith(_UNPACKING)
-        reason = "its unpacking or removal was cut off" if unfinished else "no driver runs it"
+        reason = "its unpacking or removal was interrupted" if unfinished else "no driver runs it"
         if bundle.name not in needed and _age_s(bundle, now) > _DAY_S * (1 if unfinished else site.settings.ended_days):
             yield Unused(directory=str(bundle), used=_used(bundle), reason=reason)
     for folder in _folders(site.settings.scratch):
         if _CUT_OFF.fullmatch(folder.name) and _age_s(folder, now) > _DAY_S:
-            yield Unused(directory=str(folder), used=_used(folder), reason="a drill or a dry run was cut off")
+            yield Unused(directory=str(folder), used=_used(folder), reason="a drill or a dry run was interrupted")
 
 
 def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:

@@ -58,14 +58,14 @@ def read_findings(site: Installation, state: JobState, operation: OperationState
 
 def _differences(site: Installation, state: JobState, before: str, after: str) -> tuple[tuple[Difference, ...], str]:
     if not before:
-        return (), f"{after or 'it'} was the first: there is nothing that it differs from"
+        return (), f"{after or 'it'} was the first release: there is no earlier one to compare with"
     if before == after:
         return (), ""
     if before not in state.releases or after not in state.releases:
         missing = before if before not in state.releases else after or "its release"
-        return (), f"the difference is not known: {missing} is on no record"
+        return (), f"the difference is unknown: {missing} is not recorded"
     try:
         versions = [released_version(site, state, name) for name in (before, after)]
     except StreamkeeperError as error:
-        return (), f"the difference is not known: {error}"
+        return (), f"the difference is unknown: {error}"
     return find_differences(*versions), ""

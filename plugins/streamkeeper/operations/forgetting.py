@@ -20,7 +20,7 @@ from streamkeeper.registry.journal import has_journal
 from streamkeeper.snapshots.catalogue import Catalogue
 
 _REVIVE = (
-    "--revive goes on from there, with --strategy rebuild it reads everything again into a new one; a job of its own"
+    "--revive continues from it, --revive --strategy rebuild reads everything again into a new one; a different job"
     " needs another name"
 )
 
@@ -49,7 +49,7 @@ def told_forgotten(state: JobState) -> str:
         if version is not None:
             after = f" (batch {version.committed} or later)" if version.committed is not None else ""
             left.append(f"{query} {version.version}{after}")
-    return f"{told}; its old checkpoint is there: {', '.join(left)}" if left else told
+    return f"{told}; its old checkpoint still exists: {', '.join(left)}" if left else told
 
 
 def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) -> list[str]:
@@ -66,12 +66,13 @@ def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) 
             raise OperationOpen(job, state.open_operation.operation)
         if state.wanted:
             raise OperationRefused(
-                f"job {job} is to serve, {state.serving_release}", hint=f"streamkeeper stop {job} --reason … first"
+                f"job {job} is not stopped; its current release is {state.serving_release}",
+                hint=f"streamkeeper stop {job} --reason … first",
             )
         if state.owners:
             raise OperationRefused(
-                f"driver {state.owners[0].instance} of job {job} is not proven dead",
-                hint=f"streamkeeper stop {job} --reason … proves it",
+                f"driver {state.owners[0].instance} of job {job} is not proven terminated",
+                hint=f"streamkeeper stop {job} --reason … proves its termination",
             )
         if state.forgotten is not None:
             return None
@@ -85,18 +86,18 @@ def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) 
 def _what_stays(site: Installation, state: JobState) -> Iterator[str]:
     for query, versions in sorted(state.versions.items()):
         for version in versions:
-            yield f"stays: checkpoint {site.checkpoint(state, query, version.version)}"
-        yield f"stays: {_snapshots(site, series_of_query(state.job, query))}"
+            yield f"kept: checkpoint {site.checkpoint(state, query, version.version)}"
+        yield f"kept: {_snapshots(site, series_of_query(state.job, query))}"
     if state.serving_release in state.described:
         try:
             outputs = {
                 manifest.sink.output for manifest in stored_manifests(site, state, state.serving_release).values()
             }
         except StreamkeeperError as error:
-            yield f"stays: its outputs, which cannot be named: {error}"
+            yield f"kept: its outputs, which cannot be listed: {error}"
         else:
-            yield from (f"stays: output {output}" for output in sorted(outputs))
-    yield f"stays: its records and releases in {site.store.url} (streamkeeper history {state.job})"
+            yield from (f"kept: output {output}" for output in sorted(outputs))
+    yield f"kept: its records and releases in {site.store.url} (streamkeeper history {state.job})"
 
 
 def _snapshots(site: Installation, series: str) -> str:
@@ -104,4 +105,4 @@ def _snapshots(site: Installation, series: str) -> str:
         found = len(Catalogue(site.snapshots, series).numbers())
     except StreamkeeperError as error:
         return f"snapshots of {series}, which cannot be counted: {error}"
-    return f"{found} snapshots of {series}; a prune thins them out as before"
+    return f"{found} snapshots of {series}; prunes still apply to them"

@@ -69,7 +69,7 @@ def _raise_or_repeat(key: str, symptom: Symptom, now: float) -> Callable[[JobInc
 
 def _clear(key: str, found: dict[str, Symptom]) -> Callable[[JobIncidents], IncidentRecord | None]:
     causes = ", ".join(sorted(symptom.rule for symptom in found.values()))
-    sentence = f"not seen any more; what is seen now: {causes}" if causes else "not seen any more"
+    sentence = f"no longer detected; detected now: {causes}" if causes else "no longer detected"
     return lambda state: IncidentCleared(key=key, sentence=sentence) if key in state.open else None
 
 

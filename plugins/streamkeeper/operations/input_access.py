@@ -23,5 +23,5 @@ def unseen_input(site: Installation, state: JobState, query: str) -> dict[str, s
     if current is not None and current.claimed_by:
         records = Control(site.store, state.job, current.claimed_by).processes()
         if records and not this_machine().shares_disk(records[-1].machine, records[-1].host):
-            unseen["file"] = f"local files of {records[-1].host} are not seen from {this_machine().host}"
+            unseen["file"] = f"local files of {records[-1].host} are not accessible from {this_machine().host}"
     return unseen

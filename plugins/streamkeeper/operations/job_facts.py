@@ -41,8 +41,8 @@ def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts
     # A rebuilt journal begins anew, and a pass that began before it may have remembered more.
     if facts.number >= known.number or facts.rebuilt:
         return facts
-    told = f"the journal of job {job} ends at entry {facts.number}, and the watch has seen its entry {known.number}"
-    return replace(facts, went_back=f"{told}: an older copy of the store was put in its place")
+    told = f"the journal of job {job} ends at entry {facts.number}, but the watch has read its entry {known.number}"
+    return replace(facts, went_back=f"{told}: the store was replaced by an older copy")
 
 
 def make_facts(site: Installation, state: JobState) -> JobFacts:

@@ -52,7 +52,7 @@ def must_not_be_lost(site: Installation, job: str) -> None:
 
 def way_out(job: str) -> str:
     """What to do about a lost journal."""
-    return f"put registry/{job} back, or: streamkeeper registry rebuild {job} --dry-run"
+    return f"restore registry/{job}, or run: streamkeeper registry rebuild {job} --dry-run"
 
 
 def _was_seen(memory: JobMemory) -> bool:
@@ -66,7 +66,9 @@ def _tell(store: Store, job: str, folders: Collection[str], memory: JobMemory | 
     # A directory in which nothing is left names nobody.
     kept = [f"{_FOLDERS[folder]} ({folder}/{job})" for folder in folders if any(store.list(f"{folder}/{job}/"))]
     if memory is not None and memory.facts is not None and _was_seen(memory):
-        kept.append(f"the last pass of the watch, which has read its journal up to entry {memory.facts.number}")
+        kept.append(f"the last pass of the watch, which read its journal up to entry {memory.facts.number}")
     return (
-        f"the journal of job {job} is lost: {store.url} has none, and it is named by {'; '.join(kept)}" if kept else ""
+        f"the journal of job {job} is lost: {store.url} has none, but other records name the job: {'; '.join(kept)}"
+        if kept
+        else ""
     )

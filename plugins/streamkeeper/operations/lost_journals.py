@@ -73,7 +73,7 @@ def plan_rebuild(
     if misplaced := find_misplaced(site.store, present, site.settings.home):
         raise OperationRefused(
             misplaced,
-            hint="a copy is not to take the outputs of what it was copied from; if it was moved, streamkeeper home new"
+            hint="a copy must not take over the outputs of its original; if it was moved, streamkeeper home new"
             " --reason …, then rebuild",
         )
     # Keyed by output: a place that is named twice counts each output once.
@@ -108,7 +108,7 @@ def checkpoint_root(settings: Settings) -> Tree:
     root = tree_at(settings.checkpoints)
     if root.absence():
         hint = "mount it, or set STREAMKEEPER_CHECKPOINTS"
-        raise InvalidInput(f"the checkpoint root {root.where('')} is not there", hint=hint)
+        raise InvalidInput(f"the checkpoint root {root.where('')} does not exist", hint=hint)
     return root
 
 
@@ -118,9 +118,9 @@ def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
     told = []
     for job in jobs:
         for leftover in find_leftovers(job, site.settings):
-            told.append(f"driver {leftover.instance} of {job} was ended ({leftover.sentence})")
+            told.append(f"driver {leftover.instance} of {job} was stopped ({leftover.sentence})")
         if left := end_leftovers(job, site.settings):
-            raise OperationRefused(f"driver {left[0].instance} of {job} cannot be ended: {left[0].sentence}")
+            raise OperationRefused(f"driver {left[0].instance} of {job} cannot be stopped: {left[0].sentence}")
     return told
 
 
@@ -140,7 +140,7 @@ def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str
     made = []
     for job_plan in planned:
         if left := find_leftovers(job_plan.job, site.settings, [installation.id]):
-            raise OperationRefused(f"driver {left[0].instance} of {job_plan.job} runs again: {left[0].sentence}")
+            raise OperationRefused(f"driver {left[0].instance} of {job_plan.job} is running again: {left[0].sentence}")
 
         def first(state: JobState, plan: RebuildPlan = job_plan) -> Record | None:
             return plan.record if state.number == 0 else None
@@ -195,7 +195,7 @@ def _journal_there(site: Installation, job: str) -> str:
         state = site.journal(job, "reader").state()
     except RegistryDamaged as error:
         return (
-            f"the journal of job {job} is not lost but damaged: {error.message}; put it back from the store's version"
+            f"the journal of job {job} is not lost but damaged: {error.message}; restore it from the store's version"
             f" history, or move {site.store.url}/registry/{job} away and rebuild"
         )
     if state.number == 0:
@@ -311,6 +311,4 @@ def _must_be_known(named: Collection[str], lost: Iterable[LostJob]) -> None:
     recorded = {lost_job.job for lost_job in lost if lost_job.journal}
     for name in sorted(named):
         if name not in known and name.partition("/")[0] not in recorded:
-            raise InvalidInput(
-                f"{name} is no query that was found", hint=f"write JOB/QUERY: {', '.join(sorted(known))}"
-            )
+            raise InvalidInput(f"query {name} was not found", hint=f"write JOB/QUERY: {', '.join(sorted(known))}")

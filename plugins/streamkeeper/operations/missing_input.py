@@ -57,7 +57,7 @@ def not_known(manifest: Manifest, why: str) -> MissingInput:
     """Where the files cannot be named; Kafka's reader fails on records that are gone, and reports them."""
     if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
         return MissingInput()
-    return MissingInput(unknown=f"which files they were, and whether they are still there, nobody knows ({why})")
+    return MissingInput(unknown=f"the files, and whether they still exist, are unknown ({why})")
 
 
 def newest_position(tree: Tree) -> Position:
@@ -201,7 +201,7 @@ def _since_snapshot(
         return positions_since(tree, snapshot.offsets)
     now = newest_position(tree)
     if state.version(query, snapshot.version) is None:
-        raise CheckpointDamaged(f"the lists of files of {snapshot.version or 'its checkpoint'} are on no record")
+        raise CheckpointDamaged(f"the file lists of {snapshot.version or 'its checkpoint'} are not recorded")
     if lost := find_version_loss(site, state, query, snapshot.version):
         raise CheckpointDamaged(lost)
     own = site.checkpoint(state, query, snapshot.version)
@@ -224,7 +224,7 @@ def _newest(tree: Tree) -> tuple[History, int]:
     seen = tree.fresh()
     newest = last_planned(seen)
     if newest is None:
-        raise CheckpointDamaged(f"{tree} holds no planned batch")
+        raise CheckpointDamaged(f"{tree} contains no planned batch")
     return History(seen, [newest]), newest
 
 

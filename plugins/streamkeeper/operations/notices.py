@@ -131,7 +131,7 @@ def _bound(send: Sender, send_s: float, tell_s: float, until: float) -> Sender:
     def send_in_time(message: Message) -> None:
         nonlocal hung
         if hung:
-            raise TimeoutError("not tried again: it did not answer before")
+            raise TimeoutError("not retried: it did not answer before")
         left = min(send_s, until - time.monotonic())
         if left <= 0:
             raise TimeoutError(f"not tried: all notices together took longer than {tell_s:g} s")

@@ -17,7 +17,7 @@ from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 
 def takes_again(kind: str) -> str:
     """How an output takes rows a second time, as a clause."""
-    return capabilities_of(kind).takes_again or "and your function gets them again"
+    return capabilities_of(kind).takes_again or "and your function receives them a second time"
 
 
 def ask(
@@ -33,7 +33,7 @@ def ask(
         asked = capabilities_of(sink.kind).one_place or MASK in sink.output
         secrets = resolve(find_references(content.params, content.conf), site.resolvers) if asked else {}
     except StreamkeeperError as error:
-        return OutputAnswer(unknown=f"its secret is not known here: {error.message}")
+        return OutputAnswer(unknown=f"its secret cannot be resolved here: {error.message}")
     places = [value for value in substitute(content.params, secrets).values() if isinstance(value, str)]
     question = OutputQuestion(
         sink=sink,

@@ -41,7 +41,7 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
     if seen.stopped is not None:
         yield Fact(name="stopped", text=render_record(seen.stopped))
     if seen.rebuilt:
-        nothing = "" if seen.release else "; nothing serves until it is deployed"
+        nothing = "" if seen.release else "; no driver runs until it is deployed"
         yield Fact(name="journal", text=f"{seen.rebuilt}{nothing}")
     if seen.forgotten is not None:
         yield Fact(name="forgotten", text=render_record(seen.forgotten))
@@ -49,7 +49,7 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
     if seen.operation is not None:
         yield Fact(name="under way", text=told_progress(seen.operation), operation=seen.operation.operation)
     for question in seen.asked:
-        by = f"asked for by {question.asked_by}; {question.may} may answer"
+        by = f"requested by {question.asked_by}; {question.may} may answer"
         yield Fact(name="waits for a person", text=f"{question.action}, {by}: {question.sentence}", tone=Tone.WARN)
     last = seen.last_operation
     if last is not None and last.outcome is not None:

@@ -93,7 +93,7 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """What went, for a person."""
-        records = f", {self.records} records of dead drivers" if self.records else ""
+        records = f", {self.records} records of terminated drivers" if self.records else ""
         return (
             f"pruned {self.snapshots} snapshots, {self.packs} packs, {self.files} files{records}: {self.bytes:,} bytes"
         )
@@ -105,7 +105,7 @@ def read_policy(text: str) -> Policy:
     for rule in filter(None, (part.strip() for part in text.split(","))):
         name, separator, count = rule.partition("=")
         if name not in _RULES or not separator or not count.isdecimal():
-            raise InvalidInput(f"{rule!r} is no rule of a retention policy", hint="last=3,hourly=24,daily=7")
+            raise InvalidInput(f"{rule!r} is not a rule of a retention policy", hint="last=3,hourly=24,daily=7")
         found[_RULES[name]] = int(count)
     return Policy(**found)
 
@@ -262,7 +262,7 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
         tree = site.checkpoint(state, query, version.version)
         if tree.absence():
             if host := find_disk(site, state.job, version, tree):
-                kept = f"{told_disk(tree, host)}: a prune there thins it out"
+                kept = f"{told_disk(tree, host)}: a prune there covers it"
                 yield tree, PrunePlan(directory=tree.where(""), extent=Extent.LEFTOVERS, kept_whole=kept)
             continue
         serves = current is not None and version.version == current.version

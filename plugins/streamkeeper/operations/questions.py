@@ -61,17 +61,17 @@ def render_question(
     release, asked_by = operation.release, _asked_by(operation)
     about_output = current_step(operation) is Step.REVIEW
     lines = [
-        f"**{release}** is to take over from **{state.predecessor}**, asked for by {escaped(asked_by)}.",
+        f"**{release}** will replace **{state.predecessor}**, requested by {escaped(asked_by)}.",
         "",
         f"{escaped(_deadline(site, state, operation, until))} May answer: {escaped(who_may(site, state, operation))}.",
         "",
         render_assessment(site.store, state.job, operation),
         *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
-        "### What a way back costs",
+        "### Rollback cost",
         "",
         *(f"- query `{query}`: {escaped(told)}" for query, told in _ways_back(state, operation)),
         "",
-        "### What differs in the code",
+        "### Code differences",
         "",
         _code_differences(site, state, operation, most=sys.maxsize if whole else MOST_LINES),
         f"From the command line: `streamkeeper approve {state.job} {operation.operation}"
@@ -84,8 +84,8 @@ def subject_of(state: JobState, operation: OperationState) -> str:
     """The question in one line."""
     release = operation.release
     if current_step(operation) is Step.REVIEW:
-        return f"Let the rebuilt output of {release} of {state.job} take the place of that of {state.predecessor}?"
-    return f"Let {release} of {state.job} take over the state of {state.predecessor}?"
+        return f"Replace the output of {state.predecessor} of {state.job} with the rebuilt output of {release}?"
+    return f"Let {release} of {state.job} continue with the state of {state.predecessor}?"
 
 
 def compose_question(
@@ -97,18 +97,18 @@ def compose_question(
     files = [difference.title for difference in find_code_differences(site, state, state.serving_release, release)]
     why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
     lines = [
-        f"{release} is to take over from {state.predecessor}, asked for by {_asked_by(operation)}.",
+        f"{release} will replace {state.predecessor}, requested by {_asked_by(operation)}.",
         f"{_deadline(site, state, operation, until)} May answer: {who_may(site, state, operation)}.",
         "",
         *why,
         "",
-        "What a way back costs:",
+        "Rollback cost:",
         *(f"- query {query}: {told}" for query, told in _ways_back(state, operation)),
         "",
-        f"What differs in the code: {', '.join(files) or 'nothing'}.",
+        f"Code differences: {', '.join(files) or 'none'}.",
         "",
         *([f"Answer: {link}"] if link else []),
-        f"See it all: streamkeeper question {job} {operation.operation}",
+        f"Full question: streamkeeper question {job} {operation.operation}",
     ]
     heading = "A dual run waits for an answer about its output" if about_output else "A deploy waits for an approval"
     return Message(
@@ -129,21 +129,23 @@ def _asked_by(operation: OperationState) -> str:
 
 def _deadline(site: Installation, state: JobState, operation: OperationState, until: datetime | None) -> str:
     by = f"{until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else tell_span(operation.request.approve_s)
-    when = f"by {by}" if until else f"within {by} of being asked"
-    return f"Unless it is answered {when}, it counts as declined; {_if_declined(site, state)}."
+    when = f"by {by}" if until else f"within {by} of the question"
+    return f"Without an answer {when}, it counts as declined; {_if_declined(site, state)}."
 
 
 def _if_declined(site: Installation, state: JobState) -> str:
     """What runs if nobody approves, by what its driver does now."""
     if not state.serving_release:
-        return "nothing serves then, as now"
+        return "no release is running now, and none will be running then"
     try:
         seen = overview_of(site, state)
     except StreamkeeperError as error:
-        return f"{state.serving_release} stays the current release; whether it runs could not be seen: {error.message}"
+        return f"{state.serving_release} stays the current release; whether it is running is unknown: {error.message}"
     if seen.standing is Standing.SERVING:
         return f"{state.serving_release} keeps running"
-    down = "nothing serves now" if seen.life in (Life.DEAD, Life.ABSENT) else f"its driver is {seen.standing.value}"
+    down = (
+        "no driver is running now" if seen.life in (Life.DEAD, Life.ABSENT) else f"its driver is {seen.standing.value}"
+    )
     reported = told_error_of(seen)
     why = f": {reported[:LONGEST_ERROR]}" if reported else ""
     return f"{state.serving_release} stays the current release, and {down}{why}"
@@ -159,7 +161,7 @@ def find_code_differences(site: Installation, state: JobState, before: str, rele
     it is so.
     """
     if before not in state.releases:
-        return (Difference(title="not known", note=f"{before or state.predecessor} is on no record"),)
+        return (Difference(title="not known", note=f"{before or state.predecessor} is not recorded"),)
     try:
         versions = [released_version(site, state, name) for name in (before, release)]
     except (RegistryDamaged, KeyMissing) as error:
@@ -178,13 +180,13 @@ def _code_differences(site: Installation, state: JobState, operation: OperationS
             difference = msgspec.structs.replace(difference, lines=difference.lines[:left], note=note)
         left = max(0, left - len(difference.lines))
         shown.append(difference)
-    return render_differences(shown, level=4) if shown else "Nothing differs in params, conf and code.\n"
+    return render_differences(shown, level=4) if shown else "Params, conf and code are identical.\n"
 
 
 def _kept_state(operation: OperationState) -> Iterator[str]:
     if not operation.kept_state:
         return
-    yield from ("### What is kept", "")
+    yield from ("### Kept state", "")
     for query, name in sorted(operation.kept_state.items()):
         yield f"- query `{query}`: snapshot `{name}`, under a hold"
     yield ""
@@ -192,12 +194,12 @@ def _kept_state(operation: OperationState) -> Iterator[str]:
 
 def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
     """Why a person is asked, and the rows that differ."""
-    yield from ("### Why you are asked", "")
+    yield from ("### Why an answer is needed", "")
     yield from (f"- {escaped(reason)}" for reason in reasons_to_review(operation))
     yield ""
     for query, compared in sorted(operation.compared.items()):
         yield from (
-            f"### Query `{query}`: the serving output against the rebuilt one",
+            f"### Query `{query}`: the current output compared with the rebuilt one",
             "",
             escaped(compared.sentence),
             "",
@@ -218,13 +220,13 @@ def told_way_back(way: QueryWay, serving: str) -> str:
     """What it costs one query to go back to the release that serves until the cutover, as it was assessed."""
     match way.back:
         case Way.RESUME:
-            return f"nothing is written again: {serving} goes on from the last commit of the new release"
+            return f"no rows are written again: {serving} resumes from the last commit of the new release"
         case Way.RESTORE:
             return (
-                f"{serving} goes back to its last batch, by a snapshot;"
-                " what was read since is read and written again, and what the new release made of it is given up"
+                f"{serving} returns to its last batch, from a snapshot;"
+                " the input read since is read and written again, and the new release's results for it are discarded"
             )
         case Way.RETURN:
-            return f"{serving} goes back to {way.before}, which is kept; what was read since is read and written again"
+            return f"{serving} returns to {way.before}, which is kept; the input read since is read and written again"
         case _:
-            return f"there is NONE ({way.no_way_back}); a new release would have to fix it"
+            return f"rollback is NOT possible ({way.no_way_back}); a new release would have to fix it"

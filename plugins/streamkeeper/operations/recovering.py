@@ -56,7 +56,7 @@ def diagnose_for(site: Installation, asked: Asked) -> Diagnosis:
     """Look at the job for what is asked; raises NotFound, InvalidInput."""
     check_name("job", asked.job)
     if asked.snapshots and asked.action is not RecoveryAction.RESTORE:
-        raise InvalidInput("a snapshot is named only for the action restore")
+        raise InvalidInput("a snapshot can be named only for the action restore")
     return diagnose_job(site, asked.job, chosen=[*asked.queries, *asked.snapshots], snapshots=asked.snapshots)
 
 
@@ -82,18 +82,18 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
     if missing := not_accepted(option, asked):
         raise OperationRefused(
             f"{asked.action.value} of {asked.job} needs a person: {'; '.join(costly(option))}",
-            hint=f"{' '.join(missing)} and a --reason, if you take that",
+            hint=f"{' '.join(missing)} and a --reason, if you accept that",
         )
     right = right_to_answer(site.settings, state, asked.requested_by)
     if option.asks and (objection := right.objection(asked.accepted_by, asked.accepted_by_id)):
         raise OperationRefused(
-            f"{asked.action.value} of {asked.job} loses or doubles, and is not accepted: {objection}",
-            hint="the DAG streaming_recover asks whoever may accept it",
+            f"{asked.action.value} of {asked.job} loses or duplicates rows, and is not accepted: {objection}",
+            hint="the DAG streaming_recover asks a person who may accept it",
         )
     if option.asks and asked.announced and asked.announced != announced:
         raise OperationRefused(
-            f"what was accepted is not what would be done any more: {'; '.join(costly(option))}",
-            hint="look again, and accept that",
+            f"the effects have changed since they were accepted: {'; '.join(costly(option))}",
+            hint="diagnose the job again, and accept the new effects",
         )
     copies = copy_without_plans(site, asked.job, option.replans) if asked.action is RecoveryAction.REPLAN else {}
     return Deploy.open(site, operation, recovery_request(state.serving_release, asked, found, copies=copies))

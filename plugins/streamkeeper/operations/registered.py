@@ -49,7 +49,7 @@ def deployed_of(site: Installation, job: str) -> Deployed:
     state = site.journal(job, writer="check").state()
     release = state.serving_release
     if not release or release not in state.described:
-        raise NotFound(f"no release of job {job} serves", hint="streamkeeper jobs lists them; or name --deployed")
+        raise NotFound(f"job {job} has no current release", hint="streamkeeper jobs lists all jobs; or use --deployed")
     content = state.releases[release].content
     return Deployed(
         release=release,
@@ -156,7 +156,7 @@ def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Fi
             hint = WAY_OUT_OF_A_COPY.format(series=known.series)
             found[query] = (observations.checkpoint_of_another(current.version, foreign, hint),)
         elif host := find_disk(site, state.job, current, directory):
-            hint = f"do it on {host}"
+            hint = f"run it on {host}"
             found[query] = (observations.checkpoint_lost(current.version, told_disk(directory, host), hint),)
         elif loss := find_loss(directory, known):
             found[query] = (observations.checkpoint_lost(current.version, loss, way_out(known)),)
@@ -186,7 +186,7 @@ def find_damage(site: Installation, checkpoint: Tree) -> Damage | None:
         shape="checkpoint-lost",
         where=".",
         evidence=loss,
-        on_start="Streamkeeper refuses to start; Spark would begin anew, or repeat what was written.",
+        on_start="Streamkeeper refuses to start; Spark would start from the beginning, or write batches again.",
         safe=False,
         hint=way_out(known),
     )

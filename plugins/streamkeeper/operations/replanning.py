@@ -37,11 +37,13 @@ def look_at_replan(site: Installation, state: JobState, query: QueryLook, direct
         listed = _listed_since(directory.fresh(), query.committed)
         found = look_for_files(listed, unseen=unseen_input(site, state, query.query))
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
-        return Replan(batch=query.committed + 1, unknown=f"what it had listed cannot be read ({error.message})")
+        return Replan(
+            batch=query.committed + 1, unknown=f"the list of its input files cannot be read ({error.message})"
+        )
     files = "files that the source had listed for it"
     return Replan(
         batch=query.committed + 1,
-        reads=f"{len(listed)} {files}" if listed else "what the sources hold now",
+        reads=f"{len(listed)} {files}" if listed else "the current content of the sources",
         gone=found.gone_clause(files),
         unknown=found.unchecked_clause(files),
     )
@@ -69,10 +71,10 @@ def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int
         holds = ask(site, state, state.serving_release, query, sink, current.version if current is not None else "")
         lacks = capabilities_of(sink.kind).knows_batches and not holds.unknown
         if not lacks or holds.batch is None or holds.batch >= batch:
-            told = holds.unknown or f"it holds {'none' if holds.batch is None else f'batch {holds.batch}'}"
+            told = holds.unknown or f"it holds {'no batch' if holds.batch is None else f'batch {holds.batch}'}"
             raise OperationRefused(
                 f"query {query}: {sink.output} does not prove that it lacks batch {batch}: {told}",
-                hint=f"streamkeeper recover {state.job} names what is left",
+                hint=f"streamkeeper recover {state.job} shows the remaining actions",
             )
 
 

@@ -62,7 +62,7 @@ def choose_replay(
         if newest is not None and not verified:
             continue
         if why_not := _why_not(catalogue, snapshot, left, spans):
-            passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) is no way back: {why_not}")
+            passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) cannot be restored: {why_not}")
             continue
         found = _replay(snapshot, left, unseen, verified=verified, parted=not holds_lists_of(spans, snapshot))
         if newest is None:
@@ -76,7 +76,7 @@ def choose_replay(
     for other in (newest, drilled):
         if other is not None and other is not chosen:
             known = "verified" if other.verified else "never drilled"
-            told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) is there too: --snapshot takes it"
+            told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) is also available: --snapshot selects it"
             passed.insert(0, told)
     return chosen, "", tuple(passed)
 
@@ -90,11 +90,11 @@ def _none(named: str, passed: list[str]) -> str:
 def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collection[str]) -> str:
     """Why a snapshot cannot be restored, or its output not be carried on; empty if it can."""
     if snapshot.version not in spans:
-        return f"the output does not carry on what {snapshot.version or 'another checkpoint'} has written"
+        return f"the output does not continue the output of {snapshot.version or 'another checkpoint'}"
     query = left.query
     if query.input_gone and (snapshot.version, snapshot.open_batch) == (query.version, query.open_batch):
-        take = f"streamkeeper snapshot take {catalogue.series} --without-open-batch makes one without it"
-        return f"it holds the plan of batch {snapshot.open_batch}, whose files are gone ({take})"
+        take = f"streamkeeper snapshot take {catalogue.series} --without-open-batch takes one without it"
+        return f"it contains the plan of batch {snapshot.open_batch}, whose files are missing ({take})"
     if cannot := reconcile(left.manifest.sink, snapshot.version, snapshot.batch).refusal:
         return cannot
     damaged = verify(catalogue, [snapshot.number]).damaged
@@ -110,7 +110,7 @@ def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verifi
     query = left.query
     # A restored version keeps its query's id, its numbers and its list of files; one that was handed over does not.
     if (snapshot.query_id != left.query_id and snapshot.version != query.version) or parted:
-        why = f"{query.version} has gone on from {snapshot.version} since"
+        why = f"{query.version} has continued from {snapshot.version} since"
         return msgspec.structs.replace(replay, unknown=why)
     known = [batch for batch in (left.committed, query.committed, query.holds) if batch is not None]
     batches = max(0, max(known, default=-1) - snapshot.batch)

@@ -64,11 +64,11 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         how = takes_again(self.sink)
         if self.replayed is None:
             return (
-                f"nobody knows what {self.output} holds beyond batch {self.batch} ({self.unknown}):"
-                f" what it holds is written again, {how}"
+                f"it is unknown which batches beyond batch {self.batch} {self.output} holds ({self.unknown}):"
+                f" they are written again, {how}"
             )
         if self.replayed == 0:
-            return f"{self.output} holds nothing beyond batch {self.batch}: nothing is written again"
+            return f"{self.output} holds no batch beyond batch {self.batch}: no rows are written again"
         count, them = (f"{self.replayed} batches", "they are") if self.replayed > 1 else ("one batch", "it is")
         beyond = f"{count} beyond batch {self.batch} (up to {self.sink_batch})"
         return f"{self.output} holds {beyond}; {them} written again, {how}"
@@ -85,7 +85,8 @@ def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -
     release = state.serving_release or current.release
     if release not in state.described:
         raise OperationRefused(
-            f"what wrote {current.version} of {job}/{query} is on no record", hint="restore into a directory with --to"
+            f"the release that wrote {current.version} of {job}/{query} is not recorded",
+            hint="restore into a directory with --to",
         )
     version = _reserved(state, query, snapshot) or free_version(site, state, query)
     written = stored_manifests(site, state, release).get(query)
@@ -225,7 +226,9 @@ def _must_still_serve(site: Installation, now: JobState, query: str, plan: Resto
     _must_be_at_rest(site, now)
     current = now.current_version(query)
     if current is None or current.version != plan.current:
-        raise OperationRefused(f"{now.job}/{query} has got another checkpoint version meanwhile", hint="look again")
+        raise OperationRefused(
+            f"{now.job}/{query} has a different checkpoint version now", hint="plan the restore again"
+        )
     return current
 
 
@@ -253,12 +256,12 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
     can = capabilities_of(plan.sink)
     if can.reconciles is Reconciliation.CUT_BACK and not carries_on:
         raise OperationRefused(
-            f"{plan.output} cannot carry on what {plan.snapshot} is a snapshot of: that was written elsewhere, or by a"
-            " checkpoint that was not deployed from here",
-            hint="restore into a directory with --to; its output begins anew in a new checkpoint version",
+            f"{plan.output} cannot continue from {plan.snapshot}: the output of that snapshot's checkpoint is in"
+            " another place, or the checkpoint was not deployed from here",
+            hint="restore into a directory with --to; its output starts from the beginning in a new checkpoint version",
         )
     if not can.takes_again and plan.replayed != 0 and not accept_replay:
-        raise OperationRefused(plan.sentence, hint="--accept-replay if the function takes batches a second time")
+        raise OperationRefused(plan.sentence, hint="use --accept-replay if the function accepts batches a second time")
 
 
 def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str) -> str:
@@ -273,6 +276,6 @@ def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, serie
     if objection := right_to_answer(site.settings, state, by).objection(by):
         raise OperationRefused(
             f"restore of {series} from {plan.snapshot} {plan.missing.loss}, which is not accepted: {objection}",
-            hint="the DAG streaming_recover asks whoever may accept it",
+            hint="the DAG streaming_recover asks a person who may accept it",
         )
     return f"; {by} accepted that it {plan.missing.loss} ({reason})"

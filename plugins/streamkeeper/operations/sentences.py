@@ -42,8 +42,8 @@ def render_record(record: Record) -> str:
         case FallBackDecided() | AbortRequested() | OperationFinished():
             return _render_end(record)
         case DesiredChanged(serve=serve, requested_by=who, reason=reason):
-            wanted = "serve from here on" if serve else "stay stopped"
-            return f"it is to {wanted}, asked by {who or 'somebody'}" + (f": {reason}" if reason else "")
+            wanted = "start" if serve else "stop"
+            return f"{wanted} requested by {who or 'somebody'}" + (f": {reason}" if reason else "")
         case JobForgotten(requested_by=who, reason=reason):
             return f"forgotten by {who or 'somebody'}" + (f": {reason}" if reason else "")
         case JobRebuilt(queries=queries):
@@ -65,14 +65,14 @@ def _render_instance(
 ) -> str:
     match record:
         case InstancePlanned(instance=instance, release=release, role=role):
-            return f"{instance} is to be started: {role.value} for {release}"
+            return f"{instance} is planned: {role.value} for {release}"
         case InstanceAppointed(instance=instance, versions=versions):
             told = ", ".join(f"{query} in {version}" for query, version in sorted(versions.items()))
-            return f"{instance} alone may claim epochs from here on" + (f": {told}" if told else "")
+            return f"only {instance} may claim epochs from now on" + (f": {told}" if told else "")
         case ShadowAppointed(instance=instance):
-            return f"{instance} may fill new checkpoint versions, unseen"
+            return f"{instance} may fill new checkpoint versions, hidden from readers"
         case InstanceEnded(instance=instance, proof=proof, exit=exit):
-            return f"{instance} is gone ({exit}): {proof}"
+            return f"{instance} has terminated ({exit}): {proof}"
         case EpochClaimed(query=query, epoch=epoch, instance=instance, version=version):
             return f"{instance} claimed epoch {epoch} of query {query}, checkpoint version {version}"
         case _:
@@ -84,9 +84,9 @@ def _render_version(record: CheckpointVersionCreated | StartOffsetsKnown | Hande
         case CheckpointVersionCreated(query=query, version=version, release=release, origin=origin):
             return f"query {query} has checkpoint version {version} for {release}, {origin}"
         case StartOffsetsKnown(query=query, version=version, offsets=offsets):
-            return f"query {query} {version} began at {', '.join(offsets)}"
+            return f"query {query} {version} started at {', '.join(offsets)}"
         case HandedOff(query=query, version=version, parent_batch=last, batch=batch):
-            return f"query {query} {version} carries on after batch {last}, which is its batch {batch}"
+            return f"query {query} {version} continues after batch {last} of its parent, which is its batch {batch}"
         case _:
             assert_never(record)
 
@@ -96,10 +96,10 @@ def _render_progress(record: OperationStarted | StepBegun | StepDone | Assessed 
         case OperationStarted(operation=operation, request=request):
             return f"{operation} started: {render_request(request)}"
         case StepBegun(operation=operation, step=step):
-            return f"{operation} begins {label_of(step)}"
+            return f"{operation} started step {label_of(step)}"
         case StepDone(operation=operation, step=step, result=result):
             told = ", ".join(f"{key}={value}" for key, value in result.items())
-            return f"{operation} has done {label_of(step)}" + (f" ({told})" if told else "")
+            return f"{operation} completed step {label_of(step)}" + (f" ({told})" if told else "")
         case Assessed(operation=operation, verdict=verdict, sentence=sentence):
             return f"{operation} assessed: {verdict.name}, {sentence}"
         case ApprovalAnswered(operation=operation, approved=approved, by=by, reason=reason):
@@ -111,9 +111,9 @@ def _render_progress(record: OperationStarted | StepBegun | StepDone | Assessed 
 def _render_end(record: FallBackDecided | AbortRequested | OperationFinished) -> str:
     match record:
         case FallBackDecided(operation=operation, reason=reason):
-            return f"{operation} will not go on: {reason}"
+            return f"{operation} will not continue: {reason}"
         case AbortRequested(operation=operation, requested_by=who, reason=reason):
-            return f"{operation} is to be aborted, asked by {who or 'somebody'}" + (f": {reason}" if reason else "")
+            return f"abort of {operation} requested by {who or 'somebody'}" + (f": {reason}" if reason else "")
         case OperationFinished(operation=operation, outcome=outcome, sentence=sentence):
             return f"{operation} {outcome.value}: {sentence}"
         case _:
@@ -127,28 +127,28 @@ def _render_release(record: ReleaseRegistered | ReleaseDescribed | ReleasePromot
         case ReleaseDescribed(release=name, manifests=manifests):
             return f"{name} described: queries {', '.join(sorted(manifests))}"
         case ReleasePromoted(release=name, instance=instance):
-            return f"{name} serves, by {instance}"
+            return f"{name} is the current release, run by {instance}"
         case _:
             assert_never(record)
 
 
 def render_request(request: DeployRequest) -> str:
     """What somebody asked for, in one line."""
-    before = "the release before" if request.rollback else "the code under the jobs root"
-    verb = "start again" if request.start else "roll back to" if request.rollback else "deploy"
+    before = "the previous release" if request.rollback else "the code under the jobs root"
+    verb = "start" if request.start else "roll back to" if request.rollback else "deploy"
     if request.recover is not None:
         verb = f"{request.recover.asked_for.value} ({request.recover.cause}) of"
     parts = [f"{verb} {request.release or before}{told_inherited(request)}", f"{request.handover.value} handover"]
     if request.recover is not None and request.recover.accepted_by:
-        parts.append(f"loss or doubling accepted by {request.recover.accepted_by}")
+        parts.append(f"data loss or duplicates accepted by {request.recover.accepted_by}")
     if request.revive:
-        parts.append("though it was forgotten")
+        parts.append("although it was forgotten")
     if request.dry_run:
         parts.append("dry run")
     if request.requested_by:
         parts.append(f"by {request.requested_by}")
     if request.reason:
-        parts.append(f"because: {request.reason}")
+        parts.append(f"reason: {request.reason}")
     return ", ".join(parts)
 
 

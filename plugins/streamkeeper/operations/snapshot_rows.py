@@ -13,7 +13,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Candidate, Policy, decide_retention
 from streamkeeper.snapshots.sweep import is_over
 
-_NOTHING_GOES = "nothing of this series is pruned while a record of it cannot be read"
+_NOTHING_GOES = "no snapshot of this series is pruned while one of its records cannot be read"
 
 
 class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     def told_kept(self) -> str:
         """What the next prune does with it, and why."""
         reasons = ", ".join(self.kept)
-        return f"kept: {reasons}" if self.keep else f"goes with the next prune: {reasons}"
+        return f"kept: {reasons}" if self.keep else f"removed by the next prune: {reasons}"
 
 
 def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]:

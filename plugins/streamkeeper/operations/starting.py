@@ -88,7 +88,9 @@ def open_start(
     def allowed(now: JobState) -> None:
         _must_be_possible(now, unless_stopped=True)
         if now.serving_release != request.release:
-            raise OperationRefused(f"{now.serving_release} serves by now, not {request.release}", hint="look again")
+            raise OperationRefused(
+                f"{now.serving_release} is now the current release, not {request.release}", hint="start it again"
+            )
 
     return Deploy.open(site, operation, request, allowed=allowed)
 
@@ -121,8 +123,8 @@ def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
         raise OperationOpen(state.job, state.open_operation.operation)
     must_not_be_forgotten(state)
     if not state.serving_release:
-        before = f"was {state.rebuilt.sentence}" if state.rebuilt is not None else "never served"
-        raise OperationRefused(f"job {state.job} {before}: there is nothing to start again", hint="deploy it")
+        before = f"was {state.rebuilt.sentence}" if state.rebuilt is not None else "has never run"
+        raise OperationRefused(f"job {state.job} {before}: there is no release to start", hint="deploy it")
     if unless_stopped and state.stopped is not None:
         by = state.stopped.requested_by or "somebody"
         raise OperationRefused(f"job {state.job} was stopped by {by}", hint=f"streamkeeper start {state.job}")
@@ -149,7 +151,7 @@ def _serves(site: Installation, state: JobState) -> bool:
         return False
     if seen.life is Life.UNKNOWN:
         raise OperationRefused(
-            f"driver {instance} of job {state.job} cannot be looked at from here: {seen.why}",
+            f"driver {instance} of job {state.job} cannot be observed from here: {seen.why}",
             hint="start it on that machine",
         )
     ends = (CommandKind.DRAIN, CommandKind.STOP)

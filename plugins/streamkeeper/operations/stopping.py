@@ -86,7 +86,7 @@ def _record_wish(journal: Journal, wish: DesiredChanged) -> JobState:
         if state.stopped is not None:
             return None
         if not state.serving_release and not state.owners:
-            raise OperationRefused(f"job {state.job} never served: there is nothing to stop", hint="deploy it first")
+            raise OperationRefused(f"job {state.job} has never run: there is no driver to stop", hint="deploy it first")
         return wish
 
     return journal.append(wanted)
@@ -119,7 +119,7 @@ class _Stop:
                     raise OperationRefused(f"job {self._job}: {decision.reason}")
                 case Unprovable():
                     raise OperationRefused(
-                        f"job {self._job} is to serve no more; {decision.reason}",
+                        f"the stop of job {self._job} is recorded; {decision.reason}",
                         hint=f"run `streamkeeper stop {self._job} --reason …` on that machine",
                     )
                 case Wait(on=on):

@@ -54,7 +54,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             if not self.job:
                 raise
             raise CheckpointDamaged(
-                f"checkpoint {self.origin.version} of {self.series} is gone, or has not begun: {self.location}",
+                f"checkpoint {self.origin.version} of {self.series} is missing, or has no commit yet: {self.location}",
                 hint=f"wait for its first commit; if it had one: streamkeeper snapshot restore {self.series}",
             ) from None
 

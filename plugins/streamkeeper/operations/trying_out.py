@@ -48,8 +48,8 @@ def place_of(site: Installation, name: str) -> Installation:
     home = site.settings.scratch / f"dry-run-{hashlib.sha256(operation.encode()).hexdigest()[:8]}"
     if host not in ("", socket.gethostname()) and not home.exists():
         raise WrongMachine(
-            f"the dry run {operation} takes place on {host}, and this is {socket.gethostname()}",
-            hint="look again there",
+            f"the dry run {operation} runs on {host}, and this machine is {socket.gethostname()}",
+            hint=f"continue it on {host}",
         )
     if site.settings.drivers != LOCAL and not home.exists():
         site.runner.check_place()

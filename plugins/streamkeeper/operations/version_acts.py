@@ -52,7 +52,7 @@ class VersionActs:
                 return None
             others = [owner.instance for owner in now.owners if owner.instance != instance]
             if others:
-                raise OperationRefused(f"{', '.join(others)} not proven dead: {instance} is not appointed")
+                raise OperationRefused(f"{', '.join(others)} not proven terminated: {instance} is not appointed")
             must_not_be_shared(self._site, now, chosen)
             return InstanceAppointed(operation=self._operation, instance=instance, versions=chosen)
 

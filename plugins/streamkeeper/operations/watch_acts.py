@@ -49,13 +49,13 @@ def begin(site: Installation, job: str, facts: JobFacts, planned: PlannedAct) ->
     match planned.act:
         case Act.START:
             operation = start_again(site, job, facts, reason=planned.reason)
-            told = f"starts {facts.serving_release} again, as {operation}" if operation else "finds it serving already"
+            told = f"restarts {facts.serving_release} as {operation}" if operation else "found it already running"
             return Begun(sentence=told, operation=operation)
         case Act.BACK_UP:
             return Begun(sentence=back_up(site.snapshots, query_target(site, job, planned.query)).sentence)
         case Act.CARRY_ON:
             open_one = facts.operation.operation if facts.operation is not None else ""
-            return Begun(sentence=f"carries {open_one} on", operation=open_one)
+            return Begun(sentence=f"continues {open_one}", operation=open_one)
 
 
 def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -> str:
@@ -91,7 +91,7 @@ def carry_on(
                 over.append(carried)
                 continue
             except StreamkeeperError as error:
-                failed.append(f"{carried.job}: {carried.operation} cannot go on: {error}")
+                failed.append(f"{carried.job}: {carried.operation} cannot continue: {error}")
                 over.append(carried)
                 continue
             (over if after.over else waiting).append(after)

@@ -100,7 +100,7 @@ def run_pass(watch: Watch) -> PassReport:
     watch = dataclasses.replace(watch, site=dataclasses.replace(watch.site, store=store))
     began, clock = watch.now(), time.monotonic()
     before = read_index(store, watch.site.id)
-    failed = [f"{folder} is not the name of a job, and is passed over" for folder in stray_folders(store)]
+    failed = [f"{folder} is not the name of a job, and is skipped" for folder in stray_folders(store)]
     every = _look(watch, before, began, failed)
     jobs = [job for job in every if not job.left]
     crash_point("watch.looked")
@@ -184,7 +184,7 @@ def _judge(
         return look, remember_told(seen, memory, now), find_symptoms(look, but=watch.but)
     except Exception as error:  # Records may hold what no rule expects.
         why = f"{type(error).__name__}: {error}"
-        failed.append(f"{seen.job}: it cannot be judged: {why}")
+        failed.append(f"{seen.job}: its health cannot be evaluated: {why}")
         seen.unlooked[JOB] = why
         look = JobLook(job=seen.job, now=now, wanted=False, unlooked=dict(seen.unlooked))
         return look, seen.memory, find_symptoms(look, but=watch.but)
@@ -192,7 +192,7 @@ def _judge(
 
 def _tell_left(jobs: list[_Job]) -> list[str]:
     hosts = Counter(job.seen.elsewhere for job in jobs if job.left)
-    return [f"{count} of the jobs are left to the watch on {host}" for host, count in sorted(hosts.items())]
+    return [f"{count} jobs are left to the watch on {host}" for host, count in sorted(hosts.items())]
 
 
 def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
@@ -203,8 +203,8 @@ def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], faile
     try:
         lines += reconcile(job.log, job.look, job.symptoms, now=now, dry_run=watch.dry_run)
     except StreamkeeperError as error:
-        failed.append(f"{job.look.job}: its incidents cannot be kept: {error}")
-    failed += [f"{job.look.job}: an incident record is passed over: {why}" for why in job.log.passed]
+        failed.append(f"{job.look.job}: its incidents cannot be recorded: {error}")
+    failed += [f"{job.look.job}: an incident record is skipped: {why}" for why in job.log.passed]
 
 
 def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) -> None:
@@ -217,14 +217,14 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
                     lines.append(f"would {planned.act.value} {job.look.job}: {planned.reason}")
                 elif planned.act is not Act.BACK_UP and (unknown := _unknown_secrets(watch, job)):
                     lines.append(
-                        f"{job.look.job}: to {planned.act.value} is left to a watch that knows {unknown} secrets"
+                        f"{job.look.job}: {planned.act.value} is left to a watch that can resolve {unknown} secrets"
                     )
                 elif planned.act is not Act.BACK_UP and len(carried) >= AT_ONCE:
-                    lines.append(f"{job.look.job}: to {planned.act.value} waits for a later pass: {planned.reason}")
+                    lines.append(f"{job.look.job}: {planned.act.value} waits for a later pass: {planned.reason}")
                 elif planned.act is not Act.BACK_UP or watch.now() < deadline:
                     carried += _begin(watch, job, planned, lines)
         except StreamkeeperError as error:
-            failed.append(f"{job.look.job}: nothing could be done: {error}")
+            failed.append(f"{job.look.job}: no action was possible: {error}")
     if watch.dry_run or not carried:
         return
     after, told = carry_on(watch.site, carried, now=watch.now, until=deadline)

@@ -41,9 +41,9 @@ def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str
         liveness = seen.get((job, each.instance))
         if liveness is not None and liveness.elsewhere:
             raise WrongMachine(
-                f"driver {each.instance} of job {job}: {liveness.why}; nothing was done here",
-                hint=f"do it on {liveness.elsewhere}; if that is gone for good, streamkeeper state-dead {job}"
-                f" {each.instance} says so",
+                f"driver {each.instance} of job {job}: {liveness.why}; no change was made here",
+                hint=f"run it on {liveness.elsewhere}; if that is permanently lost, state it: streamkeeper state-dead"
+                f" {job} {each.instance}",
             )
 
 
@@ -72,12 +72,12 @@ def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tr
 
 def told_disk(tree: Tree, host: str) -> str:
     """Where it lies, as a clause."""
-    return f"{tree.where('')} was written on {host}, and is not on {this_machine().host}"
+    return f"{tree.where('')} was written on {host}, and does not exist on {this_machine().host}"
 
 
 def other_disk(job: str, version: CheckpointVersion, tree: Tree, host: str) -> WrongMachine:
     """The error of whoever needs its files here."""
     return WrongMachine(
-        f"checkpoint {version.version} of {job}/{version.query}: {told_disk(tree, host)}; nothing was done here",
-        hint=f"do it on {host}; if that is gone for good, streamkeeper recover {job} brings a snapshot back here",
+        f"checkpoint {version.version} of {job}/{version.query}: {told_disk(tree, host)}; no change was made here",
+        hint=f"run it on {host}; if that is permanently lost, streamkeeper recover {job} restores a snapshot here",
     )
