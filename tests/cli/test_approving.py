@@ -113,7 +113,7 @@ def test_a_second_and_contrary_answer_is_one_clear_line(job: Registered) -> None
     run("approve", JOB, OPERATION, "--reason", "looked at it")
     result = run("decline", JOB, OPERATION, "--reason", "on second thoughts")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"error: operation {OPERATION} was approved by cli:")
+    assert result.stderr.startswith(f"error: operation {OPERATION} was already approved by cli:")
     answer = asked(job, OPERATION).approval
     assert answer is not None
     assert answer.approved
