@@ -86,13 +86,13 @@ def test_a_share_goes_on_after_a_query_that_failed(job: Registered) -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
     lost = add_lost_job(job)
-    with pytest.raises(CheckpointDamaged, match=f"{lost} is gone"):
+    with pytest.raises(CheckpointDamaged, match=f"{lost} is missing, or has no commit yet"):
         back_up(f"{lost} {SERIES}")
     with pytest.raises(AirflowSkipException, match="nothing was committed since s0001"):
         back_up()
     with pytest.raises(AirflowSkipException, match="2 queries: there was nothing to do"):
         back_up(f"{SERIES} {SERIES}")
-    with pytest.raises(StreamkeeperError, match=f"^2 of 3 queries failed: .*{lost} is gone"):
+    with pytest.raises(StreamkeeperError, match=f"^2 of 3 queries failed: .*{lost} is missing, or has no commit yet"):
         back_up(f"{lost} {SERIES} nope/q")
 
 
@@ -132,7 +132,7 @@ def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) ->
     back_up()
     for path in job.directory.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with pytest.raises(CheckpointDamaged, match=f"was emptied: .* s0001 holds batch 7 .*snapshot restore {SERIES}"):
+    with pytest.raises(CheckpointDamaged, match=f"was emptied: .* s0001 contains its batch 7 .*snapshot restore {SERIES}"):
         back_up()
     with pytest.raises(ObjectiveMissed, match="was emptied"):
         judge()
