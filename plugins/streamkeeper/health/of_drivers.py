@@ -246,7 +246,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         LOST_S,
         "seconds",
-        "restore its node; if the node is permanently lost, state it: streamkeeper state-dead {job} {instance}"
+        "bring its node back; if the node is permanently lost, state it: streamkeeper state-dead {job} {instance}"
         ' --reason "how you know" (it shows the risks; --accept records the statement), or'
         " the DAG streaming_state_dead; then restore the copy: streamkeeper recover {job} --action restore",
         "A driver's machine is gone",

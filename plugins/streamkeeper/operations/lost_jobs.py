@@ -52,7 +52,7 @@ def must_not_be_lost(site: Installation, job: str) -> None:
 
 def way_out(job: str) -> str:
     """What to do about a lost journal."""
-    return f"restore registry/{job}, or run: streamkeeper registry rebuild {job} --dry-run"
+    return f"put registry/{job} back, or run: streamkeeper registry rebuild {job} --dry-run"
 
 
 def _was_seen(memory: JobMemory) -> bool:

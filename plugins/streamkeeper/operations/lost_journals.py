@@ -195,7 +195,7 @@ def _journal_there(site: Installation, job: str) -> str:
         state = site.journal(job, "reader").state()
     except RegistryDamaged as error:
         return (
-            f"the journal of job {job} is not lost but damaged: {error.message}; restore it from the store's version"
+            f"the journal of job {job} is not lost but damaged: {error.message}; put it back from the store's version"
             f" history, or move {site.store.url}/registry/{job} away and rebuild"
         )
     if state.number == 0:
