@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint docs reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -67,6 +67,9 @@ lint: setup ## style, types and import contracts
 	$(RUN) mypy
 	$(RUN) lint-imports --no-cache
 
+docs: setup ## the documentation site in build/docs, strict about links; its builder is installed once, into build/docs-env
+	@scripts/docs
+
 reference: setup ## the generated pages of docs/reference, made from the code
 	@$(RUN) python -m harness.reference
 
@@ -116,7 +119,7 @@ bad-inputs: setup ## what a person sees who gives a bad input to the commands or
 
 # Lines that uv keeps from the old lock stay; `rm requirements/*.txt` first to take everything anew.
 lock: setup ## compile requirements/*.in into the hash-locked *.txt
-	@for kind in runtime dev; do \
+	@for kind in runtime dev docs; do \
 	  $(RUN) uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-annotate --override requirements/overrides.txt requirements/$$kind.in -o requirements/$$kind.txt || exit 1; \
 	done

@@ -1,4 +1,4 @@
-"""`make reference`: write the generated pages into docs/reference."""
+"""`make reference`: write the generated pages into docs."""
 
 from harness.reference.pages import FOLDER, PAGES
 

@@ -105,7 +105,7 @@ def _field(node: ast.stmt) -> str:
     if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
         value = next((each.value for each in value.keywords if each.arg == "default"), None)
     if value is not None and "REQUIRED" in ast.unparse(value):
-        return f"{ast.unparse(node.target)}: {_public(node.annotation)} = …"
+        return f"{ast.unparse(node.target)}: {_public(node.annotation)} = ..."
     return _argument(ast.unparse(node.target), node.annotation, value)
 
 

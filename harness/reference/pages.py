@@ -6,20 +6,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.reference.command_line import render_command_line
+from harness.reference.decision_list import render_decision_list
 from harness.reference.forms import render_forms
 from harness.reference.health_rules import render_health_rules
 from harness.reference.job_api import render_job_api
 from harness.reference.metric_list import render_metrics
 from harness.reference.settings import render_settings
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "cli.md": render_command_line,
-    "forms.md": render_forms,
-    "health-rules.md": render_health_rules,
-    "job-api.md": render_job_api,
-    "metrics.md": render_metrics,
-    "settings.md": render_settings,
+    "internals/decisions.md": render_decision_list,
+    "reference/cli.md": render_command_line,
+    "reference/forms.md": render_forms,
+    "reference/health-rules.md": render_health_rules,
+    "reference/job-api.md": render_job_api,
+    "reference/metrics.md": render_metrics,
+    "reference/settings.md": render_settings,
 }
-"""File name below docs/reference -> its text."""
+"""File below docs -> its text."""

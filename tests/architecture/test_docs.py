@@ -41,6 +41,30 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), target
 
 
+def anchors(path: Path) -> set[str]:
+    """Of a page's headings, as GitHub and the documentation site make them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", each) for each in headings]
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in plain}
+
+
+@pytest.mark.parametrize("path", DOCS, ids=names)
+def test_links_to_headings_lead_somewhere(path: Path) -> None:
+    """Also where the heading was renamed on another page."""
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", path.read_text()):
+        page = path.parent / target if target else path
+        assert anchor in anchors(page), f"{target}#{anchor}"
+
+
+def test_every_page_is_in_the_contents() -> None:
+    """The sidebar of the site lists each page; the front page and the decisions are listed otherwise."""
+    text = (ROOT / "docs" / "conf.py").read_text()
+    for path in (ROOT / "docs").rglob("*.md"):
+        page = path.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        assert page == "README" or page.startswith("decisions/") or f'"{page}"' in text, page
+
+
 @pytest.mark.parametrize("path", DOCS, ids=names)
 def test_make_targets_exist(path: Path) -> None:
     """Whatever a document tells to make can be made."""

@@ -115,7 +115,7 @@ def test_every_test_says_what_it_proves() -> None:
 
 def test_requirements_are_locked_by_hash_and_name_no_index() -> None:
     """An installation takes exactly what was tested, from wherever the machine gets its packages."""
-    for name in ("runtime.txt", "dev.txt"):
+    for name in ("runtime.txt", "dev.txt", "docs.txt"):
         text = (ROOT / "requirements" / name).read_text()
         pins = [line for line in text.splitlines() if line and line[0] not in "# "]
         assert pins

@@ -1,4 +1,4 @@
-"""The generated pages of docs/reference are what the code says now, and name every variable that the code reads."""
+"""The generated pages of docs are what the code says now, and name every variable that the code reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=pytest.mark.airflow if each == "forms.md" else ()) for each in PAGES]
+    "name", [pytest.param(each, marks=pytest.mark.airflow if each == "reference/forms.md" else ()) for each in PAGES]
 )
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     """Changed help texts, settings, forms, metrics or rules need `make reference`."""
@@ -28,7 +28,7 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 
 def test_every_variable_that_the_code_reads_is_in_the_reference() -> None:
     """Negative control: a name that is in no file is not found."""
-    page = (FOLDER / "settings.md").read_text(encoding="utf-8")
+    page = (FOLDER / "reference/settings.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(STREAMKEEPER_[A-Z_]+)`", page))
     files = [*(ROOT / "plugins").rglob("*.py"), *(ROOT / "dags").glob("*.py"), *(ROOT / "plugins").rglob("*.java")]
     named = {
