@@ -70,8 +70,9 @@ lint: setup ## style, types and import contracts
 docs: setup ## the documentation site in build/docs, strict about links; its builder is installed once, into build/docs-env
 	@scripts/docs
 
-reference: setup ## the generated pages of docs/reference, made from the code
+reference: setup ## the generated pages of docs: docs/reference from the code, the tests of the guarantees
 	@$(RUN) python -m harness.reference
+	@$(RUN) python -m tests.guarantees
 
 format: setup ## put the code into its one form
 	$(RUN) ruff check --fix-only --quiet .

@@ -38,8 +38,8 @@ CONTENTS: dict[str, list[str]] = {
     ],
     "Operations": ["operations/install", "operations/upgrade", "operations/runbook"],
     "Internals": [
-        *("internals/architecture", "internals/guarantees", "internals/clones", "internals/performance"),
-        *("internals/extending", "internals/decisions"),
+        *("internals/architecture", "internals/guarantees", "internals/guarantee-tests", "internals/campaigns"),
+        *("internals/clones", "internals/performance", "internals/extending", "internals/decisions"),
     ],
 }
 """Caption -> pages, in the order of the sidebar."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from streamkeeper.health.rules import RULES
 from streamkeeper.lifecycle.headings import HEADING_OF, HEADINGS
 from streamkeeper.model.recovery import Cause
 from streamkeeper.model.step import Step
+from tests.guarantees import functions_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -28,10 +28,7 @@ def test_named_tests_exist(path: Path) -> None:
     """A guarantee that cites a test cites one that is there."""
     for file, function in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", path.read_text()):
         assert (ROOT / file).exists(), file
-        found = {
-            node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)
-        }
-        assert function in found, f"{file}::{function}"
+        assert function in functions_of(file), f"{file}::{function}"
 
 
 @pytest.mark.parametrize("path", DOCS, ids=names)

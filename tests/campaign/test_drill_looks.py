@@ -41,13 +41,12 @@ def test_a_rule_that_is_switched_off_is_gone(off: str, gone: bool) -> None:
     assert told.stdout.strip() == str([gone, gone])
 
 
-def test_the_table_of_the_guarantees_is_what_was_played() -> None:
+def test_the_table_of_the_drills_is_what_was_played() -> None:
     """Each row repeats the newest line of its drill: what was named and after how long, and what was mended."""
     lines = [json.loads(each) for each in (ROOT / "bench/results/drills.jsonl").read_text().splitlines()]
     played = {each["case"].partition(":")[0]: each for each in lines if "case" in each}
-    rows = re.findall(
-        r"^\| `([a-z-]+)` \| (.+?) \|$", (ROOT / "docs/internals/guarantees.md").read_text(), re.MULTILINE
-    )
+    text = (ROOT / "docs/internals/campaigns.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.+?) \|$", text, re.MULTILINE)
     told = {name: cells.split(" | ") for name, cells in rows if name in KINDS}
     assert set(told) == set(played)
     for name, line in played.items():
@@ -60,9 +59,8 @@ def test_every_control_on_record_was_missed_and_is_told() -> None:
     """Without the rule that names a cause the watch did not name it; the page lists which were tried."""
     lines = [json.loads(each) for each in (ROOT / "bench/results/drills.jsonl").read_text().splitlines()]
     controls = {each["control"]: each["found"] for each in lines if "control" in each}
-    told = re.search(
-        r"^Of the controls (.+?) are on record", (ROOT / "docs/internals/guarantees.md").read_text(), re.MULTILINE
-    )
+    text = (ROOT / "docs/internals/campaigns.md").read_text()
+    told = re.search(r"^Of the controls (.+?) are on record", text, re.MULTILINE)
     assert told is not None
     assert set(re.findall(r"`([a-z-]+)`", told[1])) == set(controls)
     assert all(controls.values())
