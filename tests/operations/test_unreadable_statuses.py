@@ -83,7 +83,7 @@ def test_a_stop_ends_and_the_status_page_names_the_file(job: Registered) -> None
     seen = job_overview(job.site, JOB)
     assert (seen.standing, seen.life) == (Standing.FAILED, Life.DEAD)
     facts = {fact.name: fact.text for fact in overview_facts(seen, beat="")}
-    assert f"control/{JOB}/{DRIVER}/status.json cannot be read" in facts["last word"]
+    assert f"control/{JOB}/{DRIVER}/status.json cannot be read" in facts["last report"]
     assert "is stopped" in stop_job(job.site, JOB, operation="stop-1", **ASKED).sentence
     assert job_overview(job.site, JOB).standing is Standing.STOPPED
 

@@ -47,7 +47,7 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
         yield Fact(name="forgotten", text=render_record(seen.forgotten))
     yield from _troubles(seen)
     if seen.operation is not None:
-        yield Fact(name="under way", text=told_progress(seen.operation), operation=seen.operation.operation)
+        yield Fact(name="in progress", text=told_progress(seen.operation), operation=seen.operation.operation)
     for question in seen.asked:
         by = f"requested by {question.asked_by}; {question.may} may answer"
         yield Fact(name="waits for a person", text=f"{question.action}, {by}: {question.sentence}", tone=Tone.WARN)
@@ -68,10 +68,10 @@ def _driver(seen: JobOverview, beat: str) -> Iterator[Fact]:
         life = seen.life.value if seen.life else "-"
         yield Fact(name="driver", text=f"{seen.instance}: {life}, {seen.why}")
     if seen.unread:
-        yield Fact(name="last word", text=seen.unread, tone=Tone.WARN)
+        yield Fact(name="last report", text=seen.unread, tone=Tone.WARN)
     if seen.status is not None:
-        word = f"{seen.status.state.value}: {SENTENCES[seen.status.state]}"
-        yield Fact(name="last word", text=f"{word} (at {seen.status.at[:19]}, its own clock)")
+        report = f"{seen.status.state.value}: {SENTENCES[seen.status.state]}"
+        yield Fact(name="last report", text=f"{report} (at {seen.status.at[:19]}, by the driver's clock)")
         yield Fact(name="heartbeat", text=beat)
         yield Fact(name="generation", text=str(seen.status.generation))
 
