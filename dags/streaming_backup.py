@@ -1,13 +1,13 @@
 """Back up streaming jobs: a snapshot of every query's checkpoint, every hour.
 
-**find** the deployed queries, **backup** each of them in a task of its own (skipped where nothing was committed since
-its last snapshot; one that fails does not stop the others), and hold what there is now against the **objective**: the
-run fails, with a line for each query whose newest snapshot lacks something that was committed longer ago than
-`STREAMKEEPER_BACKUP_OBJECTIVE_S`, or when a backup failed.
+**find** lists the deployed queries. **backup** takes a snapshot of each query in a task of its own; it is skipped if no
+batch was committed since the last snapshot, and a failure does not stop the other backups. **objective** then fails the
+run if a backup failed, or if the newest snapshot of a query lacks a batch that was committed longer ago than
+`STREAMKEEPER_BACKUP_OBJECTIVE_S`. It prints a line for each such query.
 
-Above 500 queries, or Airflow's `core.max_map_length`, a task does several queries, one after the other.
+Above 500 queries, or Airflow's `core.max_map_length`, a task backs up several queries, one after the other.
 
-`STREAMKEEPER_BACKUP_SCHEDULE` is another schedule (cron, or `never`). No driver waits for a backup.
+`STREAMKEEPER_BACKUP_SCHEDULE` sets another schedule (cron, or `never`). No driver waits for a backup.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Deploy a release of a streaming job.
 
-**bundle** the code, start the candidate as a **standby**, **assess** it against what serves, and **choose** the way
-that the verdict asks for.
+**bundle** packs the code. The candidate starts as a **standby**. **assess** compares it with the current release, and
+**choose** takes the branch that the verdict requires.
 
-- **backup**, for an opaque change (BACKUP): **keep_state** in a snapshot; the standby may **rest** while a person
-  is asked to **approve**; the **answer** is recorded; **ready** starts it again and sees that nothing has drifted.
-- **dual_run**, for a rebuild (SWITCH): the candidate reads the sources again as a **shadow**, has to **catch_up**, and
-  **compare** holds both outputs against each other. One job at a time.
-- **takeover**, always: **handover** (drain what serves, prove it dead, go), **first_commit**, **snapshot** of the batch
-  at which it changed hands, **probation**, **promote**.
+- **backup**, for an opaque change (BACKUP): **keep_state** takes a snapshot; the standby may **rest** while a person is
+  asked to **approve**; the **answer** is recorded; **ready** restarts the standby and checks for drift.
+- **dual_run**, for a rebuild (SWITCH): the candidate reads the sources again as a **shadow** and must **catch_up**;
+  **compare** compares both outputs. One job at a time.
+- **takeover**, always: **handover** (drain the current driver, prove its termination, go), **first_commit**,
+  **snapshot** of the batch at the handover, **probation**, **promote**.
 
-When the new release does not hold, **fall_back** lets the old one serve again, by the way back that was assessed. A
-verdict without a way, a declined approval or an aborted dual run ends the deploy and leaves what serves as it is.
-**finish** gives the run the operation's outcome; of one that failed **announce_failure** updates the asset
+If the new release fails, **fall_back** starts the old one again by the assessed rollback path. A verdict without a
+transition, a declined approval or an aborted dual run ends the deploy, and the current release keeps running.
+**finish** gives the run the operation's outcome. If the operation failed, **announce_failure** updates the asset
 `streamkeeper://operations`.
 
-A task that failed or was killed continues when it is cleared: all that is done stands in the job's journal.
+A task that failed or was killed continues when it is cleared: the job's journal records everything that is done.
 """
 
 from __future__ import annotations

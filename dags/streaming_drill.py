@@ -1,12 +1,12 @@
-"""Drill snapshots: the proof that they can be restored, every day, before anybody needs one.
+"""Drill snapshots every day, to prove that they can be restored before one is needed.
 
-**find** the deployed queries, then **drill** the newest snapshot of each, one at a time: restored into a scratch place,
-and its query resumed there by the release that wrote it, with the sink diverted. A snapshot that goes on is verified
-from then on, and a prune keeps the newest verified one; a newest one that is verified already is skipped.
+**find** lists the deployed queries. **drill** restores the newest snapshot of each into a scratch place, one at a time,
+and the release that wrote it resumes the query there, with the sink diverted. A snapshot from which the query resumes
+is verified, and a prune keeps the newest verified one. A newest snapshot that is already verified is skipped.
 
-Above 500 queries, or Airflow's `core.max_map_length`, a task does several queries, one after the other.
+Above 500 queries, or Airflow's `core.max_map_length`, a task drills several queries, one after the other.
 
-`STREAMKEEPER_DRILL_SCHEDULE` is another schedule (cron, or `never`). Nothing that serves is touched.
+`STREAMKEEPER_DRILL_SCHEDULE` sets another schedule (cron, or `never`). Running jobs are not affected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
 )
 def streaming_drill() -> None:
     find = FindOperator(task_id="find")
-    # Each is a Spark driver of its own.
+    # Each drill is a Spark driver of its own.
     drill = DrillOperator.partial(task_id="drill", map_index_template=SERIES_SHOWN, max_active_tis_per_dag=1).expand(
         series=find.output
     )

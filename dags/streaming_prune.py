@@ -1,10 +1,10 @@
-"""Prune snapshots and checkpoints of streaming jobs: what nothing keeps goes, every day.
+"""Prune snapshots and checkpoints of streaming jobs every day: delete all that no rule keeps.
 
-**plan** says of every snapshot why it stays or goes, of every pack and every checkpoint directory what would be
-removed, and removes nothing. **prune** plans anew, for a driver or a backup may have gone on, and carries that out.
-What cannot be planned or removed fails the run after everything else was done.
+**plan** lists for every snapshot the reason why it is kept or deleted, and for every pack and checkpoint directory the
+parts that would be removed. It removes nothing. **prune** makes a new plan, because a driver or a backup may have
+continued, and carries it out. Anything that cannot be planned or removed fails the run after all other work is done.
 
-`STREAMKEEPER_PRUNE_SCHEDULE` is another schedule (cron, or `never`), `STREAMKEEPER_KEEP` the installation's policy.
+`STREAMKEEPER_PRUNE_SCHEDULE` sets another schedule (cron, or `never`), `STREAMKEEPER_KEEP` the installation's policy.
 """
 
 from __future__ import annotations

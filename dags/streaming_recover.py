@@ -1,19 +1,19 @@
-"""Find out what is wrong with a streaming job, and put it right.
+"""Diagnose a streaming job and repair it.
 
-**diagnose** looks at driver, machine, checkpoints, sources, outputs, snapshots and journal, names one cause with its
-evidence, and says of each action what it reads again, writes again or loses, per output; its report is the run's. It
-changes nothing, and with the action *diagnose*, or in a **dry run**, the run ends there.
+**diagnose** examines driver, machine, checkpoints, sources, outputs, snapshots and journal. It names one cause with its
+evidence, and lists for each action the data that it reads again, writes again or loses, per output. Its report is the
+run's report. It changes nothing. With the action *diagnose*, or in a **dry run**, the run ends there.
 
-An action that loses or doubles anything waits in **accept** for a person, whose name is in the record; nobody answering
-is a no. **bundle** opens the operation: from here on it is a deploy of the serving release, with its ways chosen by
-what was announced: **standby**, **assess**, the **dual run** of a rebuild, the **takeover** with its probation, and
-**fall_back** where something can still serve. **finish** gives the run the operation's outcome; of one that failed
-**announce_failure** updates the asset `streamkeeper://operations`.
+An action that loses or duplicates data waits in **accept** for a person, whose name is recorded; no answer means no.
+**bundle** opens the operation, which from here on is a deploy of the current release with the announced transitions:
+**standby**, **assess**, the **dual run** of a rebuild, the **takeover** with its probation, and **fall_back** if some
+driver can still run. **finish** gives the run the operation's outcome. If the operation failed, **announce_failure**
+updates the asset `streamkeeper://operations`.
 
-*restart*: the serving release, in its checkpoint versions. *restore*: each damaged query from its newest drilled
-snapshot, as its next checkpoint version. *rebuild*: each damaged query reads its sources again, unseen.
+*restart*: the current release, in its checkpoint versions. *restore*: each damaged query from its newest drilled
+snapshot, as its next checkpoint version. *rebuild*: each damaged query reads its sources again into a shadow.
 
-A task that failed or was killed continues when it is cleared: all that is done stands in the job's journal.
+A task that failed or was killed continues when it is cleared: the job's journal records everything that is done.
 """
 
 from __future__ import annotations

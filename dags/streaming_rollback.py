@@ -1,16 +1,16 @@
-"""Go back to an older release of a streaming job.
+"""Roll a streaming job back to an older release.
 
-**bundle** finds the release: the one that is named, or the one that served before. It is started as a **standby**, with
-its own code, and **assess** says which way back each query has, before anything is touched: forward from the last
-commit, or back to its own checkpoint, or to the snapshot of its last batch; and for the latter two what would be read
-and written again, and whether the output takes that. A **dry run** stops there.
+**bundle** finds the release: the named one, or the previous one. It starts as a **standby** with its own code.
+**assess** reports the rollback path of each query before anything is changed: forward from the last commit, back to its
+own checkpoint, or back to the snapshot of its last batch. For the latter two it reports the data that would be read and
+written again, and whether the output accepts it. A **dry run** stops there.
 
-**choose** goes on to the **takeover**: **handover** (drain what serves, prove it dead, restore if need be, go),
-**first_commit**, **snapshot** of the batch at which it changed hands, **probation**, **promote**. When the older
-release does not hold, **fall_back** lets the newer one serve again. **finish** gives the run the operation's outcome;
-of one that failed **announce_failure** updates the asset `streamkeeper://operations`.
+**choose** continues with the **takeover**: **handover** (drain the current driver, prove its termination, restore if
+needed, go), **first_commit**, **snapshot** of the batch at the handover, **probation**, **promote**. If the older
+release fails, **fall_back** starts the newer one again. **finish** gives the run the operation's outcome. If the
+operation failed, **announce_failure** updates the asset `streamkeeper://operations`.
 
-A task that failed or was killed continues when it is cleared: all that is done stands in the job's journal.
+A task that failed or was killed continues when it is cleared: the job's journal records everything that is done.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Start a streaming job again.
 
-The release that served last serves again, from where its checkpoints stand: a job that was stopped, one whose driver
-has ended or was lost with its machine, or one that read all there was (`availableNow`). It is a deploy of that very
-release, with everything that a deploy proves: what a checkpoint must hold, that no other driver lives, one owner, one
-fence. Nothing begins anew, and nothing new is tried.
+The last current release resumes from its checkpoints: for a job that was stopped, whose driver has ended or was lost
+with its machine, or that has read all its input (`availableNow`). A start is a deploy of that very release with all of
+a deploy's proofs: the checkpoint is complete, no other driver is alive, one owner, one fence. No query starts from the
+beginning, and no change is applied.
 
-While an operation of the job is open the start is refused and names it. A job that serves already: the task is skipped.
-A task that failed or was killed continues when it is cleared. The last lines of the driver's log are in the task's log.
+While an operation of the job is open, the start is refused and names it. If the job is already running, the task is
+skipped. A task that failed or was killed continues when it is cleared. The task's log contains the last lines of the
+driver's log.
 """
 
 from __future__ import annotations

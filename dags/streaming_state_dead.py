@@ -1,11 +1,11 @@
-"""State that a streaming job's driver has terminated, although nothing can prove it any more.
+"""State that a streaming job's driver has terminated, although this can no longer be proven.
 
-Only for a driver whose machine is gone for good: the node is switched off or scrapped, and you know it. **state**
-records your word, your name and the reason, under the conditions of `streamkeeper state-dead`: a driver that runs, or
-whose end can be proven, is refused, and so is a person who may not answer what operations ask. Without *It does not
-run any more* nothing is recorded, and the run fails with what the statement would risk.
+Use it only for a driver whose machine is permanently gone: you know that the node is switched off or scrapped.
+**state** records your statement, your name and the reason, under the conditions of `streamkeeper state-dead`: it is
+refused for a driver that runs, for one whose end can be proven, and for a person who may not answer the operations'
+questions. Without *It does not run any more* nothing is recorded, and the run fails with the risks of the statement.
 
-**copy** then takes a snapshot of every checkpoint that this driver may still write. Nothing continues in those
+**copy** then takes a snapshot of every checkpoint that this driver may still write. No driver continues in those
 directories. *Recover a streaming job* with the action *restore* continues in the copy.
 """
 

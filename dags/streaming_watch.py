@@ -1,13 +1,13 @@
-"""Watch streaming jobs: see what is wrong, name its cause, do what is safe, tell people; every minute.
+"""Watch streaming jobs every minute: detect problems, name their cause, take safe actions, notify people.
 
-**watch** looks at every job (one look at the machine's processes for all of them), asks the rules of health, and keeps
-the incidents: raised once, repeated every half hour while they last, cleared. What provably nobody runs and should
-serve is started again, an operation that provably nobody carries on is carried on, a late backup is taken; each act is
-part of its incident. Notices go to the notifiers that `STREAMKEEPER_NOTIFIERS` names. The fleet index that the pass
-leaves is what `streamkeeper jobs` reads; the asset `streamkeeper://health` is updated.
+**watch** observes every job (with one read of the machine's processes for all of them), applies the health rules, and
+keeps the incidents: raised once, repeated every half hour while they last, cleared. It restarts a job that should run
+and provably has no driver, continues an operation whose carrier has provably ended, and takes a late backup. Each
+action is part of its incident. Notices go to the notifiers of `STREAMKEEPER_NOTIFIERS`. The pass writes the fleet
+index, which `streamkeeper jobs` reads, and updates the asset `streamkeeper://health`.
 
-`STREAMKEEPER_WATCH_SCHEDULE` is another schedule (cron, or `never`); with `STREAMKEEPER_WATCH_ACTS=no` this watch looks
-and tells only, and another one (`streamkeeper watch`) acts. What each rule means and what to do:
+`STREAMKEEPER_WATCH_SCHEDULE` sets another schedule (cron, or `never`). With `STREAMKEEPER_WATCH_ACTS=no` this watch
+only observes and notifies, and another one (`streamkeeper watch`) acts. Each rule's meaning and remedy:
 docs/operations/runbook.md.
 """
 

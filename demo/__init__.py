@@ -1,1 +1,1 @@
-"""The demo: real Airflow, real drivers, a producer, and a ledger that says whether a row was lost or doubled."""
+"""The demo: real Airflow, real drivers, a producer, and a ledger that counts lost and duplicated rows."""

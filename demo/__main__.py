@@ -1,4 +1,4 @@
-"""``python -m demo [kafka|storage|cluster|up|down]``: the demo, its likes, or a system kept for a person."""
+"""``python -m demo [kafka|storage|cluster|up|down]``: the demo, its variants, or a system that stays up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USAGE = "use `python -m demo`, and `kafka`, `storage`, `cluster`, `up` or `down
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code: 0 all well, 1 a step failed or the ledger is not clean, 2 wrong use, 130 interrupted."""
+    """Return the exit code: 0 success, 1 a step failed or the ledger is not clean, 2 wrong usage, 130 interrupted."""
     screen = Screen()
     _end_politely()
     build = ROOT / "build"
@@ -85,7 +85,7 @@ def _wanted_port() -> int:
 
 
 def _end_politely() -> None:
-    """Any request to end becomes one KeyboardInterrupt; while cleaning up, further ones are not listened to."""
+    """Turn any request to stop into one KeyboardInterrupt; ignore further requests during the cleanup."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,4 +1,4 @@
-"""Deploys and rollbacks by Airflow's REST interface, told as they go, and held against what was to become of them."""
+"""Run deploys and rollbacks by Airflow's REST interface, print their progress and compare their outcomes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from streamkeeper.model.ways import Way
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the report. ``verdict``, ``way`` and ``handover_gap_s`` only where there are such things.
+    """One line of the report. ``verdict``, ``way`` and ``handover_gap_s`` only where they exist.
 
-    ``first_commit_s``: from the trigger until every query of the candidate had committed, or found nothing to read.
+    ``first_commit_s``: seconds from the trigger until every query of the candidate had committed, or found no input.
     """
 
     name: str
@@ -38,12 +38,12 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Meanwhile = Callable[["Run"], None]
-"""What is done at every look at a run that is not over."""
+"""Called at every check of a run that is not over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """An operation to be triggered, and what is to become of it; ``verdict`` and ``way``: None where any will do."""
+    """An operation to trigger, with its expected outcome; ``verdict`` and ``way``: None if any is accepted."""
 
     name: str
     form: dict[str, Any]
@@ -55,13 +55,13 @@ class Asked:
 
     @property
     def job(self) -> str:
-        """Whose operation it is."""
+        """The operation's job."""
         return str(self.form["job"])
 
 
 @dataclass(slots=True)
 class Run:
-    """A triggered run; ``seen``: the last told state of each task."""
+    """A triggered run; ``seen``: the last printed state of each task."""
 
     asked: Asked
     run_id: str
@@ -71,22 +71,22 @@ class Run:
 
     @property
     def operation(self) -> str:
-        """The id of its operation."""
+        """The id of the run's operation."""
         return operation_id(self.asked.dag, self.run_id)
 
 
 class Deployer:
-    """Triggers operations and waits for them, all in one thread, so that an interrupt is never waited for."""
+    """Triggers operations and waits for them, all in one thread, so that an interrupt takes effect at once."""
 
     def __init__(self, system: System, airflow: Airflow, tell: Tell) -> None:
         self._system, self._api, self._tell = system, airflow.api, tell
 
     def deploy(self, asked: Asked) -> StepReport:
-        """One operation; raises DeployFailed when it became something else than was asked, StillWaiting when late."""
+        """Run one operation; raises DeployFailed for an unexpected outcome, StillWaiting after the deadline."""
         return self.deploy_all([asked])[0]
 
     def deploy_all(self, wanted: Sequence[Asked], *, timeout_s: float = 900) -> list[StepReport]:
-        """Several operations at once, of different jobs; raises as ``deploy`` does."""
+        """Run several operations of different jobs at once; raises like ``deploy``."""
         deadline = time.monotonic() + timeout_s
         runs = [Run(each, self._api.trigger(each.dag, each.form), time.monotonic()) for each in wanted]
         reports: dict[str, StepReport] = {}
@@ -103,7 +103,7 @@ class Deployer:
         return [reports[run.run_id] for run in runs]
 
     def _look(self, run: Run) -> bool:
-        """Tell what is new; whether the run is over, which its last task says first."""
+        """Print the news of a run; return whether the run is over, which its last task shows first."""
         tasks = self._api.tasks(run.asked.dag, run.run_id)
         for task_id, task in tasks.items():
             state = task["state"] or ""
@@ -146,7 +146,7 @@ class Deployer:
 
 
 def find_wrong(asked: Asked, done: OperationState) -> str:
-    """What became of an operation that was not asked for; empty when all is as it was to be."""
+    """Describe the unexpected outcome of an operation; empty if the outcome is as expected."""
     if done.outcome is not asked.outcome:
         told = done.outcome.value if done.outcome is not None else "nothing yet"
         return f"was to end as {asked.outcome.value}, and is {told}"
@@ -159,7 +159,7 @@ def find_wrong(asked: Asked, done: OperationState) -> str:
 
 
 def ways_of(done: OperationState) -> str:
-    """``resume``: the ways of the operation's queries."""
+    """The transitions of the operation's queries, such as ``resume``."""
     return ", ".join(sorted({each.way.value for each in done.ways.values()}))
 
 

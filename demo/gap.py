@@ -1,6 +1,6 @@
-"""The gap in the output at a handover, from the moments at which the commits of both drivers were written.
+"""Measure the gap in the output at a handover, from the write times of both drivers' commits.
 
-Both drivers wrote on this machine, so one clock tells both.
+Both drivers wrote on this machine, so one clock applies to both.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from streamkeeper.registry.journal import Journal
 
 
 def handover_gap_s(journal: Journal, operation: str, checkpoints: Path, job: str) -> float | None:
-    """From the last commit of what served to the first of what serves then, the longest of the job's queries.
+    """Seconds from the old driver's last commit to the new driver's first one, the longest of the job's queries.
 
-    Of a rebuild: to the first commit after its output was swapped in. Of a deploy that fell back: from the candidate's
-    last commit to the old release's next one. None when the operation relieved no driver.
+    For a rebuild: until the first commit after its output was swapped in. For a deploy that fell back: from the
+    candidate's last commit to the old release's next one. None if the operation replaced no driver.
     """
     state, entries = journal.state(), list(journal.entries())
     done = state.operations[operation]
@@ -32,9 +32,9 @@ def handover_gap_s(journal: Journal, operation: str, checkpoints: Path, job: str
 
 
 def moment_of_first_commit(journal: Journal, operation: str) -> float | None:
-    """When every query of the candidate had completed a trigger, seconds since 1970; None where it did not come to it.
+    """When every query of the candidate had completed a trigger, in seconds since 1970; None if that did not happen.
 
-    As the operation has recorded it, some tenths of a second later.
+    The time is the operation's record, some tenths of a second later.
     """
     tag = Step.FIRST_COMMIT.tag
     recorded = (
@@ -46,12 +46,12 @@ def moment_of_first_commit(journal: Journal, operation: str) -> float | None:
 
 
 def last_before(commits: Path, moment: float) -> float | None:
-    """When the last commit before ``moment`` was written; None before the first."""
+    """Write time of the last commit before ``moment``; None if there is none."""
     return max((at for _, at in _written(commits) if at <= moment), default=None)
 
 
 def first_after(commits: Path, moment: float, *, batch: int = -1) -> float | None:
-    """When the first commit after ``moment`` was written, of a batch after ``batch``; None while there is none."""
+    """Write time of the first commit after ``moment``, of a batch after ``batch``; None as long as there is none."""
     return min((at for number, at in _written(commits) if at > moment and number > batch), default=None)
 
 
@@ -89,7 +89,7 @@ def _around_fall_back(
 
 
 def _moments_of_ends(state: JobState, entries: Sequence[Entry], done: OperationState) -> list[float]:
-    """When the drivers ended that had served: the old one, and, of a fall-back, the candidate after it."""
+    """End times of the drivers that were current: the old one and, after a fall-back, then the candidate."""
     return [
         _moment(entry)
         for entry in entries

@@ -1,4 +1,4 @@
-"""Killing a serving driver's process, and seeing the driver come back from its checkpoint."""
+"""Kill a process of a current driver and verify that the driver resumes from its checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamkeeper.runners.process_tree import find_tree, generation_of, mark
 
 
 class Victim(Enum):
-    """Which of a driver's two processes."""
+    """One of a driver's two processes."""
 
     PYTHON = "Python"
     JVM = "JVM"
@@ -49,7 +49,7 @@ def kill_and_watch(
 
 
 def serving_driver(system: System, job: str) -> DriverStatus:
-    """What the serving driver tells of itself; raises DeployFailed where there is none."""
+    """The current driver's status; raises DeployFailed if there is no driver."""
     site = system.site
     instance = site.journal(job, "demo").state().serving_instance
     status = Control(site.store, job, instance).read_status() if instance else None
@@ -89,9 +89,9 @@ def _find(job: str, instance: str, victim: Victim) -> int:
         try:
             command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError):
-            continue  # a child that ended since the tree was read
+            continue  # a child that ended after the tree was read
         is_jvm = command[0].endswith(b"java")
-        # The supervisor names the driver's command too, but belongs to no generation.
+        # The supervisor's command line contains the driver's too, but the supervisor belongs to no generation.
         is_driver = b"streamkeeper.driver" in command and generation_of(process.pid) is not None
         if (is_jvm and victim is Victim.JVM) or (is_driver and victim is Victim.PYTHON):
             return process.pid

@@ -1,4 +1,4 @@
-"""Playing acts one after the other, with the ledger after each, and what is reported in the end."""
+"""Run the acts one after the other, with the ledger after each, and write the final report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed
 
 Ledger = Callable[[], list[Account]]
-"""The accounts as they stand: what came out is read first, so that all of it has been produced by then."""
+"""Returns the current accounts. The output is read first, so that all of it was produced before the input is read."""
 
 
 class LedgerReport(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class LedgerReport(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """``report.json``: ``ledger`` and ``accounts`` are of the end, when all was read."""
+    """``report.json``; ``ledger`` and ``accounts`` are the final ones, after all input was read."""
 
     ledger: LedgerReport
     accounts: list[Account]
@@ -40,7 +40,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def from_nothing(places: Places, screen: Screen, settings: Mapping[str, str]) -> Iterator[System]:
-    """A system with new folders; everything that the body started is stopped, however it ends."""
+    """A system with new folders. Everything that the body started is stopped, in every case."""
     system = System(places, screen.tell)
     system.environment.update(settings)
     system.stop()
@@ -53,7 +53,7 @@ def from_nothing(places: Places, screen: Screen, settings: Mapping[str, str]) ->
 
 
 def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) -> list[ActReport]:
-    """Every act; raises when one did not become what it was to, or left a row lost or doubled."""
+    """Run every act; raises if one has an unexpected outcome, or lost or duplicated a row."""
     reports: list[ActReport] = []
     for number, act in enumerate(acts, start=1):
         screen.tell(f"[bold]act {number} of {len(acts)}: {act.name}[/]: {act.promises}")
@@ -67,7 +67,7 @@ def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) 
 
 
 def settle(system: System, jobs: tuple[str, ...], ledger: Ledger, screen: Screen) -> list[Account]:
-    """Once nothing is produced any more: let the jobs read what is left, drain them, and close the ledger."""
+    """After the producers have stopped: let the jobs read the remaining input, drain them, close the ledger."""
     wait_until(lambda: not any(each.in_flight for each in ledger()), timeout_s=600, poll_s=0.5)
     system.drain(jobs)
     screen.tell(f"drained: {', '.join(jobs)}")
@@ -75,7 +75,7 @@ def settle(system: System, jobs: tuple[str, ...], ledger: Ledger, screen: Screen
 
 
 def write_report(places: Places, acts: Sequence[ActReport], accounts: Sequence[Account], screen: Screen) -> bool:
-    """Print the end and write ``report.json``; whether the ledger is clean."""
+    """Print the result and write ``report.json``; return whether the ledger is clean."""
     ledger = LedgerReport(
         sum(each.produced for each in accounts),
         sum(each.lost for each in accounts),

@@ -1,4 +1,4 @@
-"""The acts that save a checkpoint and bring it back: a scheduled backup, its drill, a checkpoint that is deleted."""
+"""The acts that back up a checkpoint and restore it: a scheduled backup, its drill, a deleted checkpoint."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ SCHEDULES = {
     "STREAMKEEPER_PRUNE_SCHEDULE": "never",
     "STREAMKEEPER_WATCH_SCHEDULE": "never",
 }
-"""Backups start by themselves in their act, and nothing else does: each act is to be seen."""
+"""Only backups start by schedule, in their act, so that each act is visible."""
 BY_HAND = {
     **SCHEDULES,
     "STREAMKEEPER_BACKUP_SCHEDULE": "never",
-    # A recovery is to be seen: a watch that acts would have started the driver before.
+    # Show the recovery: a watch that acts would have started the driver first.
     "STREAMKEEPER_WATCH_ACTS": "no",
 }
-"""Of the demos without a backup: nothing starts by itself."""
+"""For the demos without a backup: nothing starts by schedule."""
 
 
 def hold_backups(airflow: Airflow) -> None:
-    """Stop the backups' schedule until their act; raises StillWaiting when Airflow does not know it."""
+    """Pause the backups' schedule until their act; raises StillWaiting if Airflow has not loaded the DAG."""
 
     def held() -> bool:
         try:
@@ -58,7 +58,7 @@ def hold_backups(airflow: Airflow) -> None:
 
 
 def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 300) -> StepReport:
-    """Let the scheduler start a backup by itself, while the jobs run; raises StillWaiting or DeployFailed."""
+    """Let the scheduler start a backup while the jobs run; raises StillWaiting or DeployFailed."""
     began = time.monotonic()
     before = set(airflow.api.runs(BACKUP))
     airflow.api.set_paused(BACKUP, False)
@@ -89,9 +89,9 @@ def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 60
 
 
 def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell: Tell) -> list[StepReport]:
-    """Kill the driver and delete its checkpoint; the watch raises it, and the recovery brings it back.
+    """Kill the driver and delete its checkpoint; the watch raises an incident, and the recovery restores it.
 
-    Raises DeployFailed where the watch names something else, or still does afterwards.
+    Raises DeployFailed if the watch names another problem, or still names one afterwards.
     """
     checkpoint = Path(query_target(system.site, SALES_TOTALS, QUERY).location)
     _kill(system, SALES_TOTALS)
@@ -108,9 +108,9 @@ def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
 
 
 def kill_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell: Tell, job: str) -> list[StepReport]:
-    """Kill every process of the driver; the watch, which may only tell, raises it, and the recovery starts it again.
+    """Kill every process of the driver; the watch raises an incident, and the recovery restarts the driver.
 
-    Raises as ``lose_and_recover`` does.
+    The watch may only notify. Raises like ``lose_and_recover``.
     """
     tell(f"  {_kill(system, job)} is killed, and its supervisor too")
     return recover_dead(system, airflow, deployer, tell, job, reason="its driver was killed")
@@ -119,7 +119,7 @@ def kill_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
 def recover_dead(
     system: System, airflow: Airflow, deployer: Deployer, tell: Tell, job: str, *, reason: str
 ) -> list[StepReport]:
-    """The same of a driver that is dead."""
+    """The same for a driver that has already terminated."""
     recovery = Asked(
         name=f"{job}: recovered",
         form={"job": job, "action": "restart", "reason": reason},
@@ -132,7 +132,7 @@ def recover_dead(
 def _raise_and_recover(
     system: System, airflow: Airflow, deployer: Deployer, tell: Tell, recovery: Asked, *, wanted: str
 ) -> list[StepReport]:
-    """The watch, which has to raise this rule, the recovery, and the watch again, which has nothing to say then."""
+    """Run the watch, which must raise this rule, then the recovery, then the watch, which must find no problem."""
     raised = _watched(system, airflow, tell, recovery.job, wanted=wanted)
     return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, recovery.job, wanted="")]
 
@@ -140,7 +140,7 @@ def _raise_and_recover(
 def _watched(
     system: System, airflow: Airflow, tell: Tell, job: str, *, wanted: str, timeout_s: float = 120
 ) -> StepReport:
-    """One pass of the watch, by hand; ``wanted``: the rule that has to be open then, empty where that must be none."""
+    """Trigger one pass of the watch; ``wanted``: the rule that must be open afterwards, empty if none may be."""
     began = time.monotonic()
     state = airflow.api.wait_for_run(WATCH, airflow.api.trigger(WATCH, {}), timeout_s=timeout_s)
     found = IncidentLog(system.site.store, job).state().open.values()
@@ -153,7 +153,7 @@ def _watched(
 
 
 def _kill(system: System, job: str) -> str:
-    """Every process of the serving driver, so that nobody starts it again; its name."""
+    """Kill every process of the current driver, so that no supervisor restarts it; return its name."""
     instance = system.site.journal(job, "demo").state().serving_instance
 
     def dead() -> bool:

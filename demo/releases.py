@@ -1,4 +1,4 @@
-"""The edits of a job's file that make another release of it."""
+"""Edits of a job's file, each of which makes another release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.errors import InvalidInput
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of one job's file: each text that is replaced stands there once. ``told``: what it means."""
+    """A change of one job's file; each replaced text occurs exactly once. ``told``: description of the change."""
 
     job: str
     told: str
@@ -19,7 +19,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reverse(self) -> Edit:
-        """What takes it back."""
+        """The edit that reverts this one."""
         turned = tuple((new, old) for old, new in reversed(self.replaces))
         return Edit(job=self.job, told=f"back to before: {self.told}", replaces=turned)
 
@@ -57,14 +57,14 @@ NO_REFUNDS = Edit(
 
 
 def edit(places: Places, change: Edit) -> str:
-    """Change the demo's copy of the job; returns what was done. Raises InvalidInput when the file is another one."""
+    """Change the demo's copy of the job; return a description. Raises InvalidInput for an unexpected file."""
     file = places.jobs / f"{change.job}.py"
     file.write_text(edited(file.read_text(), change))
     return f"{change.job}.py: {change.told}"
 
 
 def edited(text: str, change: Edit) -> str:
-    """The file's text after the change; raises InvalidInput when it does not hold what is to be replaced once."""
+    """The file's text after the change; raises InvalidInput unless it contains each replaced text exactly once."""
     for old, new in change.replaces:
         if text.count(old) != 1:
             raise InvalidInput(

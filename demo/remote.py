@@ -1,4 +1,4 @@
-"""The servers of a demo of which less than all is this machine's: a process of its own, and where they are."""
+"""The servers of a demo that runs partly outside this machine: one process, and their addresses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _START_S = 180.0
 
 
 def start_servers(system: System, kind: str) -> tuple[StartedProcess, Whereabouts]:
-    """Start them, of a kind that ``harness.remote_servers`` knows, and tell the system where they are.
+    """Start the servers, of a kind from ``harness.remote_servers``, and give the system their addresses.
 
-    Raises InvalidInput when they end, StillWaiting when late.
+    Raises InvalidInput if they exit, StillWaiting if they are late.
     """
     file = system.places.root / "servers.json"
-    # What somebody's shell says of another S3 is not to reach in.
+    # Do not let the S3 settings of the user's shell leak in.
     for name in [name for name in system.environment if name.startswith("AWS_")]:
         del system.environment[name]
     started = system.start_process(_SERVERS, [sys.executable, "-m", "harness.remote_servers", kind, str(file)])

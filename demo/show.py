@@ -1,4 +1,4 @@
-"""What the demo prints: a line for everything that happens, the ledger after each act, and the summary at the end."""
+"""The demo's output: one line per event, the ledger after each act, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _WIDTH = 160
 
 
 class Screen:
-    """Lines with the seconds since the beginning."""
+    """Prints lines with the seconds since the start."""
 
     def __init__(self) -> None:
-        # A file has no width of its own; its tables are to be read as a terminal's.
+        # A file has no width; give its tables a terminal's.
         self._console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
         self._began = time.monotonic()
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     def tell(self, line: str) -> None:
-        """One line, at once."""
+        """Print one line at once."""
         self._console.print(f"[dim]{self.elapsed_s:6.1f}[/] {line}", soft_wrap=True)
 
     def show_act(self, act: ActReport) -> None:
-        """The ledger after an act, in one line."""
+        """Print the ledger after an act, in one line."""
         accounts = "; ".join(
             f"{each.name} {each.produced} produced, {each.in_flight} in flight, {each.duplicated} duplicated"
             + (f", [red]{each.lost} lost[/]" if each.lost else "")
@@ -42,7 +42,7 @@ class Screen:
         self.tell(f"[bold]{act.name}[/] took {act.wall_s:.0f} s; the ledger: {accounts}")
 
     def show_acts(self, acts: Sequence[ActReport]) -> None:
-        """The steps of all acts as a table."""
+        """Print the steps of all acts as a table."""
         table = Table(title="What was done", title_justify="left")
         for heading in ("act", "step", "verdict", "way", "outcome", "handover gap", "took"):
             table.add_column(heading)
@@ -55,7 +55,7 @@ class Screen:
         self._console.print(table)
 
     def show_ledger(self, accounts: Sequence[Account]) -> None:
-        """The ledger as a table, and a few of what differs."""
+        """Print the ledger as a table, with some of the differences."""
         table = Table(title="The ledger: what went in against what came out", title_justify="left")
         for heading in ("job", "produced", "lost", "duplicated"):
             table.add_column(heading, justify="left" if heading == "job" else "right")

@@ -1,4 +1,4 @@
-"""``make up`` and ``make down``: the demo's system kept for a person, and taken down again."""
+"""``make up`` and ``make down``: start the demo's system and leave it running; stop it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamkeeper.page_address import page_address
 
 
 def bring_up(places: Places, screen: Screen, *, port: int) -> None:
-    """Start Airflow and the producer and deploy both jobs; what was there before goes on where it stopped."""
+    """Start Airflow and the producer and deploy both jobs; an existing system continues where it stopped."""
     system = System(places, screen.tell)
     if system.was_started():
         revive(system, screen, port=port)
@@ -45,9 +45,9 @@ def bring_up(places: Places, screen: Screen, *, port: int) -> None:
 
 
 def revive(system: System, screen: Screen, *, port: int) -> None:
-    """Start again what has died of a system that was brought up; drivers that live are not touched.
+    """Restart the dead parts of a system that was brought up; running drivers are not touched.
 
-    A driver that has died is started by the watch, as soon as Airflow runs its DAG.
+    The watch restarts a dead driver as soon as Airflow runs its DAG.
     """
     dead = system.dead_parts()
     if not dead:

@@ -1,4 +1,4 @@
-"""The broker of the demos that read a topic, who writes to it, and waiting until a job has read what was written."""
+"""The broker of the Kafka demos, its producer, and waiting until a job has read all produced events."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ BROKER, _FEED = "kafka", "feed"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A broker with its one topic, and who writes to it."""
+    """A broker with its one topic, and the producer."""
 
     system: System
     broker: KafkaBroker
 
     @classmethod
     def made_for(cls, system: System) -> Topic:
-        """One that does not run yet; raises NotFound or InvalidInput."""
+        """A broker that is not running yet; raises NotFound or InvalidInput."""
         return cls(system, make_broker(_home(system.places)))
 
     def start(self) -> None:
-        """Start the broker, make the topic, and let events come."""
+        """Start the broker, create the topic, and start the producer."""
         self.start_broker()
         self.broker.create_topic(TOPIC, partitions=PARTITIONS)
         file = _file(self.system.places)
@@ -41,13 +41,13 @@ class Topic:
         self.system.start_process(_FEED, command)
 
     def start_broker(self) -> None:
-        """Start it, or start it again, on what it has."""
+        """Start the broker, or restart it with its existing data."""
         home = _home(self.system.places)
         started = self.system.start_process(BROKER, command_of(home))
         wait_for_broker(self.broker, Path(started.log), lambda: is_running(started))
 
     def stop_feed(self) -> None:
-        """End it once the broker has all events; raises DeployFailed when it has not."""
+        """Stop the producer once the broker has all events; raises DeployFailed if it does not."""
         self.system.stop_process(_FEED, grace_s=150)
         told = (self.system.places.root / f"{_FEED}.log").read_text().strip()
         produced = len(produced_events(self.system.places))
@@ -56,12 +56,15 @@ class Topic:
 
 
 def produced_events(places: Places) -> Sequence[Event]:
-    """What was written down by now."""
+    """The events recorded so far."""
     return read_events(_file(places))
 
 
 def wait_until_read(places: Places, ledger: Ledger, *, after: str, timeout_s: float = 180) -> int:
-    """How many events were produced by now, once all of them came out; raises StillWaiting, naming what was before."""
+    """Wait until all events produced so far have reached the output; return their number.
+
+    Raises StillWaiting, which names the preceding act.
+    """
     behind = len(produced_events(places))
 
     def caught_up() -> bool:

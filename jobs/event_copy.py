@@ -1,4 +1,4 @@
-"""Every event, once, from CSV files to Parquet files: no state, only the events with their ids."""
+"""Copy every event exactly once from CSV files to Parquet files; stateless."""
 
 from pyspark.sql import functions as F
 
@@ -17,7 +17,7 @@ EVENTS = "event_id string, customer string, kind string, amount long"
     },
 )
 def event_copy(spark, params):
-    """The events as they came."""
+    """Pass the events through unchanged."""
     events = (
         spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", params["files_per_trigger"]).csv(params["input"])
     )

@@ -1,4 +1,7 @@
-"""Events per customer and minute, with the sum of their amounts, from a Kafka topic; late events count for a while."""
+"""Count events per customer and minute, with the sum of their amounts, from a Kafka topic.
+
+Late events count up to a limit.
+"""
 
 from pyspark.sql import functions as F
 
@@ -20,7 +23,7 @@ EVENT = "event_id string, customer string, kind string, amount long, at timestam
     },
 )
 def event_counts(spark, params):
-    """One row per customer and minute, kept current."""
+    """Maintain one row per customer and minute."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", params["servers"])

@@ -1,6 +1,6 @@
-"""Every event, from a Kafka topic to a table, under its id: no state.
+"""Write every event from a Kafka topic to a table, under its id. Stateless.
 
-A later batch's event replaces the one with its id; the sink refuses a batch that holds an id twice.
+An event of a later batch replaces the one with its id; the sink refuses a batch that contains an id twice.
 """
 
 from pyspark.sql import functions as F
@@ -22,7 +22,7 @@ EVENT = "event_id string, customer string, kind string, amount long, at timestam
     },
 )
 def event_table(spark, params):
-    """One row per event, under its id."""
+    """Write one row per event, under its id."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", params["servers"])

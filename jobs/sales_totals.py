@@ -17,7 +17,7 @@ SALES = "event_id string, customer string, amount long"
     },
 )
 def sales_totals(spark, params):
-    """One row per customer, kept current."""
+    """Maintain one row per customer."""
     sales = (
         spark.readStream.schema(SALES).option("maxFilesPerTrigger", params["files_per_trigger"]).csv(params["input"])
     )

@@ -1,1 +1,1 @@
-"""The acts of the demo: each does something to the running jobs, and says what it was to become."""
+"""The acts of the demo: each acts on the running jobs and states the expected outcome."""

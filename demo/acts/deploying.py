@@ -1,4 +1,4 @@
-"""First releases, and releases after them: one that resumes, and one that is handed off, at the same time."""
+"""First releases, then two later ones at the same time: one resumes, the other is handed off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkeeper.model.ways import Way
 
 
 def deploy_first(stage: Stage) -> list[StepReport]:
-    """Both jobs, at once, from nothing."""
+    """Deploy both jobs at once, from nothing."""
     wanted = [
         Asked(
             name=f"{job}: first release",
@@ -25,7 +25,7 @@ def deploy_first(stage: Stage) -> list[StepReport]:
 
 
 def resume_and_hand_off(stage: Stage) -> list[StepReport]:
-    """Two changes of two jobs, at once: one fits the checkpoint, the other needs a new one."""
+    """Change both jobs at once: one change fits the checkpoint, the other needs a new checkpoint."""
     stage.tell("  sales_totals: 400 files per trigger instead of 100")
     stage.tell(f"  {edit(stage.places, PARTITIONED)}")
     resumed = Asked(
@@ -44,5 +44,5 @@ def resume_and_hand_off(stage: Stage) -> list[StepReport]:
 
 
 def kill_drivers(stage: Stage) -> list[StepReport]:
-    """SIGKILL, the Python of one driver and the JVM of the other."""
+    """Send SIGKILL to the Python process of one driver and to the JVM of the other."""
     return kill_and_watch(stage.system, {SALES_TOTALS: Victim.PYTHON, EVENT_COPY: Victim.JVM}, stage.tell)

@@ -1,4 +1,4 @@
-"""Back to an older release: by itself, when a new one does not hold, and by hand."""
+"""Return to an older release: automatically, when a new one fails, and manually."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from streamkeeper.model.step import Step
 from streamkeeper.model.ways import Way
 
 _PROBATION = 20
-"""Triggers: long enough for the first refund to come."""
+"""Triggers: enough for the first refund to arrive."""
 
 
 class Refunds:
-    """Lets refunds come in once the candidate of a run was told to go."""
+    """Sends refunds once the candidate of a run has received its go."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._came = False
 
     def __call__(self, run: Run) -> None:
-        """Look, and let them come."""
+        """Check, and send the refunds."""
         operation = self._stage.state(run.asked.job).operations.get(run.operation)
         if not self._came and operation is not None and operation.has_done(Step.GO):
             self._came = True
@@ -33,7 +33,7 @@ class Refunds:
 
 
 def ask_for_failure(stage: Stage) -> Asked:
-    """A release that passes its rehearsal and fails on what comes later; the old one goes again by itself."""
+    """A release that passes its rehearsal and fails on later data; the old one returns automatically."""
     stage.tell(f"  {edit(stage.places, NO_REFUNDS)}")
     return Asked(
         name="event_copy: falls back",
@@ -46,7 +46,7 @@ def ask_for_failure(stage: Stage) -> Asked:
 
 
 def check_fall_back(stage: Stage, report: StepReport) -> StepReport:
-    """The report; raises DeployFailed when it is not the release before that serves again."""
+    """The report; raises DeployFailed unless the previous release is current."""
     edit(stage.places, NO_REFUNDS.reverse)
     failed, state = stage.last_operation(EVENT_COPY), stage.state(EVENT_COPY)
     if state.serving_release == failed.release:
@@ -55,7 +55,10 @@ def check_fall_back(stage: Stage, report: StepReport) -> StepReport:
 
 
 def roll_back(stage: Stage, job: str = SALES_TOTALS) -> list[StepReport]:
-    """To the release before the rebuild, on the checkpoint version that it left; its blast radius is shown before."""
+    """Roll back to the release before the rebuild, on the checkpoint version that it left.
+
+    The report shows first which data is replayed.
+    """
     state = stage.state(job)
     release = _before_rebuild(stage, job)
     form = {"job": job, "release": release, "reason": f"back to {release}"}
@@ -76,7 +79,7 @@ def roll_back(stage: Stage, job: str = SALES_TOTALS) -> list[StepReport]:
 
 
 def _before_rebuild(stage: Stage, job: str) -> str:
-    """The release that served last on another checkpoint version than the serving one."""
+    """The last current release on another checkpoint version than the current one."""
     state = stage.state(job)
     now = state.served[state.serving_release]
     return [release for release, versions in state.served.items() if versions != now][-1]

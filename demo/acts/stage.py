@@ -1,4 +1,4 @@
-"""What an act works on, and what there is to tell of it afterwards."""
+"""The system that an act works on, and the report of an act."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamkeeper.model.operation import OperationState
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The running system, the Airflow beside it, and who tells."""
+    """The running system, its Airflow, and the printer."""
 
     system: System
     airflow: Airflow
@@ -28,15 +28,15 @@ class Stage:
 
     @property
     def places(self) -> Places:
-        """Where the demo keeps its things."""
+        """The folders of the demo."""
         return self.system.places
 
     def state(self, job: str) -> JobState:
-        """What the job's journal adds up to now."""
+        """The current state of the job's journal."""
         return self.system.site.journal(job, "demo").state()
 
     def last_operation(self, job: str) -> OperationState:
-        """The one that was begun last."""
+        """The operation that was started last."""
         return max(self.state(job).operations.values(), key=lambda each: each.started)
 
     def form(self, job: str, reason: str, **fields: object) -> dict[str, object]:
@@ -46,7 +46,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """``play`` raises when something did not become what it was to; ``promises``: what the audience is told before."""
+    """``play`` raises if the outcome is unexpected; ``promises``: the announcement before the act."""
 
     name: str
     promises: str
@@ -54,7 +54,7 @@ class Act:
 
 
 class ActReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an act was: its steps, and the ledger when it was over."""
+    """The result of an act: its steps, and the ledger afterwards."""
 
     name: str
     steps: list[StepReport]

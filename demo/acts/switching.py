@@ -1,4 +1,4 @@
-"""Changes of a stateful query that its checkpoint cannot carry, and one that nothing can prove."""
+"""Changes of a stateful query that its checkpoint cannot carry, and one that no rule can prove safe."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ _ABOUT_STATE, _ABOUT_OUTPUT, _APPROVE = "backup.approve", "dual_run.review", "Ap
 
 
 def rebuild(stage: Stage) -> list[StepReport]:
-    """A dual run, a comparison, a person's answer and a cutover, under the eyes of a reader; raises DeployFailed for
-    what it saw. Python that nothing proves is in the new query: equal rows so far say nothing of the next ones."""
+    """A dual run, a comparison, a person's answer and a cutover, while a reader polls.
+
+    The new query contains Python code that no rule can prove: equal rows so far do not predict the next ones. Raises
+    DeployFailed for an outage or a decrease that the reader saw.
+    """
     stage.tell(f"  {edit(stage.places, WITH_LARGEST)}")
     asked = Asked(
         name="sales_totals: rebuild",
@@ -37,7 +40,7 @@ def rebuild(stage: Stage) -> list[StepReport]:
 
 
 def rebuild_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
-    """The same of a rebuild, with what its comparison found."""
+    """The same for a rebuild, with the result of its comparison."""
     report = deploy_watched(stage, asked, read)
     found = stage.last_operation(asked.job).compared.values()
     compared = "; ".join(comparison.sentence for comparison in found) or "nothing"
@@ -46,14 +49,14 @@ def rebuild_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
 
 
 def answer_about_output(stage: Stage, reason: str) -> Approver:
-    """Approves a rebuilt output, where a person is asked about it: a comparison may find no moment to look at."""
+    """Approves a rebuilt output if a person is asked about it: a comparison may find no common moment."""
     return Approver(stage.airflow.api, stage.tell, _ABOUT_OUTPUT, reason)
 
 
 def deploy_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
-    """Deploy while ``read`` looks at the serving table all the time; raises DeployFailed for what it saw.
+    """Deploy while ``read`` polls the current table; raises DeployFailed for an outage or a decrease that it saw.
 
-    Where no commit's moment is known (S3 has whole seconds), the gap is how long the reader saw the table stand still.
+    Where no commit time is known (S3 has whole seconds), the gap is the longest time without a change of the table.
     """
     with Sampler(read) as sampler:
         report = stage.deployer.deploy(asked)
@@ -66,7 +69,7 @@ def deploy_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
 
 
 def ask_for_approval(stage: Stage) -> Asked:
-    """An opaque change: the state is kept, a person is asked by Airflow, and the answer comes by REST."""
+    """An opaque change: the state is kept, Airflow asks a person, and the answer arrives by REST."""
     stage.tell(f"  {edit(stage.places, COUNTED_OTHERWISE)}")
     return Asked(
         name="sales_totals: approved",
@@ -78,7 +81,7 @@ def ask_for_approval(stage: Stage) -> Asked:
 
 
 def check_approval(stage: Stage, report: StepReport) -> StepReport:
-    """The report with what was kept and who approved; raises DeployFailed when nobody has."""
+    """The report with the kept state and the approver; raises DeployFailed if no person has approved."""
     operation = stage.last_operation(SALES_TOTALS)
     if operation.approval is None or not operation.approval.approved:
         raise DeployFailed(f"{report.name}: nobody has approved")
@@ -89,9 +92,9 @@ def check_approval(stage: Stage, report: StepReport) -> StepReport:
 
 
 class Approver:
-    """Answers the question of a run's task ``asking``, for as long as it is asked.
+    """Answers the question of a run's task ``asking`` as long as it is open.
 
-    An answer in the very moment of the question makes Airflow try the asking task again, which forgets the answer.
+    An answer at the very moment of the question makes Airflow retry the asking task, which forgets the answer.
     """
 
     def __init__(self, api: AirflowApi, tell: Tell, asking: str, reason: str) -> None:
@@ -99,7 +102,7 @@ class Approver:
         self._told = False
 
     def __call__(self, run: Run) -> None:
-        """Look, and answer."""
+        """Check, and answer."""
         if run.seen.get(self._asking) not in ("deferred", "awaiting_input"):
             return
         subject = self._api.question(run.asked.dag, run.run_id, self._asking).partition("\n")[0]

@@ -1,1 +1,1 @@
-"""The demo of a job of which nothing is on this machine's side: YARN, HDFS, PostgreSQL."""
+"""The demo of a job that runs entirely on servers: YARN, HDFS, PostgreSQL."""

@@ -31,9 +31,9 @@ _GIVEN_UP_S = 120.0
 
 
 def run_cluster_demo(places: Places, screen: Screen) -> bool:
-    """Run it from nothing; whether the ledger is clean. Everything it started is stopped, however it ends.
+    """Run it from empty folders; return whether the ledger is clean. Everything that it started is stopped.
 
-    Raises NotFound, before anything is started, where the programs of a server are missing.
+    Raises NotFound, before anything is started, if the programs of a server are missing.
     """
     find_database()
     if not has_jars():
@@ -63,13 +63,13 @@ def run_cluster_demo(places: Places, screen: Screen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The machine of the cluster, by its NodeManager, which is below the process of the servers."""
+    """The machine of the cluster: its NodeManager, a child of the servers' process."""
 
     servers: StartedProcess
 
     @property
     def act(self) -> Act:
-        """What becomes of it, and of the driver that it holds."""
+        """Kill the node together with its driver."""
         return Act("node killed", "its own process: YARN gives the driver up, a recovery starts it again", self._kill)
 
     def _kill(self, stage: Stage) -> list[StepReport]:

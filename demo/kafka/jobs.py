@@ -23,7 +23,7 @@ WITH_LARGEST = Edit(
 
 
 def form(servers: str, job: str, *, per_trigger: int, reason: str, **fields: Any) -> dict[str, Any]:
-    """What the trigger form would hold for a deploy of ``job``; ``conf`` of its own among the fields."""
+    """The values of the trigger form for a deploy of ``job``, with its own ``conf`` among the fields."""
     params = {
         "servers": servers,
         "topic": TOPIC,

@@ -1,1 +1,1 @@
-"""The demo of a job of which only the driver is on this machine's side: S3, executors of a cluster, PostgreSQL."""
+"""The demo of a job with only its driver on this machine: S3, cluster executors, PostgreSQL."""

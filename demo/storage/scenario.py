@@ -24,14 +24,14 @@ from harness.topic_ledger import connect
 from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, StillWaiting
 
-# The master is the installation's.
+# The installation sets the master.
 _CONF = {name: value for name, value in CONF.items() if name != "spark.master"} | {"spark.executor.memory": "512m"}
 
 
 def run_storage_demo(places: Places, screen: Screen) -> bool:
-    """Run it from nothing; whether the ledger is clean. Everything it started is stopped, however it ends.
+    """Run it from empty folders; return whether the ledger is clean. Everything that it started is stopped.
 
-    Raises NotFound, before anything is started, where the programs of a server are missing.
+    Raises NotFound, before anything is started, if the programs of a server are missing.
     """
     find_programs()
     with from_nothing(places, screen, BY_HAND) as system:
@@ -58,13 +58,13 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Deaths:
-    """What dies. ``servers``: below whose process the executors run; ``ledger``: what has come out by now."""
+    """The kills. ``servers``: parent process of the executors; ``ledger``: the output so far."""
 
     servers: StartedProcess
     ledger: Ledger
 
     def all(self) -> tuple[Act, ...]:
-        """In their order."""
+        """All acts, in their order."""
         return (
             Act("executor killed", "SIGKILL; the job goes on by itself", self._kill_executor),
             Act("driver killed", "and its supervisor: the watch raises it, a recovery starts it again", self._recover),
