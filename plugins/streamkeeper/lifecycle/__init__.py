@@ -1,1 +1,1 @@
-"""What happens next, decided from what is seen. Pure: nothing here reads, writes or waits."""
+"""Decide the next action from observations. Pure: no module here reads, writes or waits."""

@@ -1,4 +1,4 @@
-"""What an operation can be told to do next: one small value per act, with its reason."""
+"""The possible next actions of an operation: one small value per action, with its parameters."""
 
 from __future__ import annotations
 
@@ -46,25 +46,29 @@ class Assess(msgspec.Struct, frozen=True):
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send an instance a command, and nudge it."""
+    """Send an instance a command, and notify it."""
 
     instance: str
     kind: CommandKind
 
 
 class Kill(msgspec.Struct, frozen=True):
-    """End the whole process tree of an instance."""
+    """Kill the whole process tree of an instance."""
 
     instance: str
 
 
 class RecordEnd(msgspec.Struct, frozen=True):
-    """Record that an instance's tree is proven gone; ``fault``: the value of what its runner knows to have ended it."""
+    """Record that an instance's process tree has provably ended."""
 
     instance: str
+    """The instance that ended."""
     proof: str
+    """The proof of its end, one sentence."""
     exit: str
+    """The kind of its end, as recorded."""
     fault: str = ""
+    """Value of the fault by which its runner explains the end; empty if unknown."""
 
 
 class BackUp(msgspec.Struct, frozen=True):
@@ -72,7 +76,7 @@ class BackUp(msgspec.Struct, frozen=True):
 
 
 class CheckDrift(msgspec.Struct, frozen=True):
-    """See that what was approved is what is there; mark the step done, or raise that the approval is void."""
+    """Compare the approved evidence with the present one; mark the step done, or raise that the approval is void."""
 
 
 class Shadow(msgspec.Struct, frozen=True):
@@ -82,7 +86,7 @@ class Shadow(msgspec.Struct, frozen=True):
 
 
 class RestoreVersions(msgspec.Struct, frozen=True):
-    """Make the new checkpoint versions of the ways that restore a snapshot; mark the step done where it is one."""
+    """Restore the snapshots of the transitions, or rollback paths, that need one; mark the step done."""
 
 
 class Appoint(msgspec.Struct, frozen=True):
@@ -93,31 +97,31 @@ class Appoint(msgspec.Struct, frozen=True):
 
 
 class RecordLastBatches(msgspec.Struct, frozen=True):
-    """Record where the release that ended has left each query; mark the step done."""
+    """Record the batch at which the ended release left each query; mark the step done."""
 
 
 class TakeCutoverSnapshots(msgspec.Struct, frozen=True):
-    """Take a snapshot, under a hold, of the batch at which each query changed hands; mark the step done."""
+    """Take a snapshot, under a hold, of the batch at which each query was handed over; mark the step done."""
 
 
 class Promote(msgspec.Struct, frozen=True):
-    """Record the release as the serving one."""
+    """Record the release as the current one."""
 
     instance: str
 
 
 class MarkBegun(msgspec.Struct, frozen=True):
-    """Record that the decision's step is about to touch what serves."""
+    """Record that the decision's step is about to change the current driver or its checkpoint."""
 
 
 class MarkDone(msgspec.Struct, frozen=True):
-    """Record the decision's step as done, with what it leaves for later ones."""
+    """Record the decision's step as done, with its result for later steps."""
 
     result: StepResult | None = None
 
 
 class FallBack(msgspec.Struct, frozen=True):
-    """Record that the candidate will not serve; ``untouched`` as in FallBackDecided."""
+    """Record that the candidate will not take over; ``untouched`` as in FallBackDecided."""
 
     untouched: Outcome
 
@@ -129,7 +133,7 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Nothing to do until something outside happens; ``deadline_s`` counts from the wait's beginning."""
+    """Wait for an outside event; ``deadline_s`` counts seconds from the start of the wait."""
 
     on: str
     deadline_s: float
@@ -162,7 +166,7 @@ Action = (
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The next act of an operation, the step it belongs to, and why."""
+    """The next action of an operation, its step, and the reason."""
 
     step: Step
     action: Action

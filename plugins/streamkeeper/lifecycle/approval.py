@@ -1,4 +1,4 @@
-"""Decisions about an opaque change: the state is backed up, a person decides, and what was approved must still hold."""
+"""Decisions about an opaque change: back up the state, ask a person, verify that the approved evidence applies."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from streamkeeper.model.request import Handover
 from streamkeeper.model.step import Step
 
 ANSWER = "an approval"
-"""What an operation waits on while a person decides."""
+"""The name of the wait while a person decides."""
 ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
-"""What is asked in each step that asks."""
+"""The subject of the question in each step that asks one."""
 
 
 def keep_state(at: Observation) -> Decision:
-    """Before anybody is asked: the way back is there."""
+    """Ensure the rollback path before a person is asked."""
     return say(Step.KEEP_STATE, BackUp(), "nothing proves that the state means the same to the candidate")
 
 
 def approve(at: Observation) -> Decision:
-    """Stop the standby, which costs a driver, and wait for the answer."""
+    """Stop the standby, which occupies a driver, and wait for the answer."""
     step, operation = Step.APPROVE, at.operation
     standby = instance_name(operation.operation, Role.CANDIDATE)
     if standby in at.state.instances and not at.state.instances[standby].ended:
@@ -35,26 +35,29 @@ def approve(at: Observation) -> Decision:
 
 
 def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
-    """Go on by a person's word, and give up by their no or by silence; ``why``: what they are asked for."""
+    """Continue after a person's approval; give up after a refusal or without an answer.
+
+    ``why``: the subject of the question.
+    """
     answer, limit = answer_about(at.operation, ABOUT[step]), deadline_s(step, at.operation.request)
     if answer is None:
         if at.on == ANSWER and at.waited_s > limit:
             return give_up(step, f"not approved: nobody answered within {limit:g} s{f' ({why})' if why else ''}")
         return say(step, Wait(ANSWER, limit), f"a person has to approve{f': {why}' if why else ''}")
     if answer.approved and at.objection:
-        # Whoever recorded it goes by other lists than whoever carries this on, or by none.
+        # The process that recorded the answer may have had other lists of approvers, or none.
         return give_up(step, f"not approved: {at.objection}")
     said = f"{answer.by}: {answer.reason or 'no reason given'}"
     return say(step, MarkDone(), f"approved by {said}") if answer.approved else give_up(step, f"not approved by {said}")
 
 
 def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | None:
-    """What a person has said of it; None while nobody has."""
+    """A person's answer about it; None as long as there is none."""
     return operation.review if about is About.OUTPUT else operation.approval
 
 
 def get_ready(at: Observation) -> Decision:
-    """Gather the evidence again, on what the checkpoint holds by now: the standby does, where one is started."""
+    """Gather the evidence again, on the present checkpoint: in the standby, if one is started."""
     step, operation = Step.READY, at.operation
     release = operation.release
     if operation.request.handover is Handover.WARM:

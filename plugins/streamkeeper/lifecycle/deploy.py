@@ -1,4 +1,4 @@
-"""The deploy: from what is recorded and what is seen to the next act. One ladder a step; reads and changes nothing."""
+"""The deploy: from records and observations to the next action. One ladder per step; reads and changes nothing."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from streamkeeper.model.step_results import FirstBacklog
 from streamkeeper.model.ways import Way
 
 LAG_GROWTH, LAG_FLOOR = 2, 1000
-"""A release lags when more records wait than this many times those that waited at its first commit, and than this."""
+"""A release lags when more records wait than this factor times those at its first commit, and more than this floor."""
 
 
 def decide(at: Observation) -> Decision | None:
-    """The next act of an open operation; None once it has an outcome."""
+    """The next action of an open operation; None once it has an outcome."""
     operation = at.operation
     if operation.outcome is not None:
         return None
@@ -142,7 +142,7 @@ def _probation(at: Observation) -> Decision:
 
 
 def _lagging(first: dict[str, int], now: dict[str, int]) -> str:
-    """Which query falls behind more and more; empty where none does, as far as their sources tell."""
+    """The query whose backlog keeps growing; empty if there is none, as far as the sources report it."""
     grown = [
         f"query {query} is {behind} records behind, {first[query]} at first"
         for query, behind in sorted(now.items())
@@ -164,7 +164,7 @@ def _promote(at: Observation) -> Decision:
 
 
 def _uncompared(operation: OperationState) -> str:
-    """Which rebuilt outputs were not compared, as a clause of the operation's sentence."""
+    """The rebuilt outputs that were not compared, as a clause of the operation's sentence."""
     rebuilt = sorted(query for query, way in operation.ways.items() if way.way is Way.REBUILD)
     if not rebuilt or operation.request.compare:
         return ""
@@ -172,7 +172,7 @@ def _uncompared(operation: OperationState) -> str:
 
 
 def _untaken(operation: OperationState) -> str:
-    """Which cutover snapshots there are not, for the operation's sentence."""
+    """The missing cutover snapshots, for the operation's sentence."""
     failed = [f"{query}: {why}" for query, why in sorted(operation.cutover_snapshots.failed.items())]
     return f"; no cutover snapshot of {'; '.join(failed)}" if failed else ""
 
@@ -199,4 +199,4 @@ LADDERS = {
     Step.PROMOTE: _promote,
     Step.FALL_BACK: fall_back,
 }
-"""How each step decides."""
+"""Step -> its decision function."""

@@ -1,4 +1,4 @@
-"""Decisions that end drivers: drain what owns a checkpoint, prove it dead, end what is not needed any more."""
+"""Decisions that stop drivers: drain the checkpoint's owner, prove its termination, stop unneeded instances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from streamkeeper.model.step import Step
 
 
 def drain(at: Observation) -> Decision:
-    """Drain every owner; before the first is touched, the candidate must be there to take over."""
+    """Drain every owner; the candidate must be ready to take over before the first owner is drained."""
     step, operation = Step.DRAIN, at.operation
     owners = at.state.owners
     if not owners:
@@ -67,7 +67,7 @@ def prove_dead(at: Observation) -> Decision:
 
 
 def end(at: Observation, step: Step, name: str) -> Decision | None:
-    """End an instance of this operation, politely first; None once its end is recorded."""
+    """Stop an instance of this operation, first by a command; None once its end is recorded."""
     instance, seen = at.state.instances[name], at.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
@@ -85,7 +85,7 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
 
 
 def gathered(at: Observation, step: Step, name: str) -> Decision | None:
-    """None once a describer has left its evidence and has ended; else wait for it, end it or give it up."""
+    """None once a describer has delivered its evidence and has ended; otherwise wait for it, stop it or give it up."""
     if not at.state.instances[name].ended:
         if not at.of(name).gathered:
             return not_yet(at, step, name, "evidence")
@@ -94,7 +94,7 @@ def gathered(at: Observation, step: Step, name: str) -> Decision | None:
 
 
 def last_word(seen: Seen) -> str:
-    """As which it ended, for its record."""
+    """The kind of its end, for its record."""
     return seen.state.value if seen.state is not None else "without a word"
 
 
@@ -118,7 +118,7 @@ def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: fl
 
 
 def undrained(name: str, seen: Seen, waited_s: float) -> str:
-    """Why a driver that was told to drain is killed."""
+    """Why a driver with a drain command is killed."""
     if seen.liveness.halted:
         return f"{name} cannot drain, its processes are stopped: {seen.liveness.why}"
     return f"{name} did not drain within {waited_s:g} s"

@@ -1,4 +1,4 @@
-"""Decisions of a dual run: the candidate reads the sources again, unseen, until it holds all that the old one does."""
+"""Decisions of a dual run: the candidate reads the sources again into a shadow until it has caught up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamkeeper.model.ways import Way
 
 
 def shadow(at: Observation) -> Decision:
-    """Let the standby begin."""
+    """Let the standby start the shadow."""
     step, name = Step.SHADOW, candidate_of(at.operation)
     if CommandKind.SHADOW in at.of(name).sent:
         return say(step, MarkDone(), f"{name} reads the sources again")
@@ -30,7 +30,7 @@ def shadow(at: Observation) -> Decision:
 
 
 def catch_up(at: Observation) -> Decision:
-    """Wait until the shadow has read what the serving release has."""
+    """Wait until the shadow has read everything that the current release has read."""
     step, name = Step.CATCH_UP, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} has caught up: {_told(at)}")
@@ -38,7 +38,7 @@ def catch_up(at: Observation) -> Decision:
 
 
 def compare(at: Observation) -> Decision:
-    """Compare what both have written, from the same input."""
+    """Compare both outputs, over the same input."""
     step, operation = Step.COMPARE, at.operation
     name, limit_s = candidate_of(operation), deadline_s(step, operation.request)
     if CommandKind.COMPARE not in at.of(name).sent:
@@ -49,7 +49,7 @@ def compare(at: Observation) -> Decision:
     on = f"{name}: comparison"
     if not wanted <= told.keys() and not (at.on == on and at.waited_s > limit_s):
         return _dead_or(at, step, name) or say(step, Wait(on, limit_s), _told(at) or on)
-    # After the timeout a person decides, as for anything that could not be compared.
+    # After the timeout a person decides, as for any comparison that was not possible.
     late = OutputComparison(comparable=False, why=f"that was not done within {limit_s:g} s")
     compared = {query: told.get(query, late) for query in sorted(wanted)}
     sentence = "; ".join(f"{query}: {comparison.sentence}" for query, comparison in compared.items())
@@ -57,14 +57,14 @@ def compare(at: Observation) -> Decision:
 
 
 def review(at: Observation) -> Decision:
-    """A person decides about an output that is not what was asked for; the shadow goes on meanwhile."""
+    """A person decides about an output that differs from the request; the shadow continues meanwhile."""
     step, operation = Step.REVIEW, at.operation
     dead = _dead_or(at, step, candidate_of(operation)) if operation.review is None else None
     return dead or await_answer(at, step, why="; ".join(reasons_to_review(operation)))
 
 
 def catch_up_after_drain(at: Observation) -> Decision:
-    """The old one has ended: what it has read last must have been read by the new one, too."""
+    """The old release has ended; the new one must also have read its last input."""
     step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} holds everything: {_told(at)}")
@@ -81,7 +81,7 @@ def _told(at: Observation) -> str:
 
 
 def _dead_or(at: Observation, step: Step, name: str) -> Decision | None:
-    """Give up when the shadow is gone, or fails again and again; None while it may go on."""
+    """Give up if the shadow has ended, or fails repeatedly; None as long as it may continue."""
     seen = at.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended in its dual run: {seen.liveness.why}")

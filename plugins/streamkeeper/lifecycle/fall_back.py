@@ -1,6 +1,6 @@
-"""Decisions once the candidate will not serve: end what was started for it, and let the old release serve again.
+"""Decisions after the candidate has failed: stop its instances and start the old release again.
 
-The way back is kept warm: while it is not sure that the candidate will hold, the old release stands by.
+The rollback is kept warm: as long as the candidate may still fail, the old release is on standby.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 
 _START_S = 10.0
-"""How long the reserve's processes may take to appear; nothing that serves may wait for them for long."""
+"""Seconds that the reserve's processes may take to appear; no running query may wait for them for long."""
 
 
 def keep_reserve(at: Observation, step: Step) -> Decision | None:
-    """Start the old release again as a standby, which owns nothing; None once that was tried, or where it is no use.
+    """Start the old release again as a standby, which owns nothing; None once that was tried, or if it is of no use.
 
-    There is room for it where the candidate stood by beside the old driver. Whatever becomes of it, the candidate
-    serves on: it is needed by ``fall_back`` alone, which starts another one where it has ended.
+    There is room for it if the candidate was on standby next to the old driver. Whatever happens to the reserve, the
+    candidate keeps running. Only ``fall_back`` needs the reserve, and starts another one if it has ended.
     """
     name, release = reserve_of(at.operation), at.state.serving_release
     known = at.state.instances.get(name)
@@ -62,9 +62,9 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
 
 
 def end_reserve(at: Observation, step: Step) -> Decision | None:
-    """End the standby that is not needed any more; None where there is none, or it cannot be ended from here.
+    """Stop the standby that is no longer needed; None if there is none, or if it cannot be stopped from here.
 
-    It owns nothing, and ends by itself once it reads that the operation is over.
+    It owns nothing, and exits by itself once it reads that the operation is over.
     """
     reserve = at.state.instances.get(reserve_of(at.operation))
     if reserve is None or reserve.ended or reserve.appointed:
@@ -74,7 +74,7 @@ def end_reserve(at: Observation, step: Step) -> Decision | None:
 
 
 def _may_be_needed(at: Observation, step: Step) -> bool:
-    """Once the candidate takes long, or has failed: at the first failure of those after which it is given up."""
+    """Whether the candidate takes long or has failed: true at the first of the failures that make it given up."""
     status = at.of(candidate_of(at.operation)).status
     failed = status is not None and any(query.failures for query in status.queries.values())
     return step is Step.FALL_BACK or failed or at.waited_s > RESERVE_AFTER_S
@@ -88,12 +88,12 @@ def _is_of_use(at: Observation) -> bool:
 
 
 def reserve_of(operation: OperationState) -> str:
-    """The instance in which the old release stands by, while it is not known whether it will be needed."""
+    """The instance in which the old release is on standby while it may still be needed."""
     return instance_name(operation.operation, Role.FALLBACK)
 
 
 def _fallback_of(at: Observation) -> str:
-    """The instance in which the old release goes again: the reserve, or another one if that has ended unused."""
+    """The instance in which the old release runs again: the reserve, or another one if the reserve ended unused."""
     name = reserve_of(at.operation)
     reserve = at.state.instances.get(name)
     unused = reserve is not None and reserve.ended and not reserve.appointed
@@ -101,9 +101,9 @@ def _fallback_of(at: Observation) -> str:
 
 
 def fall_back(at: Observation) -> Decision:
-    """Nothing touched: end the candidate. Else the old release goes again, by the ways back that were assessed."""
+    """Stop the candidate. If the old driver was drained, start the old release again by the assessed rollback paths."""
     step, operation, state = Step.FALL_BACK, at.operation, at.state
-    # It starts while the candidate ends: there is room for both.
+    # It starts while the candidate stops: there is room for both.
     if _candidate_went(at) and (starting := keep_reserve(at, step)) is not None:
         return starting
     for role in (Role.DESCRIBER, Role.CANDIDATE):
@@ -124,7 +124,7 @@ def fall_back(at: Observation) -> Decision:
 
 
 def _stays_stopped(at: Observation) -> Decision:
-    """What served before was to serve no more: whoever deploys a stopped job does not ask for that again."""
+    """The job was stopped before this deploy: a failed deploy of a stopped job does not restart the old release."""
     operation = at.operation
     outcome = Outcome.FAILED if _candidate_went(at) else operation.untouched
     return say(Step.FALL_BACK, Finish(outcome), f"{operation.fall_back}; the job stays stopped, nothing serves")
@@ -166,17 +166,17 @@ def _serve_again(at: Observation, name: str) -> Decision:
 
 
 def _lossy(at: Observation) -> list[str]:
-    """How the ways back lose rows, each with its query; empty where the old release can go on from the last commit."""
+    """How the rollback paths lose rows, per query; empty if the old release can continue from the last commit."""
     if at.operation.reverse is Verdict.RESUME:
         return []
     return [f"query {query}: {how}" for query, how in sorted(at.lost_back.items())]
 
 
 def _stays_with_candidate(at: Observation) -> Decision:
-    """Going back loses rows, and nobody is there to accept that: it is for a person to decide, and nothing runs.
+    """Rolling back loses rows, which only a person may accept: no driver runs until a person decides.
 
-    The candidate's release is recorded as the serving one first, because its checkpoints are those that count: what is
-    started or deployed next is compared with that release, and a rollback from it asks for the acceptance.
+    The candidate's release is first recorded as the current one, because its checkpoints are the valid ones: the next
+    start or deploy is compared with that release, and a rollback from it asks for the acceptance.
     """
     step, operation = Step.FALL_BACK, at.operation
     if ending := end_reserve(at, step):
@@ -191,7 +191,7 @@ def _stays_with_candidate(at: Observation) -> Decision:
 
 
 def _promoted_instead(at: Observation) -> bool:
-    """Whether the candidate is on record as serving although it has failed."""
+    """Whether the candidate is recorded as current although it has failed."""
     candidates = at.state.instances_of(at.operation.operation, Role.CANDIDATE)
     return at.state.serving_instance in {instance.instance for instance in candidates}
 
@@ -210,7 +210,7 @@ def _candidate_went(at: Observation) -> bool:
 
 
 def _blocked(operation: OperationState) -> str:
-    """Why the old release cannot take over what the candidate has begun; empty if it can."""
+    """Why the old release cannot take over the candidate's work; empty if it can."""
     if not operation.ways and operation.reverse is not Verdict.RESUME:
         return "its checkpoint is not what it left"
     told = [
@@ -223,7 +223,7 @@ def _blocked(operation: OperationState) -> str:
 
 def _versions_back(at: Observation) -> dict[str, str]:
     restored = at.operation.versions_back
-    # Only a release that takes the candidate's state gets here with a way back that loses rows.
+    # Only a release that accepts the candidate's state reaches this point with a rollback path that loses rows.
     forward = {query: at.operation.ways[query].version for query in at.lost_back}
     return {
         query: forward.get(query) or restored.get(query, way.before)
@@ -233,7 +233,7 @@ def _versions_back(at: Observation) -> dict[str, str]:
 
 
 def ways_back(operation: OperationState) -> dict[str, QueryWay]:
-    """The ways back that restore a snapshot."""
+    """The rollback paths that restore a snapshot."""
     return {query: way for query, way in operation.ways.items() if way.back is Way.RESTORE}
 
 
@@ -244,7 +244,7 @@ def _await(at: Observation, name: str) -> Decision:
     failure = failed_to_serve(at, name, limit, "first trigger")
     seen = at.of(name)
     if failure and seen.life is Life.ALIVE and (seen.state is DriverState.SERVING or seen.waits):
-        # Nobody else is there to go on once its source or its sink can be reached again.
+        # No other driver could continue once its source or its sink is reachable again.
         return say(Step.FALL_BACK, Promote(name), f"{failure}; it is left to serve")
     if failure:
         return give_up(Step.FALL_BACK, failure)

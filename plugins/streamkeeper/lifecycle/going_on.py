@@ -1,4 +1,4 @@
-"""Whether an instance whose driver has ended is to be started again: what was decided meanwhile."""
+"""Whether to restart an instance whose driver has ended, given the decisions made since."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.model.job_state import JobState
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """``state``: how the instance ends where it does not go on."""
+    """The decision; ``state``: the final state of an instance that is not restarted."""
 
     goes_on: bool
     reason: str = ""
@@ -19,9 +19,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -> Verdict:
-    """Whether another generation of an instance may start; ``orders``: all that it was ever given.
+    """Whether another generation of an instance may start; ``orders``: all commands that it ever received.
 
-    An instance of an open operation is that operation's to end, also while its job is stopped: somebody deploys it.
+    An open operation decides about its own instances, also while its job is stopped: a person is deploying it.
     """
     if CommandKind.DRAIN in orders:
         return Verdict(goes_on=False, reason=f"{instance} was told to drain", state=DriverState.DRAINED)

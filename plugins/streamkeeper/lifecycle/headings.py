@@ -1,4 +1,4 @@
-"""Which section of docs/operations/runbook.md a diagnosis leads to."""
+"""The section of docs/operations/runbook.md for each diagnosis."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ HEADING_OF = {
     Cause.NOTHING_WRONG: "",
 }
 HEADINGS = frozenset(filter(None, HEADING_OF.values()))
-"""Headings of docs/operations/runbook.md that a diagnosis leads to."""
+"""Headings of docs/operations/runbook.md that a diagnosis refers to."""

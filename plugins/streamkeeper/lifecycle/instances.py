@@ -1,4 +1,4 @@
-"""Decisions about one driver instance of an operation: start it, wait for it, let it go, and what its end means."""
+"""Decisions about one driver instance of an operation: start it, wait for it, send it go, and interpret its end."""
 
 from __future__ import annotations
 
@@ -14,32 +14,42 @@ from streamkeeper.model.step import Step
 
 
 def instance_name(operation: str, role: Role, *, again: bool = False) -> str:
-    """An operation starts at most one instance in a role, and a second one once a person has approved."""
+    """The instance's name. An operation starts at most one instance per role, and a second one after an approval."""
     return f"{operation}-{role.value}{'-approved' if again else ''}"
 
 
 def candidate_of(operation: OperationState) -> str:
-    """The instance that is to serve, if all goes well."""
+    """The instance that will be current if the operation succeeds."""
     return instance_name(operation.operation, Role.CANDIDATE, again=operation.has_done(Step.APPROVE))
 
 
 def kill_wait(instance: str) -> str:
-    """What an operation waits on once it has begun to kill an instance; killing has a deadline of its own."""
+    """The name of the wait after a kill; a kill has a deadline of its own."""
     return f"{instance}: kill"
 
 
 def say(step: Step, action: Action, reason: str) -> Decision:
-    """A decision."""
+    """Build a decision."""
     return Decision(step=step, action=action, reason=reason)
 
 
 def give_up(step: Step, reason: str, *, untouched: Outcome = Outcome.REFUSED) -> Decision:
-    """The candidate will not serve; ``untouched``: the outcome if nothing that serves was touched."""
+    """Decide that the candidate will not take over.
+
+    ``untouched``: the outcome if no current driver or checkpoint was changed.
+    """
     return say(step, FallBack(untouched), reason)
 
 
 def start(at: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
-    """Plan and launch an instance; None once something of it was seen."""
+    """Plan and launch an instance; None once any trace of it was observed.
+
+    ``at``: the observation.
+    ``step``: the step of the decision.
+    ``name``: the instance.
+    ``release``: the release that it runs.
+    ``role``: its role in the operation.
+    """
     if name not in at.state.instances:
         return say(step, Plan(name, release, role), f"a {role.value} for {release} is needed")
     if at.of(name).life is Life.ABSENT and not at.state.instances[name].ended:
@@ -51,13 +61,13 @@ def start(at: Observation, step: Step, name: str, release: str, role: Role) -> D
 
 
 def ready(at: Observation, step: Step, name: str) -> Decision | None:
-    """None once the instance stands by; else wait for it or give it up."""
+    """None once the instance is on standby; otherwise wait for it or give it up."""
     stands_by = at.of(name).state is DriverState.STANDBY and at.of(name).life is Life.ALIVE
     return None if stands_by else not_yet(at, step, name, "standby")
 
 
 def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
-    """Wait for an instance to get ready, or give it up."""
+    """Wait for an instance to become ready, or give it up."""
     seen, limit = at.of(name), at.operation.request.standby_s
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended before {what}: {seen.liveness.why}")
@@ -72,7 +82,15 @@ def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
 def send_go(
     at: Observation, step: Step, name: str, release: str, role: Role, versions: Mapping[str, str]
 ) -> Decision | None:
-    """Start the instance if need be, appoint it in these versions, tell it to go; None once that is done."""
+    """Start the instance if needed, appoint it in these versions, send it go; None once that is done.
+
+    ``at``: the observation.
+    ``step``: the step of the decision.
+    ``name``: the instance.
+    ``release``: the release that it runs.
+    ``role``: its role in the operation.
+    ``versions``: query -> checkpoint version that it will own.
+    """
     if CommandKind.GO in at.of(name).sent:
         return None
     pending = start(at, step, name, release, role)
@@ -86,12 +104,12 @@ def send_go(
 
 
 def shadows(at: Observation, name: str) -> bool:
-    """Whether the instance fills its versions unseen."""
+    """Whether the instance is filling a shadow."""
     return at.of(name).state is DriverState.SHADOW and at.of(name).life is Life.ALIVE
 
 
 def failed_to_serve(at: Observation, name: str, limit_s: float, what: str) -> str:
-    """Why an instance that was told to go will not serve; empty while it still may."""
+    """Why an instance that received go will not take over; empty as long as it may."""
     seen = at.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return seen.error or f"{name} ended before its {what}: {seen.liveness.why}"

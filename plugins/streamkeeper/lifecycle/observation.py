@@ -1,4 +1,4 @@
-"""What a decision rests on: the job as it is recorded, and what can be seen of the drivers."""
+"""The input of a decision: the recorded job, and the observed drivers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from streamkeeper.model.restarts import Cause
 from streamkeeper.model.ways import Reached
 
 FAILURES = 2
-"""A query may fail once by chance: a release whose query fails so many times in a row is broken."""
+"""One failure of a query may be chance. A release whose query fails this many times in a row is broken."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be seen of one instance; ``sent``: the commands this operation has sent it."""
+    """The observation of one instance."""
 
     liveness: Liveness = Liveness(life=Life.ABSENT, why="never started")
+    """Whether it is alive, with the evidence."""
     status: DriverStatus | None = None
+    """Its newest status; None if it wrote none."""
     exit: DriverExit | None = None
+    """Its exit record; None if there is none."""
     described: bool = False
+    """Whether its manifests are in the store."""
     sent: frozenset[CommandKind] = frozenset()
+    """The commands that this operation has sent it."""
 
     @property
     def life(self) -> Life:
@@ -30,42 +35,42 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> DriverState | None:
-        """Its last word: from its exit if there is one, else from its status."""
+        """Its last reported state: from its exit if there is one, otherwise from its status."""
         if self.exit is not None:
             return self.exit.state
         return self.status.state if self.status is not None else None
 
     @property
     def error(self) -> str:
-        """The last error it told, if any."""
+        """The last error that it reported, if any."""
         if self.exit is not None and self.exit.error:
             return self.exit.error
         return self.status.error if self.status is not None else ""
 
     @property
     def held_up_by(self) -> str:
-        """What it waits for, else the last error it told; empty where it told neither."""
+        """What it waits for, otherwise the last error that it reported; empty if it reported neither."""
         return (self.status.waiting if self.status is not None else "") or self.error
 
     @property
     def gathered(self) -> bool:
-        """Whether the evidence that it was asked for is there."""
+        """Whether the requested evidence has been gathered."""
         return self.status is not None and self.status.gathered
 
     @property
     def broken(self) -> str:
-        """Why it will not hold: a query that fails again and again without progress; empty otherwise."""
+        """Why it will fail: a query that fails repeatedly without progress; empty otherwise."""
         told = self.status.queries.values() if self.status is not None else ()
         return next((f"query {query.query}: {query.error}" for query in told if query.failures >= FAILURES), "")
 
     @property
     def waits(self) -> bool:
-        """Whether it goes on by itself once a store, sink or source answers."""
+        """Whether it continues by itself once a store, sink or source answers."""
         return self.exit is None and self.status is not None and self.status.cause == Cause.DEPENDENCY.value
 
     @property
     def first_triggers_done(self) -> bool:
-        """Whether every query has completed a trigger, with data or without, in this life of the driver."""
+        """Whether every query has completed a trigger, with data or without, since the driver's start."""
         if self.state is DriverState.FINISHED:
             return True
         if self.state is not DriverState.SERVING or self.status is None or not self.status.queries:
@@ -74,32 +79,38 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lag(self) -> dict[str, int]:
-        """Query -> how many records wait to be read, where its sources report it."""
+        """Query -> number of waiting records, where its sources report it."""
         told = self.status.queries.values() if self.status is not None else ()
         return {query.query: query.behind for query in told if query.behind is not None}
 
     def triggers_of(self, queries: frozenset[str]) -> int:
-        """How many triggers each of these queries has completed at least, in this life of the driver."""
+        """The smallest number of triggers that one of these queries has completed since the driver's start."""
         told = self.status.queries if self.status is not None else {}
         return min((told[name].triggers if name in told else 0 for name in queries), default=0)
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """All a decision rests on. ``on``: what the operation waits for just now, ``waited_s``: for how long.
-
-    ``reached``: query -> how much of what serves its shadow has read, while that matters. ``objection``: why the
-    approval that is recorded does not count, while the operation waits for one. ``lost_back``: query -> how its way
-    back loses rows, once the candidate of a fall-back has ended and until another instance is appointed.
-    """
+    """The complete input of a decision."""
 
     state: JobState
+    """The job, as its journal records it."""
     operation: OperationState
+    """The operation that is being decided."""
     seen: dict[str, Seen]
+    """Instance -> its observation."""
     reached: dict[str, Reached] = {}
+    """Query -> how much of the current release's input its shadow has read, while that matters."""
     objection: str = ""
+    """Why the recorded approval does not count, while the operation waits for one; empty if it counts."""
     lost_back: dict[str, str] = {}
+    """Query -> how its rollback path loses rows.
+
+    Set once the candidate of a fall-back has ended and until another instance is appointed.
+    """
     on: str = ""
+    """The name of the present wait; empty outside of one."""
     waited_s: float = 0.0
+    """Seconds since the present wait started."""
 
     def of(self, instance: str) -> Seen:
         return self.seen.get(instance, Seen())

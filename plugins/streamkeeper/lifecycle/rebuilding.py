@@ -1,7 +1,7 @@
-"""Making a lost journal again: from what checkpoints, outputs and snapshots know to one record, or why there is none.
+"""Rebuild a lost journal: from checkpoints, outputs and snapshots to one record, or to the reason why there is none.
 
-Which checkpoint version served is the output's to say: its fence was moved by whoever wrote it last. Nothing is guessed
-from numbers or dates: of two versions the younger one may be that of a switch that never came to an end.
+The output decides which checkpoint version was current: its last writer moved its fence. Numbers and dates are not used
+to guess: the younger of two versions may belong to a switch that never finished.
 """
 
 from __future__ import annotations
@@ -16,35 +16,41 @@ from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.rebuilt import JobRebuilt, RebuiltQuery, RebuiltVersion
 
 NO_BATCH = -1
-"""The version has begun: nothing of its parent is to be carried over any more."""
+"""The version has started: no batch of its parent must be carried over any more."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person says beside what is seen.
-
-    ``unfenced``: queries whose output is a function, which keeps no epoch; ``versions``: query -> the version that
-    serves; ``gone``: queries that the job has not any more, whose checkpoints may be missing; ``no_driver_elsewhere``:
-    where nobody can look there is none; ``at``: UTC, ISO 8601; ``seconds``: the same since 1970.
-    """
+    """A person's statements, in addition to the observations."""
 
     requested_by: str
+    """The person who requested the rebuild."""
     reason: str
+    """The person's reason."""
     at: str
+    """The time, UTC, ISO 8601."""
     seconds: int
+    """The same time in seconds since 1970."""
     unfenced: frozenset[str] = frozenset()
+    """Queries whose output is a function, which stores no epoch."""
     versions: Mapping[str, str] = {}
+    """Query -> the current version."""
     gone: frozenset[str] = frozenset()
+    """Queries that the job no longer has; their checkpoints may be missing."""
     no_driver_elsewhere: bool = False
+    """The person states that no driver runs where processes cannot be observed."""
 
 
 class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is recorded of one job, None where nothing is to be; ``refusals``: why, each with its way out; ``told``: the
-    plan in lines."""
+    """The record for one job."""
 
     job: str
+    """The job's name."""
     record: JobRebuilt | None
+    """The record; None if it must not be written."""
     refusals: tuple[str, ...] = ()
+    """The reasons against it, each with its remedy."""
     told: tuple[str, ...] = ()
+    """The plan in lines."""
 
 
 def _of_installation(claims: tuple[EpochClaim, ...], installation: str) -> tuple[EpochClaim, ...]:
@@ -52,7 +58,7 @@ def _of_installation(claims: tuple[EpochClaim, ...], installation: str) -> tuple
 
 
 class _Undecided(Exception):
-    """Why it is not known which version served, with the way out."""
+    """Why the current version cannot be determined, with the remedy."""
 
 
 def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPlan:
@@ -111,7 +117,7 @@ def decide_installation(wanted: frozenset[str], present: str, others: tuple[str,
 
 
 def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
-    """Two drivers on one checkpoint lose or duplicate rows: whichever may still write is proven dead first."""
+    """Two drivers on one checkpoint lose or duplicate rows: every possible writer must first be proven terminated."""
     for driver in seen.drivers:
         if driver.alive:
             yield (
@@ -147,7 +153,7 @@ def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> Rebuil
 
 
 def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
-    """The fence of the output that the query wrote last: epochs are claimed per query, whatever it writes to."""
+    """The fence of the output that the query wrote last: epochs are claimed per query, whichever output it writes."""
     fences = sorted(seen.fences.get(query, ()), key=lambda fence: fence.claimed)
     if not fences:
         if query in asked.unfenced:
@@ -168,7 +174,7 @@ def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
 
 def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there: Mapping[str, SeenCheckpoint]) -> str:
     said, written = asked.versions.get(query, ""), fence.version if fence else ""
-    # Without a checkpoint a claim says only which epoch is taken.
+    # Without a checkpoint a claim proves only that its epoch is taken.
     claim = max(seen.claims.get(query, ()) if there else (), key=lambda claim: claim.epoch, default=None)
     if claim is not None and not written:
         written = claim.version
@@ -212,7 +218,7 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
 
 
 def _is_ahead(fence: Fence | None, directory: SeenCheckpoint) -> bool:
-    """Whether the output holds batches that the checkpoint does not know."""
+    """Whether the output contains batches that the checkpoint does not."""
     if fence is None or fence.version != directory.version or fence.batch is None:
         return False
     return directory.planned is None or fence.batch > directory.planned
@@ -228,7 +234,7 @@ def _version(name: str, directory: SeenCheckpoint | None, fence: Fence | None, i
             committed=directory.committed,
             installation=installation,
         )
-    # What its output holds it had planned: a directory that is less than that is not taken for it.
+    # The version had planned every batch in its output: a directory with fewer batches must not be taken for it.
     held = fence.batch if fence is not None and fence.version == name else None
     return RebuiltVersion(
         version=name, origin="named by an output or a snapshot; its directory is gone", committed=held,
@@ -239,23 +245,23 @@ def _version(name: str, directory: SeenCheckpoint | None, fence: Fence | None, i
 def _parents(
     fence: Fence | None, current: str, there: Mapping[str, SeenCheckpoint]
 ) -> dict[str, dict[str, str | int | None]]:
-    """What each version carries on, as the output tells it, and the version that a person has restored by hand."""
+    """What each version continues, according to the output, including a version that a person has restored by hand."""
     if fence is None:
         return {}
     found: dict[str, dict[str, str | int | None]] = {}
     for before, after in zip(fence.serving, fence.serving[1:], strict=False):
-        # One that has written nothing yet has the handed-over batch and no other; its sink log is begun with that.
+        # A version without a write contains only the handed-over batch; its sink log starts with that one.
         untouched = after.version == fence.version and fence.batch is None and after.version in there
         number = there[after.version].committed if untouched else NO_BATCH
         found[after.version] = {"parent": before.version, "parent_batch": before.last, "batch": number}
     if current != fence.version and fence.version:
-        # It goes on in its parent's numbers, and what the output holds beyond its batch comes again.
+        # It keeps its parent's batch numbers, and the output's batches beyond its own are replayed.
         found[current] = {"parent": fence.version, "parent_batch": there[current].committed}
     return found
 
 
 def _newest(seen: LostJob, query: str, fence: Fence | None, *, without: str = "") -> int:
-    """The highest version number that anything mentions."""
+    """The highest version number in any observation."""
     names = {version.version for version in seen.checkpoints.get(query, ())} | set(fence.versions if fence else ())
     if query in seen.snapshots:
         names |= set(seen.snapshots[query].versions)
@@ -267,8 +273,11 @@ def _restored_name(seen: LostJob, query: str, fence: Fence | None) -> str:
 
 
 def _epoch(seen: LostJob, asked: Asked) -> int:
-    """Above every epoch that was seen; a function without a claim beside its checkpoint has been told epochs that
-    nobody can ask it for, and no count of claims comes near the seconds since 1970."""
+    """An epoch above every one that was observed.
+
+    A function without a claim next to its checkpoint has received epochs that cannot be read back; for it the epoch is
+    the seconds since 1970, which no count of claims approaches.
+    """
     epochs = [fence.epoch for fences in seen.fences.values() for fence in fences]
     epochs += [driver.epoch for driver in seen.drivers]
     epochs += [claim.epoch for claims in seen.claims.values() for claim in claims]
@@ -285,7 +294,7 @@ def _proof(seen: LostJob) -> str:
 
 
 def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
-    """What could not be recovered, each with its way out."""
+    """The losses, each with its remedy."""
     yield (
         f"the releases of {seen.job} and their params are on no record: deploy its file, with --params; a person is"
         " asked, because nothing says what the old code was"

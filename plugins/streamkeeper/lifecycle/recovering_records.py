@@ -1,11 +1,11 @@
-"""The first rungs of a diagnosis: a store or a journal that cannot be relied on, so that nothing else is known."""
+"""The first rungs of a diagnosis: a store or journal that is not reliable, so that no other fact is known."""
 
 from __future__ import annotations
 
 from streamkeeper.model.recovery import Cause, RecoveryLook
 
 Rung = tuple[Cause, str, str]
-"""A cause, its sentence, and what is advised; an empty advice is the best of the actions."""
+"""A cause, its sentence, and the advice; an empty advice means the best of the actions."""
 
 
 def no_store(at: RecoveryLook) -> Rung | None:
@@ -17,7 +17,7 @@ def no_store(at: RecoveryLook) -> Rung | None:
 
 
 def journal_lost(at: RecoveryLook) -> Rung | None:
-    """Other records name the job, and it has no journal."""
+    """Other records name the job, and its journal is missing."""
     if not at.lost:
         return None
     back = f"put registry/{at.job} back in the store, or run streamkeeper registry rebuild {at.job} --dry-run"
@@ -25,7 +25,7 @@ def journal_lost(at: RecoveryLook) -> Rung | None:
 
 
 def outdated(at: RecoveryLook) -> Rung | None:
-    """The journal is that of an older copy of the store."""
+    """The journal belongs to an older copy of the store."""
     if not at.outdated:
         return None
     newer = "put the newer store back, or move the job's registry folder away and run streamkeeper registry rebuild"

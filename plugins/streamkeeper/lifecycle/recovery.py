@@ -1,7 +1,7 @@
-"""From what is seen of a job to the one cause, and what can be done about it: looks at nothing, changes nothing.
+"""From the observations of a job to its one cause and the possible actions: does no I/O, changes nothing.
 
-The ladder goes from what makes everything else unknowable to what a healthy job shows: the first rung that holds is the
-cause, and what else was seen stands in its evidence.
+The ladder starts with causes that hide every other fact and ends with a healthy job. The first matching rung is the
+cause; the other observations become its evidence.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from streamkeeper.model.recovery import (
 from streamkeeper.model.sink_capabilities import capabilities_of
 
 MENDED = frozenset({"last-commit-missing"})
-"""Damage that a start itself mends: the batch runs again under its own number, and a sink that knows numbers has it."""
+"""Damage that a start itself repairs: the batch is replayed under its own number, and a numbered sink recognises it."""
 
 
 def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
-    """One cause with its evidence, and every action ranked: possible ones first, those that lose nothing first.
+    """One cause with its evidence, and every action ranked: possible ones first, those without loss first.
 
-    ``chosen``: queries that somebody wants to restore or rebuild; empty: those that are damaged.
+    ``chosen``: queries that a person wants to restore or rebuild; empty: the damaged ones.
     """
     cause, sentence, advice = next(found for rung in _LADDER if (found := rung(at)) is not None)
     options = [
@@ -161,7 +161,7 @@ def _exhausted(at: RecoveryLook) -> Rung | None:
 
 
 def _alive(at: RecoveryLook) -> Rung | None:
-    """Every way in which a driver that has processes may stand."""
+    """All conditions of a driver with live processes."""
     if at.life is not Life.ALIVE:
         return None
     if at.frozen:
@@ -190,7 +190,7 @@ def _rebooted(at: RecoveryLook) -> Rung | None:
 
 
 def _ended(at: RecoveryLook) -> Rung:
-    """Its driver is gone: as it was asked to, with an error, or without a word."""
+    """The driver has ended: on command, with an error, or without a report."""
     if at.state is DriverState.FINISHED:
         return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} read all there was and ended", "nothing to do"
     if at.state is DriverState.FAILED and at.by_signal:
@@ -235,7 +235,7 @@ _NOTHING_CAN_BE_DONE = frozenset(
 
 
 def _evidence(at: RecoveryLook) -> Iterator[str]:
-    """Everything that was observed, part by part, whatever the cause."""
+    """All observations, part by part, whatever the cause."""
     if at.instance and at.life is not None:
         said = f", its last word is {at.state.value}" if at.state is not None else ", it has said nothing"
         yield f"driver {at.instance}: {at.life.value}, {at.why}{said}"
@@ -280,7 +280,7 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
     gone = [
         f"query {query.query}: its open batch would run without the files" for query in at.queries if query.input_gone
     ]
-    # Every start checks the sources again, and somebody may have put the files back.
+    # Every start checks the sources again, and the files may have been put back.
     unless = "; refused unless its input is back" if at.dropped else ""
     return Option(
         action=RecoveryAction.RESTART,
@@ -292,7 +292,7 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
 
 
 def mendable(query: QueryLook) -> bool:
-    """Whether a start repairs the damage itself: its output recognizes the batch that runs again."""
+    """Whether a start repairs the damage itself: its output recognises the replayed batch."""
     shapes = {harm.shape for harm in query.harmed}
     knows = capabilities_of(query.sink).knows_batches
     alone = not (query.lost or query.ahead or query.unproven)
@@ -333,10 +333,10 @@ def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
 
 
 def _against_any(at: RecoveryLook, cause: Cause) -> str:
-    """Why nothing can be done now, whatever it is."""
+    """Why no action is possible now, whichever it is."""
     if cause in _NOTHING_CAN_BE_DONE:
         return _CAUSES[cause]
-    # A start is refused of that one, and this is its way out.
+    # A start of that query is refused, and this is its remedy.
     forked = any(query.unproven for query in at.queries)
     return "it was stopped by a person: start it first" if at.stopped and not forked else ""
 
@@ -361,7 +361,7 @@ def _damaged_queries(at: RecoveryLook) -> frozenset[str]:
 
 
 def _on_start(query: QueryLook) -> str:
-    """What a start would do with a damaged checkpoint."""
+    """The effect of a start on a damaged checkpoint."""
     if query.lost:
         return "its checkpoint is not what is on record, and a start would begin anew or repeat"
     if query.harmed:

@@ -1,4 +1,4 @@
-"""What each recovery action reads again, writes again, loses and doubles, per output. Pure."""
+"""The data that each recovery action reads again, writes again, loses and duplicates, per output. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from streamkeeper.model.sink_capabilities import capabilities_of
 
 
 def price_of_restart(query: QueryLook) -> Price:
-    """The open batch comes again; what the output lacks stays away."""
+    """The open batch is replayed; batches that the output lacks stay missing."""
     batch = query.open_batch
     lost = f"the rows that the output lacks ({query.output_lost})" if query.output_lost else ""
     if batch is None:
@@ -19,7 +19,7 @@ def price_of_restart(query: QueryLook) -> Price:
 
 
 def too_short(query: QueryLook) -> str:
-    """Why an output that lacks batches cannot go on from the snapshot; empty where it holds all up to that."""
+    """Why an output that lacks batches cannot continue from the snapshot; empty if it has all batches up to it."""
     if not query.output_lost or query.replay is None:
         return ""
     held = -1 if query.holds is None else query.holds
@@ -29,7 +29,7 @@ def too_short(query: QueryLook) -> str:
 
 
 def price_of_replay(query: QueryLook, replay: Replay) -> Price:
-    """What comes again, and what of it is gone: nobody knowing counts as a loss, and as a doubling."""
+    """Replayed and lost batches; unknown counts as both."""
     nothing = replay.batches == 0 and not replay.reads
     count = "what came" if replay.batches is None else _count(replay.batches, "batch", "batches")
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"

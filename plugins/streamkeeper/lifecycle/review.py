@@ -1,4 +1,4 @@
-"""When a person has to see a rebuilt output before it serves: pure, and said in one place."""
+"""Whether a person must review a rebuilt output before it becomes current: pure, and the only place of this rule."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from streamkeeper.model.ways import Way
 
 
 def reasons_to_review(operation: OperationState) -> tuple[str, ...]:
-    """Why, one sentence a query; none when nobody has to be asked, or when the outputs are still to be compared.
+    """The reasons, one sentence per query; none if no question is needed, or if the comparison is still to come.
 
-    Outputs that differ by more than was asked for, that could not be compared, and code that changed of which nothing
-    proves what it means. Each can be said beforehand: thresholds and columns, ``compare=false``, ``accept_risk``.
+    A review is needed for outputs that differ by more than the request allows, for outputs that could not be compared,
+    and for changed code whose effect no rule proves. Each can be accepted in advance: by thresholds and columns,
+    ``compare=false``, ``accept_risk``.
     """
     request = operation.request
     reasons: list[str] = []

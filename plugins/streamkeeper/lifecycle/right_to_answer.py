@@ -1,8 +1,8 @@
-"""Who may answer what an operation asks, and say beforehand what it would ask: one pure rule for every door.
+"""Who may answer an operation's questions, also in advance: one pure rule for every entry point.
 
-The installation's list and that of the release that serves both have to name whoever answers; neither widens the other.
-A candidate's own list counts once it serves, and who is not on the old one cannot bring another one in: so code that is
-to be approved does not say by whom.
+The installation's list and the current release's list must both name the person; neither widens the other. A
+candidate's own list applies once its release is current, and only people on the old list can introduce another one:
+code under approval does not choose its own approvers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,19 @@ _USUAL = DeployRequest(job="")
 
 
 class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``lists``: whose list it is -> whom it names; whoever answers is in each. ``asked_by``: as the request has it."""
+    """The rule for one operation.
+
+    ``lists``: the list's owner -> the names on it; whoever answers must be on each.
+    ``four_eyes``: whether the requester may not answer.
+    ``asked_by``: the requester, as in the request.
+    """
 
     lists: dict[str, tuple[str, ...]]
     four_eyes: bool
     asked_by: str
 
     def objection(self, by: str, user_id: str = "") -> str:
-        """Why their answer does not count; empty where it does. ``user_id``: in Airflow, where it is known."""
+        """Why this answer does not count; empty if it does. ``user_id``: the id in Airflow, if known."""
         if not by.strip():
             return "it is not known who answers"
         for whose, names in self.lists.items():
@@ -44,19 +49,19 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def named(self) -> tuple[Approver, ...] | None:
-        """Who may still answer; None where anybody may whom no rule excludes."""
+        """The people who may still answer; None if every user may who is not excluded by a rule."""
         if not self.lists:
             return None
         return tuple(approver for approver in self.listed if not self.objection(approver.name, approver.id))
 
     @property
     def listed(self) -> tuple[Approver, ...]:
-        """Everybody on any of the lists."""
+        """All people on any of the lists."""
         return tuple(read_approver(name) for name in dict.fromkeys(chain.from_iterable(self.lists.values())))
 
     @property
     def sentence(self) -> str:
-        """Who may answer."""
+        """A sentence naming those who may answer."""
         left = self.named()
         if left is None:
             return f"whoever may trigger{', but not who has asked for it' if self.four_eyes else ''}"
@@ -66,7 +71,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> RightToAnswer:
-    """The rule for an operation of this job that somebody has asked for."""
+    """The rule for an operation of this job, requested by ``asked_by``."""
     lists = {"the installation": settings.approvers} if settings.approvers else {}
     if own := _own_list(state, state.serving_release):
         lists[f"{state.serving_release} of {state.job}"] = own
@@ -74,7 +79,7 @@ def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> Right
 
 
 def must_have_right(settings: Settings, state: JobState, request: DeployRequest) -> None:
-    """Raise OperationRefused for a request that says beforehand what its author may not answer."""
+    """Raise OperationRefused for a request with an advance answer that its author may not give."""
     accepted = tuple(_said_beforehand(request))
     by = request.requested_by
     if accepted and (objection := right_to_answer(settings, state, by).objection(by)):
@@ -92,7 +97,10 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
 
 
 def may_change_approvers(settings: Settings, state: JobState, request: DeployRequest, release: str) -> None:
-    """Raise OperationRefused for a release with another list than the serving one's, by who is not on that."""
+    """Raise OperationRefused for a release with another list than the current one's.
+
+    A person on the current release's list may deploy it.
+    """
     serving = _own_list(state, state.serving_release)
     if request.dry_run or not serving or set(serving) == set(_own_list(state, release)):
         return
@@ -110,7 +118,7 @@ def _own_list(state: JobState, release: str) -> tuple[str, ...]:
 
 
 def _said_beforehand(request: DeployRequest) -> Iterator[str]:
-    """What a person would be asked, or would have to accept, without it; a dry run comes to none of it."""
+    """The questions and acceptances that the request answers in advance; a dry run needs none."""
     if request.dry_run:
         return
     if request.accept_risk:
@@ -119,7 +127,7 @@ def _said_beforehand(request: DeployRequest) -> Iterator[str]:
         yield "accept_loss"
     if request.accept_state_loss:
         yield "accept_state_loss"
-    # Whoever accepted a recovery's loss is judged apart, and not the person who asked for the recovery.
+    # The person who accepted a recovery's loss is judged separately from the recovery's requester.
     if request.accept_output_loss and not (request.recover and request.recover.accepted_by):
         yield "accept_output_loss"
     if not request.compare:

@@ -1,6 +1,6 @@
-"""The steps of a deploy, as one table: what each does, for how long, what happens when it cannot, and who takes it.
+"""The table of a deploy's steps: action, duration, consequence of a failure, and the operations that take them.
 
-``decide`` goes along it, a dry run prints it, and tests hold the DAGs and docs/internals/architecture.md against it.
+``decide`` follows it, a dry run prints it, and tests compare the DAGs and docs/internals/architecture.md with it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from streamkeeper.model.step import Step
 from streamkeeper.model.ways import Way
 
 KILL_S = 30.0
-"""How long the processes of a killed tree may take to disappear."""
+"""Seconds that the processes of a killed tree may take to disappear."""
 STOP_S = 10.0
-"""How long a driver that owns nothing may take to end when told so, before it is killed."""
+"""Seconds that a driver that owns nothing may take to stop on command, before it is killed."""
 HALTED_S = 5.0
-"""How long a drain waits for a driver whose processes are stopped: somebody may be about to continue them."""
+"""Seconds that a drain waits for a driver with stopped processes (SIGSTOP): a person may be about to continue them."""
 RESERVE_AFTER_S = 10.0
-"""A candidate that has held by then needs no standby of the old release: most do, and a start costs processor time."""
+"""Seconds after which a standby of the old release is started. Most candidates need less; a start costs CPU time."""
 _SNAPSHOT_S = 600.0
-"""How long a snapshot may be tried again before the deploy goes on without it, or does not go on."""
+"""Seconds in which a snapshot may be retried before the deploy continues without it, or gives up."""
 _COMPARE_S = 300.0
-"""How long two outputs may take to be compared over the same input."""
+"""Seconds that a comparison of two outputs over the same input may take."""
 _AT_ONCE_S = 60.0
-"""For what waits for nobody."""
+"""Seconds, for a step that waits for nothing outside."""
 
 
 def _is_opaque(operation: OperationState) -> bool:
@@ -46,20 +46,22 @@ def _restores(operation: OperationState) -> bool:
 
 
 class StepRow(msgspec.Struct, frozen=True):
-    """One step. ``deadline``: seconds, or the field of the request that has them; ``otherwise``: what failing means.
-
-    In what it ``does`` and in ``otherwise``, ``{serving}`` and the like stand for what ``_words`` says of a deploy.
-    ``asked``: whether the request leaves it in; ``taken``: whether the verdict asks for it; ``first``: whether a job
-    takes it that nothing serves yet.
-    """
+    """One row of the table. In ``does`` and ``otherwise``, ``{serving}`` and the like are replaced by ``_words``."""
 
     step: Step
+    """The step."""
     does: str
+    """Its action, for a person."""
     deadline: float | str
+    """Seconds, or the name of the request's field with them."""
     otherwise: str
+    """The consequence of a failure, for a person."""
     asked: Callable[[DeployRequest], bool] = lambda request: True
+    """Whether the request includes it."""
     taken: Callable[[OperationState], bool] = lambda operation: True
+    """Whether the verdict requires it."""
     first: bool = False
+    """Whether a job without a current release takes it."""
 
 
 _REFUSE = "end the candidate and refuse; {serving} stays"
@@ -179,43 +181,49 @@ STEPS = (
     ),
     StepRow(Step.PROMOTE, "record it as the serving release{though_stopped}", _AT_ONCE_S, "try again", first=True),
 )
-"""In their order; FALL_BACK, where one goes that cannot go on, is in no plan."""
+"""In their order. FALL_BACK, the step of an operation that cannot continue, is in no plan."""
 
 
 def deadline_s(step: Step, request: DeployRequest) -> float:
-    """How long a step may wait."""
+    """Seconds that a step may wait."""
     (deadline,) = (row.deadline for row in STEPS if row.step is step)
     return float(getattr(request, deadline)) if isinstance(deadline, str) else deadline
 
 
 def path(operation: OperationState) -> tuple[Step, ...]:
-    """The steps that this operation takes, as far as is known: what the verdict does not ask for is left out."""
+    """The steps of this operation, as far as known: steps that the verdict does not require are left out."""
     return tuple(row.step for row in STEPS if row.asked(operation.request) and row.taken(operation))
 
 
 def current_step(operation: OperationState) -> Step:
-    """The step that an open operation is at: the first on its path that is not done, or FALL_BACK once it gave up."""
+    """The step of an open operation: the first on its path that is not done, or FALL_BACK after it gave up."""
     if operation.fall_back:
         return Step.FALL_BACK
     return next((step for step in path(operation) if not operation.has_done(step)), Step.PROMOTE)
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One announced step. ``deadline_s`` is how long it may wait; ``otherwise`` what happens when that is over."""
+    """One announced step."""
 
     step: Step
+    """The step."""
     does: str
+    """Its action, for a person."""
     deadline_s: float
+    """Seconds that it may wait."""
     otherwise: str
+    """The consequence of missing the deadline, for a person."""
 
 
 def plan_deploy(
     request: DeployRequest, *, serving: str, stopped: DesiredChanged | None = None
 ) -> tuple[PlannedStep, ...]:
-    """The steps of this deploy; ``serving`` is the serving release's name, empty when there is none; ``stopped``: who
-    has stopped the job, None where it is to serve.
+    """The steps of this deploy.
 
-    Those that only some verdicts ask for say so: which it will be is known once the candidate was assessed.
+    ``serving``: name of the current release, empty if there is none.
+    ``stopped``: the record of the job's stop, None if the job should run.
+
+    Steps that only some verdicts require say so: the verdict is known after the assessment of the candidate.
     """
     words = _words(request, serving, stopped)
     last = Step.ASSESS if request.dry_run else Step.PROMOTE
@@ -232,7 +240,7 @@ def plan_deploy(
 
 
 def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None) -> dict[str, str]:
-    """What the table says differently of one deploy and of another."""
+    """The parts of the table's texts that depend on the deploy."""
     compare = f"compare it with {serving}" if serving else "there is no checkpoint yet: nothing to compare"
     if serving == UNKNOWN_RELEASE:
         compare = "look at the checkpoint that is there; what it was made by is on no record, so that a person is asked"
@@ -274,7 +282,7 @@ def _tell_stopped(stopped: DesiredChanged) -> str:
 
 
 def told_inherited(request: DeployRequest) -> str:
-    """ " with the params (…) of r0004": what it has from the release that serves, and what it leaves out."""
+    """ " with the params (…) of r0004": the values inherited from the current release, and those left out."""
     if not request.inherited_from:
         return ""
     kept = [

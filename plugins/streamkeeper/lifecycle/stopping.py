@@ -1,4 +1,4 @@
-"""Decisions that stop a job: drain whatever owns its checkpoints, prove it dead, record its end. Reads nothing."""
+"""Decisions that stop a job: drain every owner, prove its termination, record its end. Reads nothing."""
 
 from __future__ import annotations
 
@@ -17,40 +17,43 @@ from streamkeeper.model.liveness import Life
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """Nothing of the job runs any more."""
+    """No process of the job is left."""
 
 
 class TakenOver(msgspec.Struct, frozen=True):
-    """Somebody has decided otherwise meanwhile: what serves is theirs to say."""
+    """Another decision was recorded meanwhile: it determines what runs."""
 
 
 class Unprovable(msgspec.Struct, frozen=True):
-    """A driver cannot be proven dead from here."""
+    """A driver's termination cannot be proven from here."""
 
 
 class StopDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The next act of a stop, and why."""
+    """The next action of a stop, and the reason."""
 
     action: Send | Kill | RecordEnd | Wait | Stopped | TakenOver | Unprovable
     reason: str
 
 
 class StopView(msgspec.Struct, frozen=True, kw_only=True):
-    """All a decision rests on. ``stop``: the id under which the stop is recorded; ``seen``: every owner.
-
-    ``on``: what the stop waits for just now, ``waited_s``: for how long; ``drain_s``: past this a driver is killed.
-    """
+    """The complete input of a decision."""
 
     state: JobState
+    """The job, as its journal records it."""
     stop: str
+    """The id under which the stop is recorded."""
     seen: Mapping[str, Seen]
+    """Instance -> its observation, for every owner."""
     drain_s: float
+    """Seconds after which a draining driver is killed."""
     on: str = ""
+    """The name of the present wait; empty outside of one."""
     waited_s: float = 0.0
+    """Seconds since the present wait started."""
 
 
 def decide_stop(at: StopView) -> StopDecision:
-    """The next act: every owner is drained, and past the deadline killed; its end is recorded once it is proven."""
+    """The next action: drain every owner, kill it after the deadline, record its end once it is proven."""
     stopped, operation = at.state.stopped, at.state.open_operation
     if stopped is None or stopped.operation != at.stop:
         return _say(TakenOver(), "somebody has decided otherwise since")
@@ -68,7 +71,7 @@ def _end(at: StopView, owner: InstanceState) -> StopDecision:
         last = seen.state.value if seen.state is not None else "without a word"
         return _say(RecordEnd(name, seen.liveness.why, last, seen.liveness.recorded_fault), seen.liveness.why)
     if CommandKind.DRAIN not in seen.sent:
-        # Also where nobody can look: it ends by itself then, and only the proof is left for its own machine.
+        # Also if it cannot be observed: then it stops by itself, and only the proof is left for its own machine.
         return _say(Send(name, CommandKind.DRAIN), f"{owner.release} is to serve no more")
     if seen.life is Life.UNKNOWN and at.waited_s > at.drain_s:
         why = f"driver {name} was told to drain, and cannot be proven dead from here: {seen.liveness.why}"

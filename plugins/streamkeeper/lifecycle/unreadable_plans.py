@@ -1,4 +1,4 @@
-"""Whether an open batch can be planned again whose plan cannot be read, and at which price: looks at nothing."""
+"""Whether an open batch with an unreadable plan can be planned again, and at which cost: does no I/O."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from streamkeeper.model.recovery import Option, Price, QueryLook, RecoveryAction
 from streamkeeper.model.sink_capabilities import capabilities_of
 
 UNREADABLE_PLAN = frozenset({"offset-empty", "offset-cut-short", "offset-of-unknown-version", "checksum-mismatch"})
-"""Damage to one plan; without that plan the checkpoint is as a crash before planning leaves it."""
+"""Damage to one plan; without that plan the checkpoint is in the state of a crash before planning."""
 
 
 def may_replan(query: QueryLook) -> str:
-    """Why the open batch of a query cannot be planned again; empty where it can."""
+    """Why the open batch of a query cannot be planned again; empty if it can."""
     if query.lost or query.ahead or query.unproven:
         return "its checkpoint is damaged in another way"
     at_plan = f"offsets/{query.planned}"
@@ -36,9 +36,9 @@ def may_replan(query: QueryLook) -> str:
 
 
 def replan_option(at: RecoveryLook, *, against: str) -> Option:
-    """Possible only where every damaged query can; other queries go on as they are.
+    """Possible only if every damaged query allows it; other queries continue unchanged.
 
-    ``against``: why nothing can be done now, whatever it is; empty where nothing speaks against it.
+    ``against``: why no action is possible now; empty if there is no objection.
     """
     damaged = [query for query in at.queries if query.damaged]
     cannot = [f"query {query.query}: {why}" for query in damaged if (why := may_replan(query))]
@@ -59,7 +59,7 @@ def replan_option(at: RecoveryLook, *, against: str) -> Option:
 
 
 def _price_of_replan(query: QueryLook, replan: Replan) -> Price:
-    """Nothing is written twice: the output does not hold the batch. Files that are gone are lost."""
+    """No rows are written twice: the output does not contain the batch. Missing files are lost."""
     lost = replan.gone or (f"perhaps some of it: {replan.unknown}" if replan.unknown else "")
     return Price(
         query=query.query,

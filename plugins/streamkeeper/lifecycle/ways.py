@@ -1,7 +1,7 @@
-"""Which way each query goes, and which way back there is: decided from the verdicts and what is known of its places.
+"""Choose the transition and the rollback path of each query from the verdicts and its recorded places.
 
-What a handoff can carry over: offsets, and an output that the candidate writes in the same place. What a rebuild asks
-for: a source that still holds everything since the recorded start, and an output that can be written unseen.
+A handoff carries over offsets, and an output that the candidate writes in the same place. A rebuild needs a source that
+still has everything since the recorded start, and an output that can be written as a shadow.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.model.ways import QueryWay, Way
 
 _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD, Concern.OUTPUT_LOST)
-"""What is wrong with a checkpoint version, and not with the one that takes its place."""
+"""Problems of a checkpoint version that do not affect the version that replaces it."""
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot of the last batch of a release, by which one can get back to it.
+    """A snapshot of a release's last batch, from which a rollback can restore it.
 
-    ``loses``: how that loses rows whose input is gone, as a predicate; empty where it does not.
+    ``loses``: how that loses rows whose input is missing, as a predicate; empty if no row is lost.
     """
 
     snapshot: str
@@ -36,27 +36,32 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the choice for one query rests on.
-
-    ``gone``: why its sources cannot be read again from the recorded start, empty if they can; ``kept``: the version on
-    which the release of a rollback served last, if it is still there; ``kept_loses``: how going back to that loses
-    rows, as in ``Boundary``; ``boundary``: its last snapshot.
-    """
+    """The complete input for the choice for one query."""
 
     deployed: Manifest | None
+    """Manifest of the current release; None without one."""
     candidate: Manifest
+    """Manifest of the candidate."""
     judged: QueryAssessment
+    """The assessment of the candidate on the current checkpoint."""
     reverse: Verdict = Verdict.RESUME
+    """Verdict of the old release on the candidate's checkpoint."""
     current: str = ""
+    """The current checkpoint version; empty for a new query."""
     next: str = "v0001"
+    """The name of a new checkpoint version."""
     gone: str = ""
+    """Why its sources cannot be read again from the recorded start; empty if they can."""
     kept: str = ""
+    """For a rollback: the version on which that release last ran, if it still exists."""
     kept_loses: str = ""
+    """How returning to that version loses rows, as in ``Boundary``."""
     boundary: Boundary | None = None
+    """The last snapshot of that release's query, or the one that a recovery names."""
 
 
 def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tuple[dict[str, QueryWay], str]:
-    """Query -> its way; and why one of them has none, which refuses the whole deploy."""
+    """Query -> its transition; and why one of them has none, which refuses the whole deploy."""
     ways: dict[str, QueryWay] = {}
     for name, at in sorted(facts.items()):
         found = _choose(request, at) if request.recover is None else _recover(request, request.recover, name, at)
@@ -88,7 +93,7 @@ def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
 
 
 def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts) -> QueryWay | str:
-    """As it was announced. What is wrong with the files that are left behind is the reason, and no objection."""
+    """The announced transition. Damage to the files that are left behind is the reason, and does not block it."""
     left = query in asked.snapshots or query in asked.rebuilt
     refuse = at.judged.verdict is Verdict.REFUSE
     if refuse and not _may_recover(at, left=left):
@@ -100,7 +105,7 @@ def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts
     if query in asked.snapshots:
         if at.boundary is None:
             return f"there is no snapshot {asked.snapshots[query]} to restore it from"
-        # That its output gets batches again was announced, and accepted where it does not know them.
+        # The replay to its output was announced, and accepted where the output does not recognise it.
         return QueryWay(
             way=Way.RESTORE,
             before=at.current,
@@ -121,7 +126,7 @@ def _without_way_back(way: QueryWay, why: str) -> QueryWay:
 
 
 def _may_recover(at: QueryFacts, *, left: bool) -> bool:
-    """Whether everything that forbids going on is left behind by the recovery, or repaired by a start."""
+    """Whether the recovery leaves behind everything that forbids a resume, or a start repairs it."""
     fatal = [finding for finding in at.judged.findings if finding.severity is Severity.FATAL]
     if left:
         return all(concern_of(finding) in _LEFT_BEHIND for finding in fatal)
@@ -181,8 +186,10 @@ def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
 
 
 def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
-    """Forward from the last commit if the old release takes it; else back to the version it served on, or to its last
-    snapshot: to the first of them that loses nothing."""
+    """Forward from the last commit if the old release accepts it. Otherwise back to its kept version or last snapshot.
+
+    The first of the two that loses no rows is taken; if both lose rows, the first one, which needs ``accept_loss``.
+    """
     if at.judged.verdict is Verdict.RESUME:
         return _resume(request, at)
     back = [way for way in (_to_kept(at), _to_boundary(at)) if way is not None]
@@ -199,7 +206,7 @@ def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
 
 
 def _to_kept(at: QueryFacts) -> tuple[QueryWay, str, str] | None:
-    """The way, where it goes, and how it loses rows."""
+    """The transition, its target, and how it loses rows."""
     if not at.kept or at.kept == at.current:
         return None
     return QueryWay(way=Way.RETURN, before=at.current, version=at.kept, back=Way.RETURN), at.kept, at.kept_loses
@@ -258,7 +265,7 @@ def _against_handoff(request: DeployRequest, at: QueryFacts) -> str:
 
 
 def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
-    """Why it cannot be rebuilt beside the serving driver; empty if it can."""
+    """Why it cannot be rebuilt next to the current driver; empty if it can."""
     if request.handover is Handover.COLD:
         return "a dual run needs room for two drivers (handover warm)"
     if not capabilities_of(at.candidate.sink.kind).shadows:
@@ -282,13 +289,16 @@ def _sources(at: QueryFacts) -> tuple[Source, ...]:
 
 
 def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:
-    """Whether it may concern what a source's offsets mean; what Spark refuses of state is given up with the state."""
+    """Whether a finding may concern the meaning of a source's offsets.
+
+    Spark's objections to the state are dropped together with the state.
+    """
     concern = concern_of(finding)
     return concern in OF_SOURCES or (concern is Concern.UNEXPLAINED and not state_given_up)
 
 
 def _may_be_renamed(findings: Iterable[Finding]) -> bool:
-    """Whether a query that starts may be one that went: it would write again what that one has written."""
+    """Whether a new query may be a removed one: it would write again the rows that the removed one has written."""
     return any(concern_of(each) is Concern.OWNER and each.severity is Severity.OPAQUE for each in findings)
 
 
@@ -297,20 +307,19 @@ def _reads_other_sources(finding: Finding) -> bool:
 
 
 def _only_of_the_present(findings: Iterable[Finding]) -> bool:
-    """What is wrong with the files that serve now, or with a rehearsal on them, is no word on those that a rollback
-    goes back to."""
+    """Damage to the current files, or a failed rehearsal on them, does not affect a rollback's files."""
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     return all(concern_of(finding) in (Concern.CHECKPOINT, Concern.REHEARSAL) for finding in fatal)
 
 
 def _only_the_output_is_lost(findings: Iterable[Finding]) -> bool:
-    """A rebuild writes all of it again, and needs nothing of what is left."""
+    """A rebuild writes the output from the beginning, and needs none of the old one."""
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     return all(concern_of(finding) is Concern.OUTPUT_LOST for finding in fatal)
 
 
 def _refusal(findings: Iterable[Finding]) -> str:
-    """Every fatal finding, each with what a start would do and its way out."""
+    """Every fatal finding, each with the effect of a start and its remedy."""
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     return "; ".join(
         ": ".join(filter(None, (_causes([finding], finding.severity), finding.effect, finding.hint)))
