@@ -409,7 +409,7 @@ def test_a_first_deploy_is_a_resume_of_nothing() -> None:
 def test_evidence_reads_before_and_after() -> None:
     """A person sees what it was and what it would be."""
     (finding,) = find_changes(STATEFUL, with_operator(STATEFUL, key_columns=keys("source 0.k2")))
-    assert finding.evidence == "k -> k2"
+    assert finding.evidence == "`k` → `k2`"
     assert finding.where == "aggregation"
 
 

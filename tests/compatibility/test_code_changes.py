@@ -6,6 +6,7 @@ import pytest
 
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.code_changes import NO_PART, NO_RECORD, NOT_IN_RECORD, code_change
+from streamkeeper.compatibility.shown import ARROW
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import IMPORT, MOST_PARTS, CodePart, Manifest, without_context
@@ -50,28 +51,28 @@ def finding(new: Manifest, old: Manifest = OLD) -> Finding:
     [
         (
             {"helpers__rate": part("def rate(x):\n    y = x\n    return y * 3", 14, "helpers.py")},
-            "helpers.rate (helpers.py:16): return y * 2 -> return y * 3",
+            "function helpers.rate (helpers.py:16): `return y * 2` → `return y * 3`",
             "helpers.py:16",
         ),
         (
             {"settings__LIMIT": part("20", 4, "settings.py")},
-            "settings.LIMIT (settings.py:4): 10 -> 20",
+            "value settings.LIMIT (settings.py:4): `10` → `20`",
             "settings.py:4",
         ),
         (
             {"job__plus": part("@scaled(2)\ndef plus(x):\n    return rate(x) + 1", 5)},
-            "job.plus (job.py:5): nothing -> @scaled(2)",
+            "function job.plus (job.py:5): added: `@scaled(2)`",
             "job.py:5",
         ),
         (
             {"helpers__limit": part("def limit(x):\n    return min(x, 9)", 20, "helpers.py")},
-            "helpers.limit (helpers.py:20) added",
+            "now uses function helpers.limit (helpers.py:20)",
             "helpers.py:20",
         ),
-        ({"settings__LIMIT": None}, "settings.LIMIT (settings.py:3) removed", "job.py:5"),
+        ({"settings__LIMIT": None}, "no longer uses value settings.LIMIT (settings.py:3)", "job.py:5"),
         (
             {"helpers__rate": part("def rate(x):\n    z = x + 1\n    return z * 3", 12, "helpers.py")},
-            "helpers.rate (helpers.py:13): y = x -> z = x + 1 and 1 more line",
+            "function helpers.rate (helpers.py:13): `y = x` → `z = x + 1` and 1 more changed line",
             "helpers.py:13",
         ),
         (
@@ -79,7 +80,7 @@ def finding(new: Manifest, old: Manifest = OLD) -> Finding:
                 "helpers__rate": None,
                 "pricing__rate": part("def rate(x):\n    y = x\n    return y * 3", 2, "pricing.py"),
             },
-            "helpers.rate -> pricing.rate (pricing.py:4): return y * 2 -> return y * 3",
+            "function pricing.rate (pricing.py:4), formerly helpers.rate: `return y * 2` → `return y * 3`",
             "pricing.py:4",
         ),
         (
@@ -89,8 +90,8 @@ def finding(new: Manifest, old: Manifest = OLD) -> Finding:
                 "settings__LIMIT": part("20", 3, "settings.py"),
                 "settings__RATE": part("7", 4, "settings.py"),
             },
-            "helpers.rate (helpers.py:14): return y * 2 -> return y * 3; job.plus (job.py:6): return rate(x) + 1 -> "
-            "return rate(x) + 2; settings.LIMIT (settings.py:3): 10 -> 20 and 1 more",
+            "function helpers.rate (helpers.py:14): `return y * 2` → `return y * 3`; function job.plus (job.py:6): "
+            "`return rate(x) + 1` → `return rate(x) + 2`; value settings.LIMIT (settings.py:3): `10` → `20`; 1 more",
             "helpers.py:14",
         ),
     ],
@@ -103,24 +104,27 @@ def test_the_evidence_names_what_changed_and_nothing_else(
     found = finding(manifest("b", **changes))
     assert found.evidence == evidence
     assert found.line == line
-    assert len(evidence) <= 200 or " -> " in evidence
+    assert len(evidence) <= 200 or ARROW in evidence
 
 
 def test_a_part_that_only_moved_is_not_named() -> None:
-    """Another line or another module of the same text is no change; the change beside it is."""
+    """Another line or module of the same text is named only where nothing else differs."""
     moved = {"helpers__rate": None, "pricing__rate": part(PARTS["helpers.rate"].text, 40, "pricing.py")}
     found = finding(manifest("b", **moved, settings__LIMIT=part("20", 3, "settings.py")))
-    assert found.evidence == "settings.LIMIT (settings.py:3): 10 -> 20"
-    assert finding(manifest("b", **moved)).evidence == NO_PART
+    assert found.evidence == "value settings.LIMIT (settings.py:3): `10` → `20`"
+    moved_alone = finding(manifest("b", **moved))
+    assert moved_alone.evidence == "function pricing.rate (pricing.py:40), formerly helpers.rate, with the same text"
+    assert moved_alone.line == "pricing.py:40"
+    assert finding(manifest("b")).evidence == NO_PART
 
 
 def test_a_file_is_named_only_where_no_code_differs() -> None:
     """A module that is read as a file contains the function that is named already."""
     file = part("", 0, digest="new", place="rates.json", beside=True)
     old = manifest("a", rates__json=part("", 0, digest="old", place="rates.json", beside=True))
-    assert finding(manifest("b", rates__json=file), old).evidence == "rates.json changed"
+    assert finding(manifest("b", rates__json=file), old).evidence == "file rates.json changed"
     both = manifest("b", rates__json=file, settings__LIMIT=part("20", 3, "settings.py"))
-    assert finding(both, old).evidence == "settings.LIMIT (settings.py:3): 10 -> 20"
+    assert finding(both, old).evidence == "value settings.LIMIT (settings.py:3): `10` → `20`"
 
 
 def test_what_an_import_does_is_named_by_its_module() -> None:
@@ -130,16 +134,100 @@ def test_what_an_import_does_is_named_by_its_module() -> None:
         manifest(str(number), **{f"rules{IMPORT}": part(text, 17, "rules.py", beside=True)})
         for number, text in enumerate(runs)
     )
-    assert finding(new, old).evidence == "import of rules (rules.py:17): scaled(2) -> scaled(3)"
+    assert finding(new, old).evidence == "top-level code of module rules (rules.py:17): `scaled(2)` → `scaled(3)`"
 
 
 def test_long_lines_are_cut_around_the_difference() -> None:
     """The change is shown, whatever stands around it."""
     before, after = (f"def plus(x):\n    return {'x + ' * 40}{last}{' + x' * 40}" for last in ("one", "two"))
     found = finding(manifest("b", job__plus=part(after, 5)), manifest("a", job__plus=part(before, 5)))
-    assert "one" in found.evidence.split(" -> ")[0]
-    assert "two" in found.evidence.split(" -> ")[1]
-    assert len(found.evidence) < 200
+    assert "one" in found.evidence.split(ARROW)[0]
+    assert "two" in found.evidence.split(ARROW)[1]
+    assert len(found.evidence) < 250
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            "def rate(x):\n    if x is None:\n        return 0\n    return x",
+            "def rate(x):\n    return x",
+            "removed: `if x is None: return 0`",
+        ),
+        (
+            "def rate(x):\n    return x",
+            "def rate(x):\n    y = x\n    z = y\n    return x",
+            "added: `y = x; z = y`",
+        ),
+        (
+            "def rate(x):\n    for y in x:\n        keep(y)\n    close()",
+            "def rate(x):\n    try:\n        for y in x:\n            keep(y)\n    finally:\n        close()",
+            "added: `try:` and 1 more changed line",
+        ),
+        (
+            "def rate(x):\n    if x:\n        keep(x)\n        close()",
+            "def rate(x):\n    if x:\n        keep(x)\n    close()",
+            "`close()` → `close()`",
+        ),
+    ],
+    ids=["removed", "added", "indented", "indented alone"],
+)
+def test_added_and_removed_lines_are_called_that(before: str, after: str, told: str) -> None:
+    """Lines are joined as Python would allow it; a new level of indentation alone is no changed line."""
+    old, new = (manifest(text, helpers__rate=part(text, 1, "helpers.py")) for text in (before, after))
+    assert finding(new, old).evidence.partition("): ")[2] == told
+
+
+def test_flags_of_a_pattern_are_shown_by_their_names_with_what_stands_before_them() -> None:
+    """A number says nothing, and neither does a flag alone."""
+    text = "re.compile('" + r"(?P<level>\\w+) " * 6 + "', {})"
+    old, new = (
+        manifest(flags, settings__LINE=part(text.format(flags), 4, "settings.py"), settings__LIMIT=None)
+        for flags in ("98", "32")
+    )
+    before, after = finding(new, old).evidence.split(ARROW)
+    assert before.endswith("(?P<level>\\\\w+) ', re.IGNORECASE | re.VERBOSE)`")
+    assert after.endswith("(?P<level>\\\\w+) ')`")
+
+
+def test_an_addition_within_a_line_is_shown_with_its_surroundings() -> None:
+    """Otherwise one side would be empty."""
+    line = "return hashlib.md5(join_all_the_parts(bank, reference, position, separator, width).encode({})).hexdigest()"
+    old, new = (
+        manifest(name, helpers__rate=part(f"def rate(x):\n    {line.format(name)}", 1, "helpers.py"))
+        for name in ("", "'utf-8'")
+    )
+    before, after = finding(new, old).evidence.split(ARROW)
+    assert ".encode())" in before
+    assert ".encode('utf-8'))" in after
+
+
+def test_a_value_of_a_class_and_an_inner_function_are_not_told_beside_what_holds_them() -> None:
+    """One change is shown once."""
+    old, new = (
+        changed(OLD, functions={PLUS: f"{limit}"}, parts=parts, reached={PLUS: tuple(parts)})
+        for limit in (80.0, 75.0)
+        for parts in [
+            {
+                "settings.Limits": part(f"class Limits:\n    hot: float = {limit}", 4, "settings.py"),
+                "settings.Limits.hot": part(f"{limit}", 5, "settings.py"),
+                "settings.Limits.hot#1": part(f"{limit}", 5),
+                "settings.__create_fn__.__init__(hot)": part(f"{limit}", 5),
+            }
+        ]
+    )
+    told = "class settings.Limits (settings.py:5): `hot: float = 80.0` → `hot: float = 75.0`"
+    assert finding(new, old).evidence == told
+    inner = "job.plus.<locals>.inner"
+    old, new = (
+        manifest(
+            change,
+            **{"job__plus": part(f"def plus(x):\n    def inner():\n        {change}\n    return inner", 5)}
+            | {inner: part(f"def inner():\n    {change}", 6)},
+        )
+        for change in ("return 1", "return 2")
+    )
+    assert finding(new, old).evidence == "function job.plus (job.py:7): `return 1` → `return 2`"
 
 
 def test_without_a_record_of_parts_the_evidence_says_so() -> None:
@@ -161,7 +249,7 @@ def test_a_part_beyond_the_record_is_not_named_as_added_or_removed() -> None:
             ("b", {"m.aaa": part("1", 9), **dict(list(many.items())[: MOST_PARTS - 1])}),
         )
     )
-    assert code_change(PLUS, old, new).evidence == "m.aaa (job.py:9) added"
+    assert code_change(PLUS, old, new).evidence == "now uses value m.aaa (job.py:9)"
     same = changed(new, parts=old.parts, reached=old.reached)
     assert code_change(PLUS, old, same).evidence == NOT_IN_RECORD
 

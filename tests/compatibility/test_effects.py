@@ -88,13 +88,13 @@ def test_no_sentence_speaks_in_notation(severity: Severity) -> None:
 
 
 def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
-    """Totals of open windows would mix old and new fees."""
+    """Totals of open windows would combine old and new fees."""
     old = with_state(WINDOWED, values=(StateColumn(meaning="sum(source 0.fee)", type="long"),))
     new = with_operator(old, values=(StateColumn(meaning="sum(source 0.tax)", type="long"),))
     fees = StateColumn(meaning="sum(source 0.tax)", type="bigint", name="fees")
     new = changed(new, columns=(STATEFUL.columns[0], fees))
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
-    assert finding.effect == "open windows would mix old and new fees"
+    assert finding.effect == "fees in open windows would combine old values with values of the new expression"
     assert finding.where.endswith(", column fees")
 
 
@@ -104,7 +104,7 @@ def test_a_change_to_append_says_that_finished_windows_come_out_twice(before: st
     old = changed(with_state(WINDOWED), output_mode=before)
     new = changed(old, output_mode="append")
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
-    assert finding.effect.startswith("finished windows come out twice")
+    assert finding.effect.startswith("finished windows would be written twice")
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
@@ -119,8 +119,8 @@ def test_damage_says_what_a_start_would_do_and_never_that_nothing_is_to_be_done(
 @pytest.mark.parametrize(
     ("old", "sink", "told"),
     [
-        (STATEFUL, "table", "reads its input again from where this one began, and serves when it has caught up"),
-        (STATELESS, "table", "goes on at the same offsets and reads nothing again"),
+        (STATEFUL, "table", "reads the input again from where this one began, and takes over when it has caught up"),
+        (STATELESS, "table", "continues at the same offsets and reads no input again"),
         (STATEFUL, "foreach", "accept_state_loss"),
     ],
 )
@@ -143,10 +143,10 @@ def costs(base: Manifest) -> str:
 @pytest.mark.parametrize(
     ("kinds", "told"),
     [
-        (["aggregate"], "with empty state: every group begins anew, without the rows so far"),
-        (["deduplicate-within-watermark"], "with empty state: what was seen so far passes again"),
-        (["join", "aggregate", "aggregate"], "rows that wait now find no partner, every group begins anew, without"),
-        (["transform-with-state TransformWithState"], "its code begins without all that it has kept"),
+        (["aggregate"], "with empty state: every group restarts without its earlier rows"),
+        (["deduplicate-within-watermark"], "with empty state: rows already seen are written again if they come again"),
+        (["join", "aggregate", "aggregate"], "rows waiting for a match are lost, every group restarts without"),
+        (["transform-with-state TransformWithState"], "its code starts without everything that it has stored"),
     ],
 )
 def test_a_switch_without_state_says_what_is_lost_with_it(kinds: list[str], told: str) -> None:
@@ -189,7 +189,7 @@ def test_a_renamed_query_is_told_what_to_do() -> None:
     new = changed(STATEFUL, query="other")
     findings = assess({STATEFUL.query: STATEFUL}, {"other": new}).queries[STATEFUL.query].findings
     assert [(each.rule, each.hint) for each in findings] == [
-        ("query-removed", "keep the query's deployed name, or give query other an output of its own")
+        ("query-removed", "keep the query's deployed name, or give query other its own output")
     ]
 
 

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.shown import ARROW
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, StateColumn
 from tests.compatibility import test_assess, test_code_changes
 from tests.compatibility.manifests import AGGREGATE, JOIN, STATEFUL, STATELESS, changed, with_operator, with_state
 
-_SURE = "nothing would change"
+_SURE = "no effect"
 _LONGEST = 200
 
 
@@ -82,8 +83,8 @@ def test_no_finding_contradicts_another(old: Manifest, new: Manifest) -> None:
 def test_every_finding_shows_the_change_and_says_what_to_do(old: Manifest, new: Manifest) -> None:
     """A long text without the change in it is no evidence; the way is left out of notes alone."""
     for found in findings_of(old, new):
-        assert " -> " in found.evidence or len(found.evidence) <= _LONGEST
-        before, arrow, after = found.evidence.partition(" -> ")
+        assert ARROW in found.evidence or len(found.evidence) <= _LONGEST
+        before, arrow, after = found.evidence.partition(ARROW)
         assert not arrow or before != after
         assert found.effect
         assert found.hint or found.severity is Severity.NOTE

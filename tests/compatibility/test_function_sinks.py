@@ -58,9 +58,9 @@ def test_a_redefined_column_that_the_function_names_is_asked_about() -> None:
     """It may be the id: the finding names the column, both texts, and what may come of it."""
     new = unlike(id="sha2(source 0.k, 256)")
     (found,) = about_columns(OLD, new)
-    assert found.where == "sink, function, which names column id"
-    assert found.evidence == "column id: md5(k) -> sha2(k, 256)"
-    assert found.effect.startswith("new rows would have values in id that are computed otherwise")
+    assert found.where == "sink function, which uses column id"
+    assert found.evidence == "column id: `md5(k)` → `sha2(k, 256)`"
+    assert found.effect.startswith("id of new rows would be computed differently")
     assert verdict_of(find_changes(OLD, new)) is Verdict.BACKUP
 
 
@@ -71,7 +71,7 @@ def test_a_redefined_column_that_the_function_does_not_name_is_a_note() -> None:
     assert verdict_of(find_changes(OLD, new)) is Verdict.RESUME
     whole = changed(OLD, sink_columns=None), changed(new, sink_columns=None)
     (found,) = about_columns(*whole)
-    assert found.where == "sink, function, which takes whole rows"
+    assert found.where == "sink function, which uses whole rows"
     assert verdict_of(find_changes(*whole)) is Verdict.BACKUP
 
 
@@ -100,7 +100,7 @@ def test_columns_that_follow_from_changed_state_share_one_finding() -> None:
         summed("round(sum(source 0.y), 2:integer)", of="sum(source 0.y)"),
     )
     (found,) = about_columns(old, new)
-    assert found.evidence == "columns n, total: computed from changed state, which has findings of its own"
+    assert found.evidence == "columns n, total: computed from state that changed, see the findings about that state"
     assert found.severity is Severity.OPAQUE
     assert "aggregate-input-changed" in {each.rule for each in find_changes(old, new)}
 
@@ -109,10 +109,10 @@ def test_a_column_that_changes_by_itself_above_changed_state_is_shown() -> None:
     """Another precision, or another sum in the same column: the state's findings say nothing of it."""
     old = summed("round(sum(source 0.x), 2:integer)")
     by_itself, from_state = about_columns(old, summed("round(sum(source 0.y), 3:integer)", of="sum(source 0.y)"))
-    assert by_itself.evidence == "column total: round(sum(x), 2) -> round(sum(y), 3)"
+    assert by_itself.evidence == "column total: `round(sum(x), 2)` → `round(sum(y), 3)`"
     assert from_state.evidence.startswith("column n: ")
     (alone,) = about_columns(old, summed("round(sum(source 0.x), 3:integer)"))
-    assert alone.evidence == "column total: round(sum(x), 2) -> round(sum(x), 3)"
+    assert alone.evidence == "column total: `round(sum(x), 2)` → `round(sum(x), 3)`"
 
 
 def test_a_note_about_state_leaves_the_question_about_the_function() -> None:
@@ -134,7 +134,7 @@ def test_code_that_computes_columns_is_named() -> None:
     )
     (found,) = about_columns(old, new)
     assert found.evidence == (
-        "columns id, code: Python code that may compute it: job.rate (job.py:3): return a -> return b"
+        "columns id, code: Python code that may compute it changed: value job.rate (job.py:3): `return a` → `return b`"
     )
     assert found.line == "job.py:3"
 
@@ -145,16 +145,16 @@ def test_a_column_that_comes_or_goes_counts_where_the_function_names_it() -> Non
     assert about_columns(OLD, more) == []
     assert about_columns(changed(OLD, sink_columns=None), changed(more, sink_columns=None)) == []
     (found,) = about_columns(OLD, changed(more, sink_columns=("id", "note")))
-    assert found.evidence == "nothing -> column note"
+    assert found.evidence == "column added: `note`"
     (found,) = about_columns(changed(more, sink_columns=("id", "note")), OLD)
-    assert found.evidence == "column note -> nothing"
+    assert found.evidence == "column removed: `note`"
 
 
 def test_a_column_that_takes_another_name_counts_where_the_function_names_it() -> None:
     """A message whose ``key`` has gone is sent elsewhere, though the same value is in the row."""
     old = changed(query(key="source 0.k", x="source 0.x"), sink_columns=("key",))
     new = changed(query(k="source 0.k", x="source 0.x"), sink_columns=())
-    assert [each.evidence for each in about_columns(old, new)] == ["column key -> nothing"]
+    assert [each.evidence for each in about_columns(old, new)] == ["column removed: `key`"]
     assert about_columns(changed(old, sink_columns=()), new) == []
 
 
@@ -162,7 +162,7 @@ def test_a_key_of_all_columns_changes_with_a_new_one() -> None:
     """A hash of the whole row is another as soon as the row has a column more."""
     more = unlike(note="source 0.y")
     every = changed(OLD, sink_columns=("*",)), changed(more, sink_columns=("*",))
-    assert [each.evidence for each in about_columns(*every)] == ["nothing -> column note"]
+    assert [each.evidence for each in about_columns(*every)] == ["column added: `note`"]
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,10 @@ def test_a_column_that_the_function_reads_and_the_query_lacks_is_refused() -> No
     new = changed(OLD, sink_reads={"id": "job.py:7", "GONE": "job.py:8"})
     (found,) = find_changes(OLD, new)
     assert (found.rule, found.line) == ("sink-column-missing", "job.py:8")
-    assert found.evidence == "the query has no column GONE"
+    assert found.evidence == "the query does not produce a column GONE"
     assert verdict_of([found]) is Verdict.REFUSE
     fewer = changed(query(id=MEANINGS["id"]), sink_reads={"X": "job.py:7"})
-    assert "column X -> nothing" in [each.evidence for each in find_changes(OLD, fewer)]
+    assert "column removed: `X`" in [each.evidence for each in find_changes(OLD, fewer)]
 
 
 def test_a_column_in_other_letters_is_there_and_one_that_the_deployed_function_lacks_too_is_no_finding() -> None:

@@ -47,11 +47,11 @@ def test_another_expression_of_a_tables_key_is_a_switch(base: Manifest, mode: st
     old = changed(base, output_mode=mode)
     (finding,) = of_keys(old, keyed("upper(source 0.k)", old))
     assert (finding.severity, finding.where) == (Severity.BREAKING, "sink, key column k")
-    assert (finding.evidence, concern_of(finding)) == ("k -> upper(k)", Concern.OUTPUT)
+    assert (finding.evidence, concern_of(finding)) == ("`k` → `upper(k)`", Concern.OUTPUT)
     judged = assess({"q": old}, {"q": keyed("upper(source 0.k)", old)}).queries["q"]
     assert judged.verdict is Verdict.SWITCH
     assert "nothing would change" not in " ".join(each.effect for each in judged.findings)
-    assert "reads its input again" in judged.findings[-1].hint
+    assert "reads the input again" in judged.findings[-1].hint
 
 
 def test_the_same_key_written_otherwise_is_none() -> None:

@@ -22,9 +22,9 @@ def in_cents(manifest: Manifest, meaning: str = "multiply(100:long, sum(source 0
 @pytest.mark.parametrize(
     ("mode", "effect"),
     [
-        ("update", "groups that get no new input keep the old value of s in the output"),
-        ("append", "results that were written keep the old value of s; only later ones have the new one"),
-        ("complete", "the next batch writes every group anew, with the new s"),
+        ("update", "new results would have the new s; groups without new rows keep the old s in the output"),
+        ("append", "new results would have the new s; rows already written keep the old s"),
+        ("complete", "the next batch would write every group again, with the new s"),
     ],
 )
 def test_a_value_in_another_unit_says_first_what_keeps_the_old_one(mode: str, effect: str) -> None:
@@ -32,7 +32,7 @@ def test_a_value_in_another_unit_says_first_what_keeps_the_old_one(mode: str, ef
     old = changed(STATEFUL, output_mode=mode)
     (finding,) = find_changes(old, in_cents(old))
     assert (finding.rule, finding.effect) == ("output-column-redefined", effect)
-    assert (finding.where, finding.evidence) == ("output column s", "sum(x) -> sum(x) * 100")
+    assert (finding.where, finding.evidence) == ("output column s", "`sum(x)` → `sum(x) * 100`")
     assert verdict_of([finding]) is Verdict.RESUME
 
 
@@ -70,5 +70,5 @@ def test_a_filter_above_that_is_written_into_the_same_node_is_told() -> None:
     new = changed(renamed, output_rows=(*(STATEFUL.output_rows or ()), "lessthan(3:long, s)"))
     (finding,) = find_changes(STATEFUL, new)
     assert finding.rule == "above-state-changed"
-    assert "groups that get none keep what was written" in finding.effect
+    assert "groups without new rows keep their old result in the output" in finding.effect
     assert [each.rule for each in find_changes(STATEFUL, renamed)] == ["rewritten-below-state"]

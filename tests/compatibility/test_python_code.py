@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.compatibility.code_changes import NO_RECORD
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import UNREADABLE, Manifest
+from streamkeeper.model.manifest import UNREADABLE, CodePart, Manifest
 from tests.compatibility.manifests import STATEFUL, STATELESS, changed
 
 OPAQUE = changed(STATEFUL, functions={"below/0 plus": f"{UNREADABLE}1"}, context="same")
@@ -90,7 +91,7 @@ def test_a_function_that_names_another_table_is_asked_about() -> None:
     other = changed(WRITES, functions={"sink/function": "bb"}, sink_names=("append", "orders_v2"), sink_routing={})
     found = find_changes(WRITES, other)
     assert [each.rule for each in found] == ["sink-function-may-write-elsewhere"]
-    assert found[0].evidence == "orders -> orders_v2"
+    assert found[0].evidence == f"{NO_RECORD}; text in the code: `orders` → `orders_v2`"
     assert verdict_of(found) is Verdict.BACKUP
 
 
@@ -99,14 +100,14 @@ def test_a_function_that_may_choose_another_of_its_names_is_asked_about() -> Non
     other = changed(WRITES, functions={"sink/function": "bb"}, sink_routing={"sink/function": "s"})
     found = find_changes(WRITES, other)
     assert [each.rule for each in found] == ["sink-function-may-write-elsewhere"]
-    assert "it still names append, orders" in found[0].evidence
+    assert found[0].evidence == NO_RECORD
 
 
-def test_a_function_that_writes_where_it_did_is_resumed_with_a_note_of_what_it_names() -> None:
+def test_a_function_that_writes_where_it_did_is_resumed_with_a_note() -> None:
     """Its code touches neither state nor offsets."""
     found = find_changes(WRITES, changed(WRITES, functions={"sink/function": "bb"}))
     assert [each.rule for each in found] == ["sink-function-changed"]
-    assert found[0].where == "sink, function, which names append, orders"
+    assert found[0].where == "sink function"
     assert verdict_of(found) is Verdict.RESUME
 
 
@@ -167,3 +168,45 @@ def test_a_release_of_before_essentials_were_recorded_is_the_same_otherwise() ->
     stored = from_json(to_json(changed(JOINED_ROWS, essentials={})), Manifest, where="stored")
     assert rules(stored, JOINED_ROWS) == rules(JOINED_ROWS, stored) == []
     assert rules(stored, changed(JOINED_ROWS, functions={"below/0 rows": "bb"})) == ["rows-in-state-changed"]
+
+
+PROCESSOR = {
+    "bank.Base": CodePart(digest="b", text="class Base(StatefulProcessor):\n    pass"),
+    "bank.Balance": CodePart(digest="p", text="class Balance(Base):\n    pass"),
+    "bank.Other": CodePart(digest="o", text="class Other:\n    pass"),
+}
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        (PROCESSOR, "class bank.Balance (transformWithState), in or below a stateful operator"),
+        ({}, "the class given to transformWithState, in or below a stateful operator"),
+    ],
+)
+def test_the_wrapper_of_a_stateful_class_goes_by_the_class(parts: dict[str, CodePart], told: str) -> None:
+    """PySpark's own name of it is nothing that the author has written."""
+    name = "below/0 transformWithStateUDF"
+    old, new = (
+        changed(STATEFUL, functions={name: digest}, parts=parts, reached={name: tuple(parts)}) for digest in "ab"
+    )
+    [found] = find_changes(old, new)
+    assert (found.rule, found.where) == ("code-in-state-changed", told)
+
+
+def test_one_change_below_several_functions_is_one_finding() -> None:
+    """It names them; a function that Spark evaluates twice is named once."""
+    rate = {f"m.rate {digest}": CodePart(digest=digest, text=digest, place="m.py:1") for digest in "ab"}
+    names = ("below/0 f", "below/1 f", "below/2 g")
+    old, new = (
+        changed(
+            STATEFUL,
+            functions=dict.fromkeys(names, digest),
+            parts={"m.rate": rate[f"m.rate {digest}"]},
+            reached=dict.fromkeys(names, ("m.rate",)),
+        )
+        for digest in "ab"
+    )
+    [found] = find_changes(old, new)
+    assert found.where == "Python function f and Python function g, in or below a stateful operator"
+    assert found.evidence == "value m.rate (m.py:1): `a` → `b`"

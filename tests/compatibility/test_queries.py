@@ -45,9 +45,9 @@ def of_added(old: Manifest, new: Manifest, **more: Manifest) -> list[Finding]:
 def test_a_renamed_query_that_a_function_writes_is_asked_about(new: Manifest) -> None:
     """Its state begins anew, or its rows are written twice: no place shows whether it is another output."""
     (finding,) = of_added(OLD, changed(new, query="new"))
-    assert (finding.rule, finding.evidence) == ("query-may-be-renamed", "query old -> query new")
+    assert (finding.rule, finding.evidence) == ("query-may-be-renamed", "query name: `old` → `new`")
     assert "keep the deployed name old" in finding.hint
-    assert "its state begins anew" in finding.effect
+    assert "starts with empty state" in finding.effect
     judged = assess({"old": OLD}, {"new": changed(new, query="new")})
     assert judged.verdict is Verdict.BACKUP
     assert [each.rule for each in judged.queries["old"].findings] == ["query-removed"]

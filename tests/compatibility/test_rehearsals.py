@@ -31,7 +31,8 @@ def test_that_a_batch_ran_is_said_only_of_the_one_that_was_run_again() -> None:
     again = rehearsal_failed("DIVIDE_BY_ZERO", "told", 3, again=True)
     after = rehearsal_failed("DIVIDE_BY_ZERO", "told", 3, again=False)
     none = rehearsal_failed("CHECKPOINT_NOT_CLONED", "told", None, again=False)
-    assert again.evidence == "batch 3 ran as deployed -> DIVIDE_BY_ZERO: told"
+    said = "batch 3 succeeded with the deployed release and fails with the candidate: DIVIDE_BY_ZERO: told"
+    assert again.evidence == said
     assert (after.where, after.evidence) == ("rehearsal from batch 3", "DIVIDE_BY_ZERO: told")
     assert (none.where, none.evidence) == ("rehearsal", "CHECKPOINT_NOT_CLONED: told")
 

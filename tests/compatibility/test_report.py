@@ -21,14 +21,14 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
         "SWITCH: state or offsets cannot carry over: a new checkpoint version takes the place of this one\n"
         "query totals: SWITCH\n"
         "  breaking aggregate-function-changed: aggregation\n"
-        "           on resume: groups in the state would go on from what the old function has stored: their results "
-        "would be wrong\n"
-        "           change:    sum(x) -> max(x)\n"
-        "           way:       switch: a new checkpoint version reads its input again from where this one began, and "
-        "serves when it has caught up; or take the change back\n"
+        "           on resume: the new function would continue from values that the old one stored: results would be "
+        "wrong\n"
+        "           change:    `sum(x)` → `max(x)`\n"
+        "           to do:     switch: a new checkpoint version reads the input again from where this one began, and "
+        "takes over when it has caught up; or revert the change\n"
         "  note     trigger-changed: trigger\n"
-        "           on resume: batches would begin at other times, and the same rows come out\n"
-        "           change:    5 seconds -> 1 second\n"
+        "           on resume: batches would start at other times; the same rows would be written\n"
+        "           change:    `5 seconds` → `1 second`\n"
     )
 
 
@@ -62,13 +62,13 @@ def test_markdown_keeps_its_table_whole() -> None:
     new = changed(STATEFUL, trigger="a|b\nc")
     text = render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
     (row,) = [line for line in text.splitlines() if "trigger-changed" in line]
-    assert row.endswith("| 5 seconds -> a\\|b<br>c |  |")
+    assert row.endswith(r"| \`5 seconds\` → \`a\|b<br>c\` |  |")
 
 
 def test_markdown_shows_the_fields_of_a_type() -> None:
     """They stand in angle brackets, and are no tag."""
     new = changed(STATEFUL, trigger="struct<a: int> or x < 5")
-    assert r"-> struct\<a: int> or x \< 5" in render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
+    assert r"→ \`struct\<a: int> or x \< 5\`" in render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
 
 
 def test_a_report_of_an_older_release_is_shown_without_what_it_does_not_say() -> None:

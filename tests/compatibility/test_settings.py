@@ -42,30 +42,34 @@ def verdict(manifest: Manifest, key: str, before: str, after: str) -> Verdict:
 
 
 PROVEN = {
-    "what cannot be computed or read was an error until now, and is passed over from now on": (
+    "rows that cannot be computed or read were an error until now and are skipped from now on": (
         ANSI,
         "true",
         "false",
     ),
-    "nothing in the state depends on the time zone": (ZONE, "UTC", "Asia/Tokyo"),
-    "columns are found by their names as they are written, whatever this says": (CASE, "false", "true"),
+    "no value in the state depends on the time zone": (ZONE, "UTC", "Asia/Tokyo"),
+    "columns are matched by exact name here, whatever the setting": (CASE, "false", "true"),
     "no Python code runs in or below the state": ("spark.sql.execution.pythonUDF.arrow.enabled", "true", "false"),
-    "nothing is read from or written in this format in or below the state": (
+    "this format is not used in or below the state": (
         "spark.sql.parquet.int96RebaseModeInRead",
         "CORRECTED",
         "LEGACY",
     ),
-    "holds for what is written from now on, above the state": (
+    "affects only the writing of new rows, above the state": (
         "spark.sql.sources.partitionOverwriteMode",
         "STATIC",
         "DYNAMIC",
     ),
-    "a log of sources without names is read on in both formats": (
+    "Spark reads the offset log of unnamed sources in both formats": (
         "spark.sql.streaming.offsetLog.formatVersion",
         "1",
         "2",
     ),
-    "not Spark's: where the job's code reads it, plan and functions show what became of it": ("spark.job.x", "1", "2"),
+    "not a Spark setting: the plan and the functions show its effect where the job's code reads it": (
+        "spark.job.x",
+        "1",
+        "2",
+    ),
 }
 """A change that each proof covers on the plain stateful manifest."""
 

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkeeper.compatibility.shown import (
+    ARROW,
     SAME_WORDS,
     expression,
     expression_change,
@@ -39,65 +40,65 @@ def market(countries: str) -> str:
         (
             f"sum(multiply({ORDER}.gift:integer, static 0.fee:integer))",
             f"sum(multiply({ORDER}.qty:integer, static 0.fee:integer))",
-            "sum(gift * fee) -> sum(qty * fee)",
+            "`sum(gift * fee)` → `sum(qty * fee)`",
         ),
         (
             market(COUNTRIES),
             market(f'{COUNTRIES}, "US"'),
-            'case when country in (…) then "europe" else "abroad" end -> '
-            'case when country in (…, "US") then "europe" else "abroad" end',
+            '`case when country in (…) then "europe" else "abroad" end` → '
+            '`case when country in (…, "US") then "europe" else "abroad" end`',
         ),
         (
             f"sum({ORDER}.qty:integer)",
             f"sum({ORDER.replace('dd/MM', 'MM/dd')}.qty:integer)",
-            'sum(from_json(value, timestampFormat="dd/MM/yyyy HH:mm:ss").qty) -> '
-            'sum(from_json(value, timestampFormat="MM/dd/yyyy HH:mm:ss").qty)',
+            '`sum(from_json(value, timestampFormat="dd/MM/yyyy HH:mm:ss").qty)` → '
+            '`sum(from_json(value, timestampFormat="MM/dd/yyyy HH:mm:ss").qty)`',
         ),
         (
             f'max(regexpextract({SPLIT}, "/([a-z]+)":string, 1:integer))',
             f'max(regexpextract({SPLIT}, "/([a-z]{{1,3}})":string, 1:integer))',
-            r'max(regexp_extract(split(value, "\\|", 5)[1], "/([a-z]+)", 1)) -> '
-            r'max(regexp_extract(split(value, "\\|", 5)[1], "/([a-z]{1,3})", 1))',
+            r'`max(regexp_extract(split(value, "\\|", 5)[1], "/([a-z]+)", 1))` → '
+            r'`max(regexp_extract(split(value, "\\|", 5)[1], "/([a-z]{1,3})", 1))`',
         ),
         (
             "window(source 0.ts, 600000000; e178cb9c)",
             "window(source 0.ts, 300000000; 28525c19)",
-            "window(ts, 10 minutes) -> window(ts, 5 minutes)",
+            "`window(ts, 10 minutes)` → `window(ts, 5 minutes)`",
         ),
         (
             "sum(source 0.x)",
             "sum(either(source 0.x, source 1.x))",
-            "sum(source 0.x) -> sum(union(source 0.x, source 1.x))",
+            "`sum(source 0.x)` → `sum(union(source 0.x, source 1.x))`",
         ),
-        ("generate Explode(source 0.tags)", "generate Explode(source 0.marks)", "explode tags -> explode marks"),
+        ("generate Explode(source 0.tags)", "generate Explode(source 0.marks)", "`explode tags` → `explode marks`"),
         (
             "generate outer Explode(source 0.tags)",
             "generate outer PosExplode(source 0.tags)",
-            "explode outer tags -> generate outer posexplode(tags)",
+            "`explode outer tags` → `generate outer posexplode(tags)`",
         ),
         (
             "window(source 0.ts; 943bd054)",
             "window(source 0.ts; 0a3bd054)",
-            "window(ts) -> window(ts), of another gap, offset or time",
+            "`window(ts)` → `window(ts)` (another gap, offset or time column)",
         ),
         (
             "lessthanorequal(source 1.ts, timestampaddinterval(source 0.ts, 60000000:interval minute, in session))",
             "lessthanorequal(source 1.ts, timestampaddinterval(source 0.ts, 300000000:interval minute, in session))",
-            "source 1.ts <= source 0.ts + interval 1 minute -> source 1.ts <= source 0.ts + interval 5 minutes",
+            "`source 1.ts <= source 0.ts + interval 1 minute` → `source 1.ts <= source 0.ts + interval 5 minutes`",
         ),
-        ("lessthan(3:long, source 0.x)", "lessthan(4:long, source 0.x)", "x > 3 -> x > 4"),
+        ("lessthan(3:long, source 0.x)", "lessthan(4:long, source 0.x)", "`x > 3` → `x > 4`"),
         (
             "sum(cast(source 0.x, dataType=decimal(10,2)))",
             "sum(cast(source 0.x, dataType=decimal(10,4)))",
-            "sum(cast(x as decimal(10,2))) -> sum(cast(x as decimal(10,4)))",
+            "`sum(cast(x as decimal(10,2)))` → `sum(cast(x as decimal(10,4)))`",
         ),
         (
             f"first({ORDER}.note:string, ignoreNulls=False)",
             f"last({ORDER}.note:string, ignoreNulls=True)",
-            "first(note) -> last(note, ignoring nulls)",
+            "`first(note)` → `last(note, ignoring nulls)`",
         ),
-        ("source 0.k", "source 0.k2", "k -> k2"),
-        ("count(1:integer)", "count(source 0.k)", "count(*) -> count(k)"),
+        ("source 0.k", "source 0.k2", "`k` → `k2`"),
+        ("count(1:integer)", "count(source 0.k)", "`count(*)` → `count(k)`"),
     ],
 )
 def test_a_change_reads_as_its_author_wrote_it(before: str, after: str, told: str) -> None:
@@ -109,25 +110,25 @@ def test_rows_of_the_job_are_said_to_be_others() -> None:
     """Two digests are no evidence that a person can read."""
     rows = "right: LocalRelation(data=r {}, isStreaming=False)"
     told = expression_change(rows.format("f7" * 32), rows.format("55" * 32))
-    assert told == ("right: rows made in the job's code -> right: other rows made in the job's code")
+    assert told == "`right: rows made in the job's code` → `right: other rows made in the job's code`"
 
 
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        ({"f": "a", "g": "b"}, {"f": "a", "g": "c"}, "g: b -> g: c"),
-        ({}, {"sink/0 save": "ab" * 32}, "nothing -> sink/0 save: …"),
-        ({"f": "ab" * 32}, {"f": "cd" * 32}, "f: … -> f: …, not made of the same"),
-        (("a", "b"), ("a",), "b -> nothing"),
+        ({"f": "a", "g": "b"}, {"f": "a", "g": "c"}, "`g: b` → `g: c`"),
+        ({}, {"sink/0 save": "ab" * 32}, "added: `sink/0 save: …`"),
+        ({"f": "ab" * 32}, {"f": "cd" * 32}, "`f: …` → `f: …` (defined differently)"),
+        (("a", "b"), ("a",), "removed: `b`"),
         (
             [{"upstream": "~Aggregate [k#0]", "may_have_evicted": True, "rows": ["lessthan(3:long, source 0.x)"]}],
             [{"upstream": "~Aggregate [k#0]", "may_have_evicted": False, "rows": ["lessthan(4:long, source 0.x)"]}],
-            "may have evicted: yes, x > 3 -> may have evicted: no, x > 4",
+            "`may have evicted: yes, x > 3` → `may have evicted: no, x > 4`",
         ),
         (
             [{"values": [{"meaning": "sum(source 0.x)", "type": "long"}]}],
             [{"values": []}],
-            "sum(x), type: long -> nothing",
+            "removed: `sum(x), type: long`",
         ),
     ],
 )
@@ -139,14 +140,14 @@ def test_of_two_values_only_the_parts_that_differ_are_told(before: object, after
 def test_a_list_of_expressions_is_cut_after_a_few() -> None:
     """Ten filters are not told one by one."""
     rows = [f"lessthan({number}:long, source 0.x)" for number in range(10)]
-    assert expressions_change([], rows) == "nothing -> x > 0, x > 1, x > 2 and 7 more"
+    assert expressions_change([], rows) == "added: `x > 0`, `x > 1`, `x > 2` and 7 more"
 
 
 def test_a_check_for_null_is_told_only_alone() -> None:
     """Spark adds one beside each condition that its author has written."""
     check, written = "left: isnotnull(source 0.x)", "left: lessthan(source 0.x, 5:long)"
-    assert expressions_change([], [check, written]) == "nothing -> left: x < 5"
-    assert expressions_change([], [check]) == "nothing -> left: x is not null"
+    assert expressions_change([], [check, written]) == "added: `left: x < 5`"
+    assert expressions_change([], [check]) == "added: `left: x is not null`"
 
 
 def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:
@@ -155,7 +156,8 @@ def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:
     field = ", StructField(b,ArrayType(StructType(StructField(c,DecimalType(10,2),true)),true),true)"
     assert lines_change([line.format("", "o")], [line.format(field, "p")]).count("string") == 0
     assert lines_change([line.format("", "o")], [line.format(field, "o")]) == (
-        "… […(a string, value, Some(UTC))…] … -> … […(a string, b array<struct<c decimal(10,2)>>, value, Some(UTC))…] …"
+        "`… […(a string, value, Some(UTC))…] …` → "
+        "`… […(a string, b array<struct<c decimal(10,2)>>, value, Some(UTC))…] …`"
     )
     assert lines_change([line.format("", "o")], [line.format("", "o")]) == SAME_WORDS
 
@@ -164,16 +166,16 @@ def test_a_long_line_that_only_one_plan_has_shows_what_it_computes() -> None:
     """Columns that it hands on say nothing."""
     columns = ", ".join(f"column_{number}" for number in range(12))
     line = f"~Project [{columns}, current_batch_timestamp(0, TimestampType, Some(UTC)) AS written_at]"
-    assert lines_change([], [line]) == "nothing -> select […, current_timestamp() AS written_at]"
-    assert lines_change([], ["~Union false, false"]) == "nothing -> union"
+    assert lines_change([], [line]) == "added: `select […, current_timestamp() AS written_at]`"
+    assert lines_change([], ["~Union false, false"]) == "added: `union`"
 
 
 def test_a_named_source_is_shown_by_its_name() -> None:
     """Only where a column of that name comes from several."""
     first, second = (f'source "name="{name}"".k' for name in ("first", "second"))
-    assert expression_change(f"upper({first})", f"lower({first})") == "upper(k) -> lower(k)"
+    assert expression_change(f"upper({first})", f"lower({first})") == "`upper(k)` → `lower(k)`"
     assert expression_change(first, f"either({first}, {second})") == (
-        'source "first".k -> union(source "first".k, source "second".k)'
+        '`source "first".k` → `union(source "first".k, source "second".k)`'
     )
 
 
@@ -182,7 +184,7 @@ def test_the_schema_of_stored_state_reads_as_sql() -> None:
     field = '{{"metadata":{{}},"name":"{}","nullable":true,"type":"long"}}'
     call = 'kept(source 0.k, stateType={{"fields":[{}],"type":"struct"}}, timeout=None)[0]'
     one, other = call.format(field.format("n")), call.format(f"{field.format('n')},{field.format('m')}")
-    before, after = expression_change(one, other).split(" -> ")
+    before, after = expression_change(one, other).split(ARROW)
     assert "stateType=struct<n:long>" in before
     assert "stateType=struct<n:long,m:long>" in after
 
@@ -191,7 +193,7 @@ def test_an_argument_that_no_author_writes_is_named() -> None:
     """The same words on both sides are no evidence."""
     call = "sum(pythonudf(source 0.x, dataType=integer, evalType={}, func=0))"
     assert expression_change(call.format(101), call.format(100)) == (
-        "sum(python_function(x)) run through Arrow -> sum(python_function(x)) run row by row"
+        "`sum(python_function(x)) run through Arrow` → `sum(python_function(x)) run row by row`"
     )
 
 
@@ -224,17 +226,17 @@ FIXED = (
         (
             SESSION.format("3 minutes"),
             SESSION.format("20 minutes"),
-            "session_window(ts, 3 minutes) -> session_window(ts, 20 minutes)",
+            "`session_window(ts, 3 minutes)` → `session_window(ts, 20 minutes)`",
         ),
         (
             FIXED.format("ts#4", "0"),
             FIXED.format("t2#5", "0"),
-            "window(ts, every 10 minutes) -> window(t2, every 10 minutes)",
+            "`window(ts, every 10 minutes)` → `window(t2, every 10 minutes)`",
         ),
         (
             FIXED.format("ts#4", "0"),
             FIXED.format("ts#4", "120000000"),
-            "window(ts, every 10 minutes) -> window(ts, every 10 minutes, start 2 minutes)",
+            "`window(ts, every 10 minutes)` → `window(ts, every 10 minutes, start 2 minutes)`",
         ),
         ("~Project [k#0]", "~Project [k#1]", ""),
     ],
@@ -256,7 +258,7 @@ def test_lines_of_a_plan_show_the_expression_that_differs() -> None:
     now = "current_batch_timestamp(0, TimestampType, Some(UTC))"
     line = f"~Project [order_id, shop, qty AS pieces, {{}} AS units, paid_at, customer, {now} AS at]"
     told = lines_change([line.format("units")], [line.format("(units * 2)")])
-    assert told == "select […, units AS units, …] -> select […, (units * 2) AS units, …]"
+    assert told == "`select […, units AS units, …]` → `select […, (units * 2) AS units, …]`"
 
 
 @pytest.mark.parametrize(
@@ -301,11 +303,11 @@ def test_any_text_can_be_told(meaning: str) -> None:
 @given(PARTS, PARTS)
 def test_any_two_meanings_that_differ_are_told_apart(before: str, after: str) -> None:
     """No change reads as if nothing had changed."""
-    left, right = expression_change(f"f({before})", f"f({after})").rsplit(" -> ", 1)
+    left, right = expression_change(f"f({before})", f"f({after})").rsplit(ARROW, 1)
     assert before == after or left != right
 
 
 def test_schemas_of_state_read_as_sql_types() -> None:
     """A state that code keeps has fields of types only: their names are not stored."""
     before, after = '{"struct":[["long",true]]}', '{"struct":[["long",true],[{"struct":[["string",false]]},true]]}'
-    assert schema_change(before, after) == "struct<long> -> struct<long, struct<string not null>>"
+    assert schema_change(before, after) == "`struct<long>` → `struct<long, struct<string not null>>`"

@@ -153,7 +153,10 @@ def test_a_sinks_function_is_compared_by_its_code_and_by_what_it_names(house: Ho
     assert answer.assessment is not None
     assert answer.assessment.verdict is Verdict.BACKUP
     shown = {each.rule: each.evidence for each in answer.assessment.queries["totals"].findings}
-    assert shown["sink-function-may-write-elsewhere"] == "orders -> orders_v2"
+    assert shown["sink-function-may-write-elsewhere"].startswith("function job.write (job.py:")
+    assert shown["sink-function-may-write-elsewhere"].endswith(
+        ": `batch.write.insertInto('orders')` → `batch.write.insertInto('orders_v2')`"
+    )
 
 
 KEYED = (
@@ -209,7 +212,7 @@ def test_a_column_that_a_function_reads_and_its_query_lacks_is_named_with_its_li
     answer = house.ask(house.candidate(*renamed))
     assert answer.assessment is not None
     found = {each.rule: each for each in answer.assessment.queries["totals"].findings}["sink-column-missing"]
-    assert (found.evidence, found.line) == ("column s -> nothing", "job.py:6")
+    assert (found.evidence, found.line) == ("column removed: `s`", "job.py:6")
     assert answer.assessment.verdict is Verdict.REFUSE
 
 

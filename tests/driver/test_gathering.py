@@ -174,5 +174,5 @@ def test_a_driver_asks_for_the_installation_that_starts_it(tmp_path: Path) -> No
     (told,) = evidence.queries["totals"].found[Look.SINK]
     assert (told.rule, told.evidence) == (
         "output-of-another-installation",
-        "the installation a1 writes it, and this one is b2",
+        "installation a1 writes this output; this installation is b2",
     )

@@ -149,19 +149,19 @@ def described(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Man
     [
         (
             [("min(rate(x), LIMIT)", "max(rate(x), LIMIT)")],
-            "lib.prices.price (lib/prices.py:6): return min(rate(x), LIMIT) -> return max(rate(x), LIMIT)",
+            "function lib.prices.price (lib/prices.py:6): `return min(rate(x), LIMIT)` → `return max(rate(x), LIMIT)`",
             "lib/prices.py:6",
         ),
-        ([("LIMIT = 10", "\nLIMIT = 20")], "settings.LIMIT (settings.py:2): 10 -> 20", "settings.py:2"),
+        ([("LIMIT = 10", "\nLIMIT = 20")], "value settings.LIMIT (settings.py:2): `10` → `20`", "settings.py:2"),
         (
             [("@scaled(2)", "@scaled(3)")],
-            "lib.rates.rate (lib/rates.py:12): @scaled(2) -> @scaled(3); "
-            "lib.rates.scaled.decorate.wrapper(by) (lib/rates.py:6): 2 -> 3",
+            "function lib.rates.rate (lib/rates.py:12): `@scaled(2)` → `@scaled(3)`; "
+            "value by of lib.rates.scaled.decorate.wrapper (lib/rates.py:6): `2` → `3`",
             "lib/rates.py:12",
         ),
         (
             [('"eu": 2', '"eu": 3'), ("# a comment", "# another")],
-            "settings.RATES (settings.py:2): {'eu': 2} -> {'eu': 3}",
+            "value settings.RATES (settings.py:2): `{'eu': 2}` → `{'eu': 3}`",
             "settings.py:2",
         ),
     ],
@@ -173,7 +173,7 @@ def test_a_finding_about_a_function_names_what_changed_below_it(
     """The function that Spark calls is the same text: the finding says so by not naming it."""
     findings = find_changes(described(), described(*edits))
     [found] = [each for each in findings if each.rule == "code-in-state-changed"]
-    assert found.where == "function plus, in or below a stateful operator"
+    assert found.where == "Python function plus, in or below a stateful operator"
     assert (found.evidence, found.line) == (evidence, line)
 
 

@@ -115,11 +115,12 @@ def _accepted(finding: Finding) -> Finding:
 
 
 def find_changes(old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """Every finding about one query, in the order of ``RULES``."""
+    """Every finding about one query, in the order of ``RULES``; two that are the same once."""
     before, after = in_one_format(old, new)
     notes = essential_notes(before, after)
     before = essentially_alike(before, after)
-    return (*notes, *_ruled(before, after), *_unexplained(before, after))
+    found = (*notes, *_ruled(before, after), *_unexplained(before, after))
+    return tuple(dict.fromkeys(found))
 
 
 def _ruled(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -128,7 +129,7 @@ def _ruled(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _judged(findings: Iterable[Finding]) -> QueryAssessment:
-    kept = with_effects(findings)
+    kept = tuple(dict.fromkeys(with_effects(findings)))
     return QueryAssessment(verdict=verdict_of(kept), findings=kept)
 
 

@@ -33,7 +33,7 @@ _MEASURED = {
 
 
 NOTHING_TO_DO, _RESTORE = "nothing to do", "restore the checkpoint, or "
-_ASKED = "if somebody removed or edited offsets by hand, these files are read twice"
+_ASKED = "if someone removed or edited offsets by hand, these files are read twice"
 _AMBIGUOUS = frozenset({"unplanned-source-entry"})
 """A crash leaves this, and so does who removes the last batch from both logs, which doubles it: somebody looks."""
 
@@ -59,7 +59,7 @@ def _hint(damage: Damage) -> str:
     if damage.shape in _AMBIGUOUS:
         return f"{APPROVE}: {_ASKED}"
     if damage.hint.startswith(_RESTORE):
-        return f"{damage.hint}: streamkeeper recover says what each way loses or doubles"
+        return f"{damage.hint}: streamkeeper recover lists what each option loses or duplicates"
     return re.sub(f"^{NOTHING_TO_DO}", "harmless by itself", damage.hint)
 
 

@@ -1,7 +1,7 @@
-"""What a RESUME would do with each change: a sentence per rule and severity. Pure.
+"""The effect of a RESUME with each change: a sentence per rule and severity. Pure.
 
-``{groups}``: what the state keeps, ``{name}``: the column of the output that is about, ``{where}``: the finding's own.
-Of damage the sentence is what a start was measured to do; it comes with the finding.
+``{groups}``: the entries that the state keeps; ``{name}``: the output column concerned; ``{where}``: the finding's own.
+A finding about damage brings its own sentence: the effect that was measured at a start.
 """
 
 from __future__ import annotations
@@ -17,195 +17,210 @@ _ANY_SETTING = "operator-definition-changed"
 GROUPS, NAME = "groups in the state", "results"
 
 _KEYED = {
-    "grouping-key": ("rows", "groups", "a group"),
-    "deduplication-key": ("rows", "keys", "a key that was seen"),
-    "join-key": ("rows of both sides", "waiting rows", "a waiting row"),
+    "grouping-key": ("rows", "groups", "group"),
+    "deduplication-key": ("rows", "keys", "key"),
+    "join-key": ("rows of either stream", "waiting rows", "waiting row"),
 }
-_STORED = {"join-column": "rows that wait in the state", "state-column": "rows in the state"}
+_STORED = {"join-column": "rows waiting in the join state", "state-column": "rows in the state"}
 
 
 def _keyed(noun: str, rows: str, groups: str, one: str) -> dict[str, str]:
-    refused = f"Spark would refuse the state, or find none of its {groups}: it is stored by"
+    orphaned = f"{rows} would not find the {groups} in the state, or would match wrong ones"
+    refused = f"Spark would reject the state, or {orphaned}, because"
     return {
-        f"{noun}s-changed": f"{rows} would be looked up by other keys than the state was written by: they find none of "
-        f"the old {groups}, or wrong ones",
-        f"{noun}-changed": f"{rows} would be looked up by another key than the state was written by: they find none of "
-        f"the old {groups}, or wrong ones",
-        f"{noun}-added": f"{refused} fewer columns",
-        f"{noun}-removed": f"{refused} more columns",
-        f"{noun}s-reordered": f"one key column would be read as another: {rows} find none of the old {groups}, or "
-        "wrong ones",
-        f"{noun}-type-changed": f"{refused} a column of another type",
-        f"{noun}-became-nullable": "Spark would refuse the state: it was written for a key that is never null",
-        f"{noun}-null-replaced": f"{one} whose key is null would never be found again: its rows begin anew under the "
-        "constant",
+        f"{noun}s-changed": f"{orphaned}, because these are stored under the old keys",
+        f"{noun}-changed": f"{orphaned}, because these are stored under the old key",
+        f"{noun}-added": f"{refused} these are stored without the new key column",
+        f"{noun}-removed": f"{refused} these are stored with the removed key column",
+        f"{noun}s-reordered": f"{orphaned}, because one key column would be read as another",
+        f"{noun}-type-changed": f"{refused} the key column has another type there",
+        f"{noun}-became-nullable": "Spark would reject the state, because it was written for a key that is never null",
+        f"{noun}-null-replaced": f"the {one} stored under a null key would never be matched again; its new rows would "
+        "start from nothing under the constant",
     }
 
 
 def _stored(noun: str, rows: str) -> dict[str, str]:
     return {
-        f"{noun}-changed": f"{rows} would come out with what the old expression gave, beside new rows with the new one",
-        f"{noun}-added": f"Spark would refuse the state: {rows} lack the column",
-        f"{noun}-removed": f"Spark would refuse the state: {rows} have a column more",
-        f"{noun}s-reordered": f"{rows} would be read with one column's value in another's place",
-        f"{noun}-type-changed": f"Spark would refuse the state, or misread {rows}: the column has another type there",
-        f"{noun}-became-nullable": f"Spark would refuse the state: {rows} were written for a column that is never null",
+        f"{noun}-changed": f"{rows} hold values of the old expression: Spark would reject them, or output them as they "
+        "are, mixed with values of the new one",
+        f"{noun}-added": f"Spark would reject the state, because {rows} lack the new column",
+        f"{noun}-removed": f"Spark would reject the state, because {rows} have one column more",
+        f"{noun}s-reordered": f"the columns of {rows} would be swapped without an error",
+        f"{noun}-type-changed": f"Spark would reject or misread {rows}, because the column has another type there",
+        f"{noun}-became-nullable": f"Spark would reject the state, because {rows} were written for a column that is "
+        "never null",
     }
 
 
-_OUTPUT = "the output was made for other columns: the write would fail, or readers would not find in new rows what they"
-_ANEW = "start a group anew that has left the state: it comes out again with part of its rows, or a duplicate passes"
-_SETTING = "new rows would be computed under the new value, and {groups} hold results of the old one: they would mix"
+_OUTPUT = "the output table or files have the old columns: the write would fail, or readers would"
+_ANEW = "restart a group that was already evicted: a second, incomplete result, or a duplicate, would be written"
+_SETTING = "new rows would be computed with the new value, while {groups} hold results of the old value"
 
 BREAKING: dict[str, str] = {
-    "source-count-changed": "Spark would refuse to start: the checkpoint holds one offset for each deployed source",
-    "source-order-changed": "each source would go on at another one's offset: rows are skipped, or read twice",
-    "source-renamed": "the source would be read from its beginning under its new name: its rows come out twice",
-    "source-naming-changed": "Spark would refuse to start: offsets are kept by position or by name, not by both",
-    "source-kind-changed": "Spark would refuse to start: the offsets are those of another kind of source",
-    "source-location-changed": "offsets that were reached in the old place would be used in the new one: Spark refuses "
-    "them, or rows are skipped or read twice",
-    "source-selection-changed": "other files or rows would be read from now on, and some would be missed or misread",
-    "source-reading-changed": "new rows would be read in another way than those in the state: {groups} would mix both",
-    "source-order-of-files-changed": "files that still wait could be passed over as too old once newer ones were read",
-    "source-columns-moved": "each column would be filled with what stands in its place now, without an error",
-    "source-column-renamed": "the column would be null in every row from now on, without an error",
+    "source-count-changed": "Spark would refuse to start, because the checkpoint holds one offset per deployed source",
+    "source-order-changed": "each source would continue at the offset of another one: rows would be skipped or read "
+    "twice",
+    "source-renamed": "the source would be read again from its beginning under its new name: its rows would be "
+    "processed twice",
+    "source-naming-changed": "Spark would refuse to start, because it finds offsets either by position or by name",
+    "source-kind-changed": "Spark would refuse to start, because the stored offsets belong to another kind of source",
+    "source-location-changed": "Spark would reject the offsets of the old location, or skip rows or read rows twice in "
+    "the new one",
+    "source-selection-changed": "other files or rows would be selected from now on: some would be missed or misread",
+    "source-reading-changed": "new rows would be parsed differently from those already in the state: {groups} would "
+    "mix both",
+    "source-order-of-files-changed": "files that still wait could be skipped as too old after newer ones were read",
+    "source-columns-moved": "values would be read into the wrong columns without an error",
+    "source-column-renamed": "the column would be null in all new rows, without an error",
     "source-column-type-changed": "values that do not fit the new type would become null without an error",
-    "stateful-operator-added": "Spark would refuse the state, or give an operator the state of another one",
-    "stateful-operator-removed": "Spark would refuse the state, or give an operator the state of another one",
-    "stateful-operator-replaced": "Spark would refuse the state, or read it as what another kind of operator keeps",
+    "stateful-operator-added": "Spark would reject the state, or give one operator the state of another",
+    "stateful-operator-removed": "Spark would reject the state, or give one operator the state of another",
+    "stateful-operator-replaced": "Spark would reject the state, or read it as the state of another kind of operator",
     "stateful-operators-reordered": "Spark would give each operator the state of another one",
     **{rule: text for noun, told in _KEYED.items() for rule, text in _keyed(noun, *told).items()},
     **{rule: text for noun, told in _STORED.items() for rule, text in _stored(noun, told).items()},
-    "window-changed": "new rows would be counted into windows of other bounds: those that are open now stay as they "
-    "are, and come out with part of their rows",
-    "state-expressions-changed": "{groups} would go on from what the old expressions have stored, and mix both",
-    "aggregate-function-changed": "{groups} would go on from what the old function has stored: their {name} would be "
-    "wrong",
-    "aggregate-input-changed": "{groups} would mix old and new {name}",
-    "aggregate-type-changed": "Spark would refuse the state, or misread what it holds of {name}: its type differs",
-    "aggregate-added": "Spark would refuse the state, or take a stored value of one aggregate for another's",
-    "aggregate-removed": "Spark would refuse the state, or take a stored value of one aggregate for another's",
-    "aggregates-reordered": "each aggregate would go on from the values of another one, without an error",
-    "state-value-became-nullable": "Spark would refuse the state: it was written for a value that is never null",
-    "input-of-stateful-code-changed": "the code would find another value under a name by which it has built its state",
-    "input-of-stateful-code-retyped": "the code would find a value of another type than it has built its state from",
-    "join-type-changed": "rows that wait in the state lack what the new type of join has to know of them: some would "
-    "come out wrong, or never",
-    "operator-condition-changed": "rows that the old condition has let go of would be missing among the new pairs",
-    "operator-state-changed": "what the code has stored would be read by another schema than it was written by",
-    "operator-timeout-changed": "state that waits for the old kind of timeout would never be timed out, or too early",
-    "operator-time-mode-changed": "timers that were set in the old mode would fire at other times, or never",
-    "operator-definition-changed": "the operator would go on with state that was made under other settings of its own",
-    "filter-below-join-changed": "rows that wait in the state were let in by the old filter, and would still be joined",
-    "upstream-changed": "new rows would be made in another way than those in the state: {groups} would mix both",
-    "rows-in-state-changed": "{groups} were made with the old rows and would go on with the new ones: they would mix",
-    "watermark-changed": "late rows would be judged, and groups leave the state, in another way than until now",
+    "window-changed": "new rows would be assigned to windows with other bounds; windows that are open now would be "
+    "written without part of their rows",
+    "state-expressions-changed": "{groups} hold results of the old expressions and would be updated by the new ones",
+    "aggregate-function-changed": "the new function would continue from values that the old one stored: {name} would "
+    "be wrong",
+    "aggregate-input-changed": "{name} in {groups} would combine old values with values of the new expression",
+    "aggregate-type-changed": "Spark would reject or misread the stored values of {name}, because their type differs",
+    "aggregate-added": "Spark would reject the state, or read the stored value of one aggregate as another's",
+    "aggregate-removed": "Spark would reject the state, or read the stored value of one aggregate as another's",
+    "aggregates-reordered": "each aggregate would continue from the stored value of another one, without an error",
+    "state-value-became-nullable": "Spark would reject the state, because it was written for a value that is never "
+    "null",
+    "input-of-stateful-code-changed": "the code would receive different values in a column from which it has already "
+    "built state",
+    "input-of-stateful-code-retyped": "the code would receive another type in a column from which it has already built "
+    "state",
+    "join-type-changed": "rows waiting in the state lack information that the new join type needs: some results would "
+    "be wrong or missing",
+    "operator-condition-changed": "rows that the old condition has already evicted would be missing from new matches",
+    "operator-state-changed": "the state that the code has stored would be read with a schema that does not match it",
+    "operator-timeout-changed": "state that waits for a timeout of the old kind would expire too early or never",
+    "operator-time-mode-changed": "timers set in the old time mode would fire at wrong times or never",
+    "operator-definition-changed": "the operator would continue with state that was written under its old settings",
+    "filter-below-join-changed": "rows that the old filter accepted are waiting in the state and would still be joined",
+    "upstream-changed": "{groups} would mix rows from the old join, union or lookup with rows from the new one",
+    "rows-in-state-changed": "{groups} were computed with the old rows and would be updated with the new ones",
+    "watermark-changed": "rows would be dropped as late, and state evicted, at other times than before",
     "watermark-removed": f"a late row would {_ANEW}",
-    "watermark-column-changed": "the watermark that the old column has reached would judge the times of the new one: "
-    "rows are dropped as late, or groups never leave the state",
+    "watermark-column-changed": "the stored watermark comes from the old column: rows would be dropped as late by the "
+    "wrong time, or state would never be evicted",
     "watermark-delay-increased": f"a row that is no longer late would {_ANEW}",
-    "watermark-delay-decreased": "keys in the state keep the expiry that they were stored with: rows would be dropped "
-    "as duplicates for longer than the new delay says",
-    "output-mode-changed": "groups would come out twice, or never",
-    "sink-kind-changed": "the new sink would begin in the middle: what was written so far is not in it",
-    "sink-output-changed": "the new output would begin in the middle: what was written so far stays in the old one",
-    "sink-option-changed": "new rows would be written by another key, format or partitioning than those that are there",
-    "sink-key-redefined": "results would be written under other keys: the rows that are there stay under the old ones "
-    "and are never updated",
-    "sink-partition-redefined": "results would land in other partitions than before: a reader of one partition would "
-    "find a part of its rows, and rows that belong elsewhere",
-    "output-column-added": f"{_OUTPUT} look for",
-    "output-column-removed": f"{_OUTPUT} found in the old ones",
-    "output-column-type-changed": f"{_OUTPUT} expect",
-    "output-columns-reordered": f"{_OUTPUT} look for in their places",
-    "output-column-nullability-changed": "the output was made for a column that is never null: the write would fail at "
-    "the first null",
-    "checkpoint-layout-changed": "Spark would refuse to start: the checkpoint has the other layout",
+    "watermark-delay-decreased": "stored keys keep their old expiry time: duplicates would be dropped for longer than "
+    "the new delay",
+    "output-mode-changed": "groups would be written twice or never",
+    "sink-kind-changed": "the new sink would receive only new batches: rows written so far would be missing there",
+    "sink-output-changed": "the new output would receive only new batches: rows written so far stay in the old one",
+    "sink-option-changed": "new rows would be written with another key, format or partitioning than existing ones",
+    "sink-key-redefined": "results would be written under different keys: existing rows keep their old keys and are "
+    "never updated",
+    "sink-partition-redefined": "results would be written to different partitions: a reader of one partition would "
+    "miss rows, and find rows that belong elsewhere",
+    "output-column-added": f"{_OUTPUT} not find the new column in old rows",
+    "output-column-removed": f"{_OUTPUT} miss the removed column in new rows",
+    "output-column-type-changed": f"{_OUTPUT} find another type in new rows",
+    "output-columns-reordered": f"{_OUTPUT} read one column as another",
+    "output-column-nullability-changed": "the write would fail at the first null, because the output's column does not "
+    "allow nulls",
+    "checkpoint-layout-changed": "Spark would refuse to start, because the checkpoint has the other layout",
     "setting-changed": _SETTING,
     "ansi-mode-changed": _SETTING,
     "time-zone-changed": _SETTING,
-    "fails-inside-spark": "the first batch on this checkpoint would fail, and every restart after it",
-    "refused-by-spark": "Spark would refuse the checkpoint, as it did when this was tried on a copy: nothing would be "
-    "written any more",
-    "output-does-not-fit": "the first batch would fail: the output does not take these rows",
-    "unexplained-difference": "what would happen is not known: no rule covers this difference",
-    "output-changes-hands": "another query would fill the output from the beginning of its sources: rows double",
-    "query-removed": "another query would fill the output from the beginning of its sources: rows double",
+    "fails-inside-spark": "the first batch on this checkpoint would fail, and so would every restart",
+    "refused-by-spark": "Spark would fail on this checkpoint, as it did in a rehearsal on a copy: no further batch "
+    "would be written",
+    "output-does-not-fit": "the first batch would fail, because the output does not accept its rows",
+    "unexplained-difference": "the effect is unknown: no rule covers this difference",
+    "output-changes-hands": "another query would write to this output from the beginning of its sources: rows would be "
+    "duplicated",
+    "query-removed": "another query would write to this output from the beginning of its sources: rows would be "
+    "duplicated",
 }
 
-_LOOK = "nothing would keep Spark from going on, and"
+_LOOK = "Spark would start, but"
 
 OPAQUE: dict[str, str] = {
-    "source-offsets-passed-over": "it would go on with the oldest record that is left: those before it never come out",
-    "unknown-operator": "Spark would go on with this operator's state; whether it is read rightly was never measured",
-    "unknown-in-plan": "Spark would go on; whether what reaches the state is what it was cannot be told",
-    "code-in-state-changed": "the new code would go on from what the old code has left in the state; only its author "
-    "knows whether both agree",
-    "filter-below-code-changed": "the code would meet rows of a kind that is not in its state, or none of a kind that "
-    "is; only its author knows whether that agrees",
-    "code-in-state-unreadable": "the code would go on from its state; whether it is the same code cannot be told",
-    "sink-function-may-write-elsewhere": "new batches may go to another place, which lacks the rows so far, or be "
-    "written under other keys",
-    "sink-column-redefined": "new rows would have another value in a column by which the function may find, send or "
-    "count them: they may go elsewhere, or stand beside the rows that they should replace",
-    "sink-function-unreadable": "new batches may go to another place: an object in the function cannot be compared",
-    "sink-key-redefined": "results may be written under other keys: then rows that are there stay under the old ones "
-    "and are never updated",
-    "sink-partition-redefined": "results may land in other partitions than before: then a reader of one partition "
-    "finds a part of its rows",
-    "query-may-be-renamed": "if it is the same query under another name, its state begins anew and it writes again "
-    "what was written already",
-    "added-code-changed": "functions of these files would go on from state that another version of them may have made",
-    "setting-changed": "a row of which something cannot be read would stop the query; until now it was passed over",
-    "ansi-mode-changed": "a row of which something cannot be computed would stop the query; until now it gave null",
-    "spark-version-not-measured": "the new Spark would read what the old one wrote; whether it does so rightly was not "
-    "measured for these two versions",
-    "rehearsal-timed-out": f"{_LOOK} how the next batch ends is not known",
-    "not-rehearsed": f"{_LOOK} how the next batch ends is not known",
-    "sink-server-not-on-record": "batches would be written to the server that the URL names now; whether earlier "
-    "batches were is not on record",
-    "release-not-on-record": "it would go on from what an unknown release has left; only who knows that one can say "
-    "whether both agree",
-    "not-looked": "what would happen is not wholly known: one of the looks is missing",
+    "source-offsets-passed-over": "the query would continue with the oldest available record; earlier ones would never "
+    "be processed",
+    "unknown-operator": "Spark would continue with this operator's state; whether it reads it correctly was never "
+    "measured",
+    "unknown-in-plan": "Spark would continue; whether the rows that reach the state are computed as before cannot be "
+    "determined",
+    "code-in-state-changed": "the changed code would continue with state that the old code wrote; no check can prove "
+    "that the two fit",
+    "filter-below-code-changed": "the code would receive rows that its state has never seen, or no longer receive some "
+    "that it has; no check can prove that the results stay right",
+    "code-in-state-unreadable": "the code would continue with the existing state; whether the code changed cannot be "
+    "determined",
+    "sink-function-may-write-elsewhere": "the changed function may write new batches to another place, which lacks the "
+    "rows written so far, or under other keys",
+    "sink-column-redefined": "new rows would have different values in a column that the function may use as a key, "
+    "route or unit: they may go to another place or duplicate existing rows",
+    "sink-function-unreadable": "new batches may go to another place: whether the function changed cannot be fully "
+    "determined",
+    "sink-key-redefined": "if the key values differ now, results would be written under new keys, and existing rows "
+    "would never be updated",
+    "sink-partition-redefined": "if the values differ now, results would be written to other partitions, and a reader "
+    "of one partition would miss rows",
+    "query-may-be-renamed": "if this is the same query under a new name, it starts with empty state and writes its "
+    "rows a second time",
+    "added-code-changed": "functions from these files would continue with state that another version of them may have "
+    "written",
+    "setting-changed": "a row that cannot be read would stop the query; until now it was skipped",
+    "ansi-mode-changed": "a row that cannot be computed would stop the query; until now its result was null",
+    "spark-version-not-measured": "the new Spark version would read state of the old one; whether it does so correctly "
+    "was not measured for this pair",
+    "rehearsal-timed-out": f"{_LOOK} whether the next batch succeeds is unknown",
+    "not-rehearsed": f"{_LOOK} whether the next batch succeeds is unknown",
+    "sink-server-not-on-record": "batches would be written to the server that the URL names now; the server of earlier "
+    "batches is not recorded",
+    "release-not-on-record": "the candidate would continue with state of an unknown release; no check can prove that "
+    "the two fit",
+    "not-looked": "the effect is not fully known, because one of the checks could not run",
 }
 
 FATAL: dict[str, str] = {
-    "source-cannot-be-replayed": "after a crash, rows would be missing: this source cannot be read a second time",
-    "plan-not-deterministic": "another query would run than the one that was checked",
-    "fails-on-the-last-batch": "the first batch would fail, and every restart after it",
-    "fails-inside-spark": "the first batch would fail, and every restart after it",
-    "sink-column-missing": "the first batch with rows would fail, and every restart after it: the function reads a "
+    "source-cannot-be-replayed": "rows would be lost after a crash, because this source cannot be read a second time",
+    "plan-not-deterministic": "the query that runs would differ from the one that was checked",
+    "fails-on-the-last-batch": "the first batch would fail, and so would every restart",
+    "fails-inside-spark": "the first batch would fail, and so would every restart",
+    "sink-column-missing": "the first batch with rows would fail, and so would every restart: the function reads a "
     "column that the query does not produce",
-    "open-batch-of-named-sources": "every start would fail before it reads anything",
-    "checkpoint-lost": "Spark would begin anew, or at an earlier batch: rows come out twice",
-    "checkpoint-of-another-installation": "two drivers that know nothing of each other could write one checkpoint",
-    "input-cleaned-under-another-query": "files would be gone before the other query has read them: its rows would be "
-    "missing, without an error",
-    "input-names-unreadable": "the open batch would be stopped at every start: it would read files twice",
-    "input-of-open-batch-gone": "the batch that is open would run without the missing rows, without an error",
-    "source-no-longer-holds-offsets": "the first batch would fail, or leave out what is gone without an error",
-    "source-out-of-reach": "the first batch would fail: the source does not answer",
-    "sink-ahead-of-checkpoint": "the sink would take new batches for those it has, and skip them without an error",
-    "output-lost": "the output would go on without the rows of the batches that it lacks, without an error",
-    "output-of-another-installation": "its fence would refuse this installation's driver at the takeover",
+    "open-batch-of-named-sources": "every start would fail before it reads any row",
+    "checkpoint-lost": "Spark would start from the beginning or from an earlier batch: rows would be written twice",
+    "checkpoint-of-another-installation": "drivers of two installations could write to one checkpoint at the same time",
+    "input-cleaned-under-another-query": "files would be removed before the other query has read them: its rows would "
+    "be lost without an error",
+    "input-names-unreadable": "every start would stop at the open batch, because it would read files twice",
+    "input-of-open-batch-gone": "the open batch would run without the missing rows, without an error",
+    "source-no-longer-holds-offsets": "the first batch would fail, or skip the missing records without an error",
+    "source-out-of-reach": "the first batch would fail, because the source does not answer",
+    "sink-ahead-of-checkpoint": "the sink would skip new batches without an error, because it already holds batches "
+    "with their numbers",
+    "output-lost": "the query would keep writing to an output that lacks earlier batches, without an error",
+    "output-of-another-installation": "the output's fence would reject this installation's driver when it takes over",
     "output-name-taken": "internal tables or directories of the output would mix with rows that are not Streamkeeper's",
-    "output-of-another-query": "the output's fence would refuse this query's driver when it takes over",
-    "sink-log-missing": "new files would get a log that does not know the old ones: readers would not see those",
+    "output-of-another-query": "the output's fence would reject this query's driver when it takes over",
+    "sink-log-missing": "new files would get a log without the old ones: readers would not see the old files",
 }
 
 _OF = {Severity.NOTE: NOTES, Severity.OPAQUE: OPAQUE, Severity.BREAKING: BREAKING, Severity.FATAL: FATAL}
 
 
 def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = GROUPS, name: str = NAME) -> str:
-    """The sentence for a rule's finding; empty for a rule that has none."""
+    """The sentence for a rule's finding; empty for a rule without one."""
     known = _OF[severity]
     text = known.get(rule) or (known.get(_ANY_SETTING, "") if rule.startswith("operator-") else "")
     return text.format(where=where, groups=groups, name=name)
 
 
 def with_effects(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Every finding with its sentence; one that a rule has given itself stays."""
+    """Every finding with its sentence; a sentence that the rule has set is kept."""
     return tuple(
         finding
         if finding.effect

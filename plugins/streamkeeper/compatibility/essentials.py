@@ -25,9 +25,9 @@ def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for name in _differing(old, new):
         if new.essentials[name].startswith(LOCAL_NAMES):
             function = name.partition(" ")[2]
-            yield note("local-variables-renamed", f"function {function}", "other names of local variables")
+            yield note("local-variables-renamed", f"Python function {function}", "only names of local variables differ")
         else:
-            yield note("rows-reordered", "rows made in the job's code", "the same rows in another order")
+            yield note("rows-reordered", "rows created in the job's code", "the same rows in another order")
 
 
 def _differing(old: Manifest, new: Manifest) -> list[str]:

@@ -20,13 +20,16 @@ from streamkeeper.model.manifest import (
     columns_of,
 )
 
-_MOST_NAMES, _LONGEST = 12, 120
+_MOST_NAMES, _MOST_TEXTS, _LONGEST = 12, 2, 60
 _WORD = re.compile(r"\w\w")
-_UNKNOWN = "it holds an object that cannot be compared"
-_FROM_STATE = "computed from changed state, which has findings of its own"
-_BY_CODE = "Python code that may compute it"
-_OTHER_TABLE = "looked up in a static table; the table, or the join with it, changed"
-_ELSEWHERE = "if it writes elsewhere now, switch to a new checkpoint version: the rows so far stay behind"
+_UNKNOWN = "the function holds an object that cannot be compared"
+_FROM_STATE = "computed from state that changed, see the findings about that state"
+_BY_CODE = "Python code that may compute it changed"
+_OTHER_TABLE = "comes from a static table; the table, or the join with it, changed"
+_ELSEWHERE = (
+    "approve if the function writes the same rows to the same place; otherwise revert the change, or switch to a new "
+    "checkpoint version (rows written so far stay in the old place)"
+)
 _NUMBER = re.compile(r"#\d+L?")
 _PYTHON = re.compile(r"pythonud[ft]f?\(|pythonudaf\(|InPandas\(|InArrow\(|MapIn|\?", re.IGNORECASE)
 _STATIC = re.compile(r"\bstatic \d")
@@ -37,7 +40,6 @@ _OF_STREAMS = ("~", "StreamingRelation", _STRUCTURE)
 
 def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The function that writes batches, where only its log, its tuning or a filter of all its rows has changed."""
-    names = f", which names {_listed(new.sink_names)}" if new.sink_names else ""
     for name, _, _ in _changed(old, new):
         if _routes_alike(name, old, new):
             changed = code_change(name, old, new)
@@ -45,9 +47,9 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="sink-function-changed",
                 line=changed.line,
                 severity=Severity.NOTE,
-                where=f"sink, {_shown(name)}{names}",
+                where=_called(name),
                 evidence=changed.evidence,
-                hint="make the function idempotent: it may get a batch twice",
+                hint="make the function idempotent: it may be called twice for one batch",
             )
 
 
@@ -62,16 +64,14 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
         if had is None or has is None or _routes_alike(name, old, new):
             continue
         changed = code_change(name, old, new)
-        if before != after:
-            evidence = change(_listed(sorted(before - after)), _listed(sorted(after - before)))
-        else:
-            same = f"; it still names {_listed(new.sink_names)}" if new.sink_names else ""
-            evidence = f"{changed.evidence}{same}"
+        unseen = (texts := _first(sorted(before ^ after))) and not any(each in changed.evidence for each in texts)
+        named = change(_first(sorted(before - after)), _first(sorted(after - before)), "text in the code")
+        evidence = f"{changed.evidence}; {named}" if unseen else changed.evidence
         yield Finding(
             rule="sink-function-may-write-elsewhere",
             line=changed.line,
             severity=Severity.OPAQUE,
-            where=f"sink, {_shown(name)}",
+            where=_called(name),
             evidence=evidence,
             hint=f"{APPROVE}; {_ELSEWHERE}",
         )
@@ -87,9 +87,9 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield Finding(
                 rule="sink-function-unreadable",
                 severity=Severity.OPAQUE,
-                where=f"sink, {_shown(name)}",
+                where=_called(name),
                 evidence=_UNKNOWN,
-                hint=f"{APPROVE}; opened inside of the function, what it writes to can be compared the next time",
+                hint=f"{APPROVE}; open connections inside the function, so that later checks can compare it",
             )
 
 
@@ -109,12 +109,12 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if not _may_use(name, old, new) or _lacks(name, new):
             continue
         if name not in before or name not in after:
-            evidence = change(f"column {name}" if name in before else "", f"column {name}" if name in after else "")
+            evidence = change(name if name in before else "", name if name in after else "", "column")
         elif told_by_state(before[name], after[name], old, new, keys_alone=False):
             from_state.append(name)
             continue
         else:
-            evidence = f"column {name}: {expression_change(before[name], after[name])}"
+            evidence = expression_change(before[name], after[name], f"column {name}")
         found = _redefined([name], old, new, evidence)
         yield from with_line([found], old, new, [before.get(name, "")], [after.get(name, "")])
     for names in _by_use(from_state, old, new):
@@ -160,9 +160,9 @@ def sink_column_missing(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="sink-column-missing",
                 severity=Severity.FATAL,
                 line=line,
-                where=f"sink, {_shown(function)}, column {name}",
-                evidence=change(f"column {name}", "") if had else f"the query has no column {name}",
-                hint=f"give the query a column {name}, or take it out of the function",
+                where=f"{_called(function)}, column {name}",
+                evidence=change(name, "", "column") if had else f"the query does not produce a column {name}",
+                hint=f"add a column {name} to the query, or do not read it in the function",
             )
 
 
@@ -204,18 +204,18 @@ def _changed_code(names: Sequence[str], old: Manifest, new: Manifest) -> CodeCha
 
 def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str, line: str = "") -> Finding:
     listed = _each(names)
-    does = f"names {_columns(names)}" if names[0] in _named(old, new) else "takes whole rows"
+    does = f"uses {_columns(names)}" if names[0] in _named(old, new) else "uses whole rows"
     return Finding(
         rule="sink-column-redefined",
         line=line,
         severity=Severity.OPAQUE,
-        where=f"sink, {_shown(next(iter(_functions(new))))}, which {does}",
+        where=f"{_called(next(iter(_functions(new))))}, which {does}",
         evidence=evidence,
-        hint=f"{APPROVE}; if the function finds, sends or counts rows by {listed}, take the change back or switch to a "
-        "new checkpoint version",
-        effect=f"new rows would have values in {listed} that are computed otherwise than in the rows so far: if the "
-        "function uses one as a key, route or unit, new rows go elsewhere, or stand beside those that they should "
-        "replace",
+        hint=f"{APPROVE}; if the function uses {listed} as a key, route or unit, revert the change or switch to a new "
+        "checkpoint version",
+        effect=f"{listed} of new rows would be computed differently from {listed} of the rows written so far; if the "
+        "function uses it as a key, route or unit, new rows would go to another place or duplicate rows that they "
+        "should replace",
     )
 
 
@@ -288,8 +288,9 @@ def _functions(manifest: Manifest) -> dict[str, str]:
     return {name: digest for name, digest in manifest.functions.items() if name.startswith(SINK_FUNCTION)}
 
 
-def _shown(name: str) -> str:
-    return name.removeprefix(SINK_FUNCTION)
+def _called(name: str) -> str:
+    shown = name.removeprefix(SINK_FUNCTION)
+    return "sink function" if shown == "function" else f"sink function {shown}"
 
 
 def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
@@ -298,9 +299,7 @@ def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
     return before is not None and before == after
 
 
-def _listed(names: Sequence[str] | None) -> str:
-    """The first few names, each cut to what a line holds."""
-    told = [name for name in names or () if _WORD.search(name)] or names
-    shown = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in told or ()]
-    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
-    return ", ".join(shown[:_MOST_NAMES]) + more
+def _first(names: Sequence[str]) -> Sequence[str]:
+    """The first few names that say something, each cut to what a line holds."""
+    told = [name for name in names if _WORD.search(name) and not name.startswith("__")][:_MOST_TEXTS]
+    return [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in told]

@@ -41,7 +41,7 @@ def release_unknown(version: str, why: str) -> Finding:
         severity=Severity.OPAQUE,
         where=f"checkpoint {version}",
         evidence=why,
-        hint=f"{APPROVE}: that code, params and sources are those that the state was made with",
+        hint=f"{APPROVE}; approve if code, params and sources are those that wrote the state",
         reference="docs/operations/runbook.md: The store is lost",
     )
 
@@ -64,7 +64,7 @@ def checkpoint_elsewhere(version: str, directory: str) -> Finding:
         severity=Severity.NOTE,
         where=f"checkpoint {version}",
         evidence=directory,
-        hint="it goes on there; STREAMKEEPER_CHECKPOINTS is where new checkpoint versions are made",
+        hint="this version stays there; STREAMKEEPER_CHECKPOINTS applies to new checkpoint versions",
     )
 
 
@@ -88,7 +88,7 @@ def input_gone(message: str, *, pending: bool) -> Finding:
         severity=Severity.FATAL if pending else Severity.NOTE,
         where="sources",
         evidence=message,
-        hint="put the files back, then start" if pending else "the rehearsal saw less of this batch than it was",
+        hint="restore the files, then start" if pending else "the rehearsal read less input for this batch than the query did",
     )
 
 
@@ -99,17 +99,17 @@ def input_not_checked(message: str) -> Finding:
         severity=Severity.NOTE,
         where="sources",
         evidence=message,
-        hint="check by hand that these files are still there: Spark runs a batch without those that are gone",
+        hint="check by hand that these files still exist: Spark runs a batch without missing files",
     )
 
 
 def topic_short(source: str, message: str, *, answered: bool, dropped: bool = False) -> Finding:
     """Spark fails at the first batch, or begins in another topic; ``dropped``: only the oldest records are gone."""
-    gone = "what is gone cannot be read again: "
+    gone = "deleted records cannot be read again: "
     gone += (
-        "deploy a release that reads with failOnDataLoss=false, and a person is asked about what it passes over"
+        "deploy a release that reads with failOnDataLoss=false; that deploy asks for approval of the skipped records"
         if dropped
-        else "start a new checkpoint version with what the topic still holds; the results lack the rest"
+        else "start a new checkpoint version from the records that the topic still holds; the results lack the others"
     )
     return Finding(
         rule="source-no-longer-holds-offsets" if answered else "source-out-of-reach",
@@ -128,7 +128,7 @@ def topic_passed_over(source: str, message: str) -> Finding:
         severity=Severity.OPAQUE,
         where=f"source {source}",
         evidence=message,
-        hint=f"{APPROVE}, and loses these records; afterwards deploy failOnDataLoss=true again",
+        hint=f"{APPROVE}; approving it loses these records; afterwards deploy failOnDataLoss=true again",
         reference="measured: kafka_topic_replaced_fdl",
     )
 
@@ -140,7 +140,7 @@ def history_gone(source: str, clauses: str) -> Finding:
         severity=Severity.NOTE,
         where=source,
         evidence=clauses,
-        hint="keep input for as long as a rebuild may be asked for",
+        hint="keep the input for as long as a rebuild may be needed",
     )
 
 
@@ -150,8 +150,8 @@ def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
         rule="sink-ahead-of-checkpoint",
         severity=Severity.FATAL,
         where=f"sink {output}",
-        evidence=f"it holds batch {written}, the checkpoint knows {'none' if planned is None else f'up to {planned}'}",
-        hint="put the checkpoint back as it was, or start a new checkpoint version, which reads its input again",
+        evidence=f"the sink holds batch {written}; newest in the checkpoint: {'none' if planned is None else planned}",
+        hint="restore the checkpoint, or start a new checkpoint version, which reads its input again",
         reference="measured: sink_fresh_ckpt_new_data",
     )
 
@@ -163,7 +163,7 @@ def output_lost(output: str, loss: str) -> Finding:
         severity=Severity.FATAL,
         where=f"sink {output}",
         evidence=f"{output}: {loss}",
-        hint="put the output back as it was, or rebuild it; if the loss is intended: accept_output_loss",
+        hint="restore the output or rebuild it; if the loss is intended: accept_output_loss",
     )
 
 
@@ -173,8 +173,8 @@ def output_of_another(output: str, owner: str, mine: str) -> Finding:
         rule="output-of-another-installation",
         severity=Severity.FATAL,
         where=f"sink {output}",
-        evidence=f"the installation {owner[:8]} writes it, and this one is {mine[:8]}",
-        hint="deploy with params that name an output of its own; if the store was lost: streamkeeper registry rebuild",
+        evidence=f"installation {owner[:8]} writes this output; this installation is {mine[:8]}",
+        hint="deploy with params that name another output; if the store was lost: streamkeeper registry rebuild",
         reference="docs/operations/runbook.md: A home or a store was copied or moved",
     )
 
@@ -197,8 +197,8 @@ def output_of_another_query(output: str, owner: str, mine: str) -> Finding:
         rule="output-of-another-query",
         severity=Severity.FATAL,
         where=f"sink {output}",
-        evidence=f"it is written by {owner}, not by {mine}",
-        hint="give each query an output of its own",
+        evidence=f"{owner} writes this output, not {mine}",
+        hint="give each query its own output",
     )
 
 
@@ -208,8 +208,8 @@ def sink_log_gone(directory: str, committed: int) -> Finding:
         rule="sink-log-missing",
         severity=Severity.FATAL,
         where=f"sink {directory}",
-        evidence=f"it holds files and no log, the checkpoint has committed batch {committed}",
-        hint="put _spark_metadata back, or start a new checkpoint version with a new output",
+        evidence=f"the directory holds files but no log; the checkpoint has committed batch {committed}",
+        hint="restore _spark_metadata, or start a new checkpoint version with a new output",
         reference="measured: sink_metadata_deleted",
     )
 
@@ -221,7 +221,7 @@ def not_looked(look: str, reason: str) -> Finding:
         severity=Severity.OPAQUE,
         where=look,
         evidence=reason,
-        hint=f"try again when it can be looked at, or: {APPROVE}",
+        hint=f"try again when the check can run; otherwise {APPROVE}",
     )
 
 
@@ -231,7 +231,7 @@ def plan_not_deterministic(query: str) -> Finding:
         rule="plan-not-deterministic",
         severity=Severity.FATAL,
         where=f"query {query}",
-        evidence="two builds of the candidate, one after the other, gave two different queries",
+        evidence="two builds of the candidate, one after the other, produced two different queries",
         hint="build the same query every time: no random names, times or unordered sets in the plan",
     )
 
@@ -259,7 +259,7 @@ def sources_without_promise(
                 evidence=f"cleanSource={source.cleaner}",
                 hint="a rebuild from the beginning is not possible"
                 if same
-                else "leave cleanSource off if another query reads these files, or if a rebuild may be asked for",
+                else "leave cleanSource off if another query reads these files, or if a rebuild may be needed",
             )
 
 
@@ -280,5 +280,5 @@ def row_risks(manifest: Manifest, confs: Mapping[str, str]) -> Iterator[Finding]
             where=where,
             evidence=evidence,
             effect=effect,
-            hint="remove it unless that is intended",
+            hint="remove it unless this is intended",
         )

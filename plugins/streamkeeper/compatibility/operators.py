@@ -53,7 +53,7 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="unknown-operator",
                 severity=Severity.OPAQUE,
                 where="stateful operators",
-                evidence=f"nothing is known of {operator.kind.removeprefix(UNKNOWN)}",
+                evidence=f"Streamkeeper does not know {operator.kind.removeprefix(UNKNOWN)}",
                 hint=APPROVE,
             )
 
@@ -70,7 +70,7 @@ def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="unknown-in-plan",
                 severity=Severity.OPAQUE,
                 where=f"in or below the {where}",
-                evidence=change(sorted(before.unknown), sorted(after.unknown)),
+                evidence=f"Streamkeeper cannot compare {', '.join(found)}",
                 hint=APPROVE,
             )
 
@@ -83,9 +83,9 @@ def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             continue
         measured = "join_inner_to_left, join_left_to_inner, join_inner_to_semi, join_left_to_inner_flush"
         if was in _SYMMETRIC and now in _KEPT_BY_ALL:
-            yield note("join-type-changed", where, change(was, now), measured)
+            yield note("join-type-changed", where, change(was, now, "join type"), measured)
         else:
-            yield breaking("join-type-changed", where, change(was, now))
+            yield breaking("join-type-changed", where, change(was, now, "join type"))
 
 
 def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:

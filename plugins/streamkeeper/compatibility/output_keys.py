@@ -94,7 +94,7 @@ RULES: tuple[Rule, ...] = (output_keys_redefined,)
 
 
 def _finding(place: str, name: str, severity: Severity, evidence: str) -> Finding:
-    opaque = f"{APPROVE}; approve it if every row keeps its {place}, else deploy with --strategy rebuild"
+    opaque = f"{APPROVE}; approve if every row keeps its {place}; otherwise deploy with --strategy rebuild"
     return Finding(
         rule=f"sink-{place}-redefined",
         severity=severity,
@@ -125,20 +125,20 @@ def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Man
         if not refused and not told_by_state(was, now, old, new, keys_alone=True):
             yield Severity.BREAKING, expression_change(was, now)
     elif (MASK in now or _UNKNOWN in without_texts(now)) and old.plan != new.plan and not same_context(old, new):
-        yield Severity.OPAQUE, "a part of it cannot be compared"
+        yield Severity.OPAQUE, "a part of its expression cannot be compared"
 
 
 def _unknown(was: str, now: str) -> str:
     if not was and now:
-        return "what it was computed from is not on record"
-    return "what it is computed from cannot be told"
+        return "the deployed release's manifest does not record its expression"
+    return "its expression cannot be determined"
 
 
 def _of_time_zone(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
     for key, was, now in changed_settings(old, new, Role.MEANING):
         if key != TIME_ZONE or _is_told(key, old, new):
             continue
-        evidence = f"{key}: {value_change(was, now)}"
+        evidence = value_change(was, now, key)
         if _IN_SESSION in before.meaning and _IN_SESSION in after.meaning:
             yield Severity.BREAKING, evidence
         elif _PYTHON in after.meaning:
@@ -153,9 +153,9 @@ def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: M
     if [digest for _, digest in had] != [digest for _, digest in has]:
         names = [name for name, digest in has if digest not in {each for _, each in had}]
         names = names or [name for name, _ in has or had]
-        yield Severity.OPAQUE, f"Python code that computes it: {code_change(names[0], old, new).evidence}"
+        yield Severity.OPAQUE, f"Python code that computes it changed: {code_change(names[0], old, new).evidence}"
     elif any(digest.startswith(UNREADABLE) for _, digest in has) and not same_context(old, new):
-        yield Severity.OPAQUE, "its code holds an object that cannot be compared"
+        yield Severity.OPAQUE, "the code that computes it holds an object that cannot be compared"
 
 
 def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]:
@@ -175,14 +175,18 @@ def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, ne
     if not (_STATIC in before.meaning or _STATIC in after.meaning):
         return
     if _rows_of_job(old) != _rows_of_job(new):
-        yield Severity.OPAQUE, change("rows of the job", "other rows of the job")
+        yield Severity.OPAQUE, "it comes from rows that the job creates, and these differ"
     elif old.output_shape is None or new.output_shape is None:
         if old.plan != new.plan:
-            yield Severity.OPAQUE, "by which join it was looked up is not on record"
+            yield (
+                Severity.OPAQUE,
+                "it comes from a static table; the deployed release's manifest does not record the join with it",
+            )
     elif old.output_shape != new.output_shape:
         gone = [part for part in old.output_shape if part not in new.output_shape]
         come = [part for part in new.output_shape if part not in old.output_shape]
-        evidence = expressions_change(*((gone, come) if gone or come else (old.output_shape, new.output_shape)))
+        sides = (gone, come) if gone or come else (old.output_shape, new.output_shape)
+        evidence = expressions_change(sides[0], sides[1], "filter or join that its rows pass")
         yield Severity.OPAQUE, evidence
     elif not same_static_tables(before.meaning, after.meaning):
         yield Severity.BREAKING, expression_change(before.meaning, after.meaning)
@@ -200,7 +204,7 @@ def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, n
         label = f"{source_label(number, now)}."
         if label in before.meaning and label in after.meaning:
             for option, had, has in says_of_values(was, now, after.meaning, number):
-                yield Severity.OPAQUE, f"option {option} of {label[:-1]}: {change(had, has)}"
+                yield Severity.OPAQUE, change(had, has, f"option {option} of {label[:-1]}")
 
 
 def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
@@ -211,7 +215,7 @@ def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Ma
         python = _PYTHON in after.meaning and (key.startswith(PYTHON) or key in CODE)
         of_sql = key.startswith(SQL) and not key.startswith((*PYTHON, f"{SQL}streaming."))
         if python or (of_sql and "(" in after.meaning and not is_stateful(old, new)):
-            yield Severity.OPAQUE, f"{key}: {value_change(was, now)}"
+            yield Severity.OPAQUE, value_change(was, now, key)
 
 
 def _is_told(key: str, old: Manifest, new: Manifest) -> bool:

@@ -28,16 +28,18 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if not is_stateful(old, new) or (once and {before, after} == {"append", "update"}):
         yield note("output-mode-changed", "output mode", evidence, hint="each row is written once in both modes")
     elif before in _WHOLE and after in _WHOLE:
-        hint = "both write a group's whole result; in update mode only changed groups"
+        hint = "both modes write a group's whole result; update mode writes changed groups only"
         measured = "agg_mode_update_to_complete, agg_mode_complete_to_update"
         yield note("output-mode-changed", "output mode", evidence, measured, hint)
     elif (before, after) == ("append", "complete") and not any(operator.may_have_evicted for operator in old.operators):
-        hint = "no group has left the state so far: all are there to be written"
+        hint = "no group has been evicted so far: all of them are still in the state"
         yield note("output-mode-changed", "output mode", evidence, "win_mode_append_to_complete", hint)
     elif after == "append":
         windowed = any("window(" in key.meaning for operator in old.operators for key in operator.key_columns)
         finished = "windows" if windowed else "groups"
-        effect = f"finished {finished} come out twice: {before} mode has written them already, append mode would again"
+        effect = (
+            f"finished {finished} would be written twice: {before} mode has written them, and append mode would again"
+        )
         yield breaking(
             "output-mode-changed", "output mode", evidence, "win_added_update_to_append", NEW_CHECKPOINT, effect
         )
@@ -45,7 +47,7 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         effect = "a window that is open now and gets no further row would never be written"
         yield breaking("output-mode-changed", "output mode", evidence, "win_mode_append_to_update", effect=effect)
     else:
-        effect = "groups that append mode has written and let go of would be missing from the output"
+        effect = "groups that append mode has already written and evicted would be missing from the output"
         yield breaking("output-mode-changed", "output mode", evidence, effect=effect)
 
 

@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.output_columns import is_known, output_columns, same_meaning, told_by_state
 from streamkeeper.compatibility.output_keys import kept_by
-from streamkeeper.compatibility.rule import Rule, is_stateful, note, same_kinds
+from streamkeeper.compatibility.rule import Rule, is_stateful, keeps_python_state, note, same_kinds
 from streamkeeper.compatibility.shown import expression_change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest
 
 OLD_VALUES = {
-    "update": "groups that get no new input keep the old value of {name} in the output",
-    "complete": "the next batch writes every group anew, with the new {name}",
+    "update": "new results would have the new {name}; groups without new rows keep the old {name} in the output",
+    "complete": "the next batch would write every group again, with the new {name}",
 }
 """Output mode -> what becomes of values that are there; in append mode each result is written once."""
-_WRITTEN_ONCE = "results that were written keep the old value of {name}; only later ones have the new one"
+_RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)\[(\d+)\]", re.DOTALL)
+_WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
 
 
 def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Above the state a column is computed otherwise, for the results that are written from now on."""
     for name in redefined_values(old, new):
         before, after = output_columns(old)[name].meaning, output_columns(new)[name].meaning
+        if _told_of_code(before, after, old, new):
+            continue
         found = note(
             "output-column-redefined",
             f"output column {name}",
             expression_change(before, after),
             "sink_table_value_above",
-            "to write every row in the new way, deploy with --strategy rebuild" if new.output_mode == "update" else "",
+            "to recompute rows already written, deploy with --strategy rebuild" if new.output_mode == "update" else "",
             OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE).format(name=name),
         )
         yield from with_line([found], old, new, [before], [after])
+
+
+def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool:
+    """Whether two columns are the same result of stateful Python code of which another rule tells the change."""
+    results = [_RESULT_OF_CODE.fullmatch(meaning) for meaning in (before, after)]
+    kept = [
+        [(each.key_columns, each.values, each.detail) for each in manifest.operators if keeps_python_state(each)]
+        for manifest in (old, new)
+    ]
+    return len({found[1] if found else None for found in results}) == 1 and None not in results and kept[0] != kept[1]
 
 
 def redefined_values(old: Manifest, new: Manifest) -> list[str]:

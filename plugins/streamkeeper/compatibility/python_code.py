@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.code_changes import code_change
+from streamkeeper.compatibility.code_changes import CodeChange, code_change
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, is_rows, note, same_context
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, UNREADABLE, Manifest
 
 _ABOVE = {
-    "update": "results would be computed by the new code from each group's next row on; groups that get none keep what "
-    "was written",
-    "complete": "the next batch would write every group anew, computed by the new code",
+    "update": "each group's result would be computed by the new code from its next row on; groups without new rows "
+    "keep their old result in the output",
+    "complete": "the next batch would write every group again, computed by the new code",
 }
-_UNKNOWN = "it holds an object that cannot be compared"
+_UNKNOWN = "the code holds an object that cannot be compared"
+_WRAPPER = "transformWithStateUDF"
+"""PySpark's own function around the author's class."""
+_PROCESSOR = "StatefulProcessor"
+_HEADER = re.compile(r"^class \w+\(([^()]*)\):", re.MULTILINE)
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Python in or below a stateful operator decides what its state means, and its body cannot be compared."""
+    names: dict[CodeChange, list[str]] = {}
     for name, _, _ in _changed(old, new, BELOW_STATE):
         if not is_rows(name) and not _is_carried(name, old, new):
-            changed = code_change(name, old, new)
-            yield Finding(
-                rule="code-in-state-changed",
-                line=changed.line,
-                severity=Severity.OPAQUE,
-                where=f"function {_shown(name)}, in or below a stateful operator",
-                evidence=changed.evidence,
-                hint=APPROVE,
-                reference="measured: apws_logic, tws_logic",
-            )
+            names.setdefault(code_change(name, old, new), []).append(_function(name, new))
+    for changed, functions in names.items():
+        yield Finding(
+            rule="code-in-state-changed",
+            line=changed.line,
+            severity=Severity.OPAQUE,
+            where=f"{' and '.join(dict.fromkeys(functions))}, in or below a stateful operator",
+            evidence=changed.evidence,
+            hint=APPROVE,
+            reference="measured: apws_logic, tws_logic",
+        )
 
 
 def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -48,7 +55,7 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield Finding(
                 rule="code-in-state-unreadable",
                 severity=Severity.OPAQUE,
-                where=f"{_shown(name)}, in or below a stateful operator",
+                where=f"{_function(name, new)}, in or below a stateful operator",
                 evidence=_UNKNOWN,
                 hint=APPROVE,
             )
@@ -63,7 +70,7 @@ def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
                 rule="code-beside-state-changed",
                 line=changed.line,
                 severity=Severity.NOTE,
-                where=f"function {_shown(name)}, whose results the deduplication above it does not use",
+                where=f"{_function(name, new)}, whose result is not part of a deduplication key",
                 evidence=changed.evidence,
                 reference="measured: dedup_udf_carried, dedup_payload_expr",
             )
@@ -76,8 +83,8 @@ def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield Finding(
                 rule="rows-in-state-changed",
                 severity=Severity.BREAKING,
-                where="rows made in the job's code, below a stateful operator",
-                evidence=change(before and "rows of the job", after and "other rows of the job"),
+                where="rows created in the job's code, below a stateful operator",
+                evidence=f"the rows that the job creates {_how_rows_differ(before, after)}",
                 hint=NEW_CHECKPOINT,
             )
 
@@ -90,7 +97,7 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             rule="code-above-state-changed" if new.operators else "stateless-code-changed",
             line=changed.line,
             severity=Severity.NOTE,
-            where=f"function {_shown(name)}",
+            where=_function(name, new),
             evidence=changed.evidence,
             reference="measured: proj_udf_change",
             effect=_ABOVE.get(new.output_mode, "") if new.operators else "",
@@ -102,7 +109,7 @@ def function_renamed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for place in (BELOW_STATE, ABOVE_STATE):
         for before, after in _by_position(old, new, place):
             if before and after and before[0] != after[0] and before[1] == after[1]:
-                yield note("function-renamed", "Python functions", change(_shown(before[0]), _shown(after[0])))
+                yield note("function-renamed", "Python functions", change(_shown(before[0]), _shown(after[0]), "name"))
 
 
 RULES: tuple[Rule, ...] = (
@@ -148,3 +155,30 @@ def _is_carried(name: str, *manifests: Manifest) -> bool:
 
 def _shown(name: str) -> str:
     return name.partition(" ")[2] or name
+
+
+def _function(name: str, manifest: Manifest) -> str:
+    """What a function is called; PySpark's wrapper goes by the class that the author has written."""
+    shown = _shown(name)
+    if shown == _WRAPPER:
+        found = _processors(name, manifest)
+        return f"class {found[0]} (transformWithState)" if len(found) == 1 else "the class given to transformWithState"
+    return f"Python function {shown}"
+
+
+def _processors(name: str, manifest: Manifest) -> list[str]:
+    """The classes that a wrapper reaches and that derive from PySpark's; no base class of another one."""
+    texts = {part: manifest.parts[part].text for part in manifest.reached.get(name, ()) if part in manifest.parts}
+    headers = {part: found for part, text in texts.items() if (found := _HEADER.search(text))}
+    bases = {part: {base.strip().rpartition(".")[2] for base in found[1].split(",")} for part, found in headers.items()}
+    known = {_PROCESSOR}
+    for _ in bases:
+        known |= {part.rpartition(".")[2] for part, of in bases.items() if of & known}
+    above = {base for of in bases.values() for base in of}
+    return [part for part in bases if part.rpartition(".")[2] in known - above]
+
+
+def _how_rows_differ(before: str | None, after: str | None) -> str:
+    if before is None or after is None:
+        return "were added" if before is None else "were removed"
+    return "differ (manifests record only a digest of them)"

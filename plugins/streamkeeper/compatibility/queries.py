@@ -23,7 +23,7 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
             rule="output-changes-hands",
             severity=Severity.BREAKING,
             where=f"sink {new.sink.output}",
-            evidence=change(f"query {owners[0]}", f"query {new.query}"),
+            evidence=change(owners[0], new.query, "query that writes the output"),
             hint="keep the query's deployed name, or write to a new output: a new query reads its sources again",
         )
     elif renamed:
@@ -31,15 +31,15 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
             rule="query-may-be-renamed",
             severity=Severity.OPAQUE,
             where=f"query {new.query}",
-            evidence=change(f"query {renamed[0]}", f"query {new.query}"),
-            hint=f"keep the deployed name {renamed[0]} to resume its checkpoint; approve it if it is another query",
+            evidence=change(renamed[0], new.query, "query name"),
+            hint=f"to resume its checkpoint keep the deployed name {renamed[0]}; approve if it is another query",
         )
     else:
         yield Finding(
             rule="query-added",
             severity=Severity.NOTE,
             where=f"query {new.query}",
-            evidence=change("", new.sink.output),
+            evidence=f"a new query that writes to `{new.sink.output}`",
         )
 
 
@@ -50,8 +50,8 @@ def removed(name: str, old: Manifest, candidate: Queries) -> Iterator[Finding]:
         rule="query-removed",
         severity=Severity.BREAKING if heirs else Severity.NOTE,
         where=f"query {name}",
-        evidence=change(old.sink.output, f"query {heirs[0]}" if heirs else ""),
-        hint=f"keep the query's deployed name, or give query {heirs[0]} an output of its own" if heirs else "",
+        evidence=f"`{old.sink.output}` would be written by query {heirs[0]}" if heirs else "the candidate lacks it",
+        hint=f"keep the query's deployed name, or give query {heirs[0]} its own output" if heirs else "",
     )
 
 

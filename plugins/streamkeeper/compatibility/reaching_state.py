@@ -24,16 +24,16 @@ from streamkeeper.compatibility.shown import (
     expression_change,
     expressions_change,
     lines_change,
-    text_pair,
+    text_change,
 )
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Operator
 from streamkeeper.model.spark_confs import Role, role
 
 _ABOVE = {
-    "update": "results would be computed in the new way from each group's next row on; groups that get none keep what "
-    "was written",
-    "complete": "the next batch would write every group anew, computed in the new way",
+    "update": "each group's result would be computed by the new expressions from its next row on; groups without new "
+    "rows keep their old result in the output",
+    "complete": "the next batch would write every group again, computed by the new expressions",
 }
 _ID = re.compile(r"#\d+L?")
 _WATERMARK_MARK = re.compile(r"-T\d+ms")
@@ -53,14 +53,17 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
                 rule="filter-below-code-changed",
                 severity=Severity.OPAQUE,
                 where=f"below the {where}",
-                evidence=expressions_change(gone, come),
+                evidence=expressions_change(gone, come, "filter"),
                 hint=APPROVE,
             )
         elif before.kind == "join":
-            found = breaking("filter-below-join-changed", f"below the {where}", expressions_change(gone, come))
+            found = breaking(
+                "filter-below-join-changed", f"below the {where}", expressions_change(gone, come, "filter")
+            )
         else:
             measured = "agg_filter_before_removed"
-            found = note("filter-below-state-changed", f"below the {where}", expressions_change(gone, come), measured)
+            evidence = expressions_change(gone, come, "filter")
+            found = note("filter-below-state-changed", f"below the {where}", evidence, measured)
         yield from with_line([found], old, new, gone, come)
 
 
@@ -72,7 +75,7 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 after.keys,
                 after.expressions,
             ):
-                text = _text_change(before.upstream, after.upstream) or SAME_WORDS
+                text = _plan_change(before.upstream, after.upstream) or SAME_WORDS
                 yield breaking("upstream-changed", f"below the {where}", text)
             continue
         if before.shape != after.shape and _columns(before) == _columns(after):
@@ -93,14 +96,14 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if not same or _types(before) != _types(after) or _own(before) == _own(after) or _differs_above(old, new):
             continue
         texts = _without_zone(before.upstream, old), _without_zone(after.upstream, new)
-        evidence = _text_change(*texts) or _operator_change(before, after)
+        evidence = _plan_change(*texts) or _operator_change(before, after)
         if before.resolved and after.resolved and (evidence or not _has_own_findings(old, new)):
             yield note(
                 "rewritten-below-state",
                 where,
                 evidence or SAME_WORDS,
                 "agg_rename_key, join_payload_renamed",
-                "renamed, reordered, unused or written in other words: none of this reaches the state",
+                "only names, order, unused columns or spelling differ; none of them reaches the state",
             )
 
 
@@ -112,7 +115,7 @@ def plan_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if _states(old) != _states(new) and not _same_below_another_way(old, new):
         return
     texts = _without_zone(old.plan, old), _without_zone(new.plan, new)
-    evidence = _text_change(*texts) or _columns_change(old, new)
+    evidence = _plan_change(*texts) or _columns_change(old, new)
     if not evidence and _has_own_findings(old, new):
         return
     found = note(
@@ -204,7 +207,7 @@ def _without_zone(plan: str, manifest: Manifest) -> str:
     return plan.replace(f", Some({zone})", "") if zone else plan
 
 
-def _text_change(before: str, after: str) -> str:
+def _plan_change(before: str, after: str) -> str:
     """Lines that only one of two plans has; empty where both read the same."""
     old, new = _lines(before), _lines(after)
     gone, come = [line for line in old if line not in new], [line for line in new if line not in old]
@@ -215,7 +218,7 @@ def _text_change(before: str, after: str) -> str:
 def _operator_change(before: Operator, after: Operator) -> str:
     """The keys and expressions that are written in other words."""
     old, new = ((*operator.keys, *operator.expressions) for operator in (before, after))
-    return _first_change(list(zip(old, new, strict=False)), text_pair)
+    return _first_change(list(zip(old, new, strict=False)), text_change)
 
 
 def _columns_change(old: Manifest, new: Manifest) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import msgspec
 
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT
-from streamkeeper.compatibility.shown import change
 from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.finding import Finding, Severity
 
@@ -43,6 +42,7 @@ _OF_SPARKS_CODE = re.compile(r"(?:Null|ClassCast|ArrayIndex|NegativeArray|IndexO
 _FEW = 20
 """As many batches as a rehearsal looks back for one with rows."""
 
+_FIX = "fix the candidate: it would fail on a new checkpoint version as well"
 _OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
 
 
@@ -65,10 +65,8 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
         rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
         severity=Severity.BREAKING if of_state else Severity.FATAL,
         where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
-        evidence=change(f"batch {batch} ran as deployed", told) if again else told,
-        hint=NEW_CHECKPOINT
-        if of_state
-        else "change the candidate so that it runs: it would fail on a new checkpoint version as well",
+        evidence=_failure(told, batch, again=again),
+        hint=NEW_CHECKPOINT if of_state else _FIX,
         reference="measured: a rehearsal reproduced 84 of 84 refusals",
     )
 
@@ -84,9 +82,14 @@ def _failed_inside_spark(told: str, batch: int | None, *, again: bool) -> Findin
         rule=FAILS_INSIDE_SPARK,
         severity=Severity.FATAL,
         where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
-        evidence=change(f"batch {batch} ran as deployed", told) if again else told,
-        hint="change the candidate so that it runs: it would fail on a new checkpoint version as well",
+        evidence=_failure(told, batch, again=again),
+        hint=_FIX,
     )
+
+
+def _failure(told: str, batch: int | None, *, again: bool) -> str:
+    """The error, and that the deployed release has run the same batch."""
+    return f"batch {batch} succeeded with the deployed release and fails with the candidate: {told}" if again else told
 
 
 def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
@@ -120,7 +123,7 @@ def rehearsal_unfinished(message: str) -> Finding:
         severity=Severity.OPAQUE,
         where="rehearsal",
         evidence=message,
-        hint=f"give it more time, or: {APPROVE}",
+        hint=f"allow more time; without a result {APPROVE}",
     )
 
 
@@ -131,9 +134,9 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
         severity=Severity.NOTE if damaged else Severity.OPAQUE,
         where="rehearsal",
         evidence=message,
-        hint="the verdict rests on the plans and the files alone"
+        hint="the verdict is based on the plans and the checkpoint files only"
         if damaged
-        else f"try again when the checkpoint can be read, or: {APPROVE}",
+        else f"try again when the checkpoint can be read; otherwise {APPROVE}",
         reference="measured: ckpt_no_middle_commit",
     )
 
@@ -145,5 +148,5 @@ def function_has_effects(message: str) -> Finding:
         severity=Severity.NOTE,
         where="rehearsal",
         evidence=message,
-        hint="write from the sink, which a rehearsal does not call; until then the verdict rests on plans and files",
+        hint="write from the sink, which a rehearsal does not call; until then only plans and files decide",
     )

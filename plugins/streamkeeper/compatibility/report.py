@@ -18,7 +18,7 @@ _NOT_KNOWN: Mapping[str, QueryWay] = MappingProxyType({})
 
 
 def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
-    """Plain text, a few lines per finding: what and where, what a resume would do, the change, the way."""
+    """Plain text, a few lines per finding: rule and place, the effect of a resume, the change, its line, the remedy."""
     lines = [decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}"]
     for name, query in sorted(assessment.queries.items()):
         same = not query.findings and not _begins(ways.get(name))
@@ -77,8 +77,8 @@ def told_way(way: QueryWay) -> str:
 
 
 def _hint_is(finding: Finding) -> str:
-    """A note asks for no way: it explains."""
-    return "note" if finding.severity is Severity.NOTE else "way"
+    """The hint of a note explains; every other one is a remedy."""
+    return "note" if finding.severity is Severity.NOTE else "to do"
 
 
 def sentence(verdict: Verdict) -> str:
@@ -97,7 +97,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def _table(query: QueryAssessment) -> Iterator[str]:
-    yield "| severity | finding | where | what a resume would do | before -> after | the way, and what it costs |"
+    yield "| severity | finding | where | effect of a resume | change | to do |"
     yield "|---|---|---|---|---|---|"
     for finding in strictest_first(query):
         told = (", ".join(filter(None, (finding.where, finding.line))), finding.effect, finding.evidence, finding.hint)

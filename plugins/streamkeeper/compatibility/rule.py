@@ -11,15 +11,15 @@ from streamkeeper.model.quoting import quoted_name
 Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 
 SPARK_GUIDE = "Spark's guide, 'Recovery Semantics after Changes in a Streaming Query'"
-NEW_CHECKPOINT = "switch to a new checkpoint version, or take the change back"
+NEW_CHECKPOINT = "switch to a new checkpoint version, or revert the change"
 """What that costs follows from both manifests (``way_out``)."""
 
 AS_NEW_QUERY = (
-    "run it as a new query with an output of its own, which reads its sources from their beginning: what this one has "
-    "read cannot be told there"
+    "run it as a new query with its own output; it reads its sources from their beginning, because the rows that the "
+    "deployed query has read cannot be identified there"
 )
-NEW_QUERY = f"take the change back, or {AS_NEW_QUERY}"
-APPROVE = "a snapshot is taken first, and the deploy waits until a person approves"
+NEW_QUERY = f"revert the change, or {AS_NEW_QUERY}"
+APPROVE = "the deploy takes a snapshot and waits until a person approves"
 NOT_NULL = " not null"
 
 PYTHON_STATE = ("pandas-with-state", "transform-with-state")

@@ -55,12 +55,12 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
     """Spark cannot go on in a checkpoint of another layout."""
     for key, before, after in changed_settings(old, new, Role.REFUSED):
         if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
-            effect = "nothing would change: where the setting is not known there is this layout only"
+            effect = "no effect: a Spark version without the setting has this layout only"
             yield note("setting-changed", key, change(before, after), "upgrade_4.1_4.2", effect=effect)
             continue
         measured = "conf_ckptformat_1_2, conf_ckptformat_2_1"
         if key == CHECKPOINT_FORMAT and not is_stateful(old, new):
-            effect = "nothing would change: the setting is about state, and the query keeps none"
+            effect = "no effect: the setting concerns state, and the query keeps none"
             yield note("setting-changed", key, change(before, after), "conf_ckptformat_stateless", effect=effect)
             continue
         yield breaking("checkpoint-layout-changed", key, change(before, after), measured)
@@ -91,7 +91,9 @@ def settings_respelled(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """An older release kept values as they were written."""
     if old.confs != new.confs and _as_read(old) == _as_read(new):
         keys = sorted(key for key, _ in old.confs.items() ^ new.confs.items())
-        yield note("settings-respelled", ", ".join(dict.fromkeys(keys)), change("", "the same as Spark reads it"))
+        yield note(
+            "settings-respelled", ", ".join(dict.fromkeys(keys)), "written differently; Spark reads the same values"
+        )
 
 
 RULES: tuple[Rule, ...] = (
@@ -111,12 +113,13 @@ _UNSAID = {CHECKPOINT_FORMAT: "1", f"{SQL}streaming.queryEvolution.enableSourceE
 _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 
-def value_change(before: str | None, after: str | None) -> str:
-    """Values that are only known by their digests are not told."""
-    told = (before or "").startswith(HASHED), (after or "").startswith(HASHED)
-    if all(told):
-        return "a value -> another value"
-    return change("a value" if told[0] else before, "a value" if told[1] else after)
+def value_change(before: str | None, after: str | None, noun: str = "") -> str:
+    """Evidence from two values of a setting; of one that is kept as a digest, only that it differs."""
+    hashed = (before or "").startswith(HASHED), (after or "").startswith(HASHED)
+    if any(hashed):
+        how = "was added" if not before else "was removed" if not after else "differs"
+        return f"{noun or 'the value'} {how} (a manifest keeps only its digest)"
+    return change(before, after, noun)
 
 
 def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
@@ -131,7 +134,7 @@ def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Findi
     """What was null until now may end the query later, on rows that no rehearsal has seen."""
     if not errors:
         return note(rule, key, evidence, hint="the query keeps no state")
-    hint = f"{APPROVE}; try_divide, try_cast and the like give null as before" if key == ANSI else APPROVE
+    hint = f"{APPROVE}; try_divide, try_cast and similar functions return null as before" if key == ANSI else APPROVE
     reference = "measured: conf_ansi_on_stateless_fails"
     return Finding(rule=rule, severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint, reference=reference)
 
@@ -251,13 +254,13 @@ _PYTHON_LEGACY = tuple(SQL + prefix for prefix in ("legacy.execution.py", "legac
 
 PROOFS = (
     Proof(
-        "what cannot be computed or read was an error until now, and is passed over from now on",
+        "rows that cannot be computed or read were an error until now and are skipped from now on",
         lambda key: key in LENIENT,
         {"errors until now": _errors_until_now},
         "conf_ansi_off_agg, conf_ansi_off_overflow, conf_ansi_off_divide",
     ),
     Proof(
-        "nothing in the state depends on the time zone",
+        "no value in the state depends on the time zone",
         lambda key: key == TIME_ZONE,
         {
             "state is understood": _resolved,
@@ -270,7 +273,7 @@ PROOFS = (
         "conf_zone_no_times",
     ),
     Proof(
-        "columns are found by their names as they are written, whatever this says",
+        "columns are matched by exact name here, whatever the setting",
         lambda key: key == CASE_SENSITIVE,
         {
             "JSON and text only": _names_as_written,
@@ -285,7 +288,7 @@ PROOFS = (
         {"no Python below state": _no_python_below, "Spark's own sources": _sparks_own_sources},
     ),
     Proof(
-        "nothing is read from or written in this format in or below the state",
+        "this format is not used in or below the state",
         lambda key: any(_concerns_format(key, word) for word in _FORMATS),
         {
             "format not read": _format_not_read,
@@ -293,15 +296,15 @@ PROOFS = (
             "Spark's own sources": _sparks_own_sources,
         },
     ),
-    Proof("holds for what is written from now on, above the state", lambda key: key in WRITING, {}),
+    Proof("affects only the writing of new rows, above the state", lambda key: key in WRITING, {}),
     Proof(
-        "a log of sources without names is read on in both formats",
+        "Spark reads the offset log of unnamed sources in both formats",
         lambda key: key == "spark.sql.streaming.offsetLog.formatVersion",
         {"no named source": _no_named_source},
         "conf_offset_log, conf_offset_log_back",
     ),
     Proof(
-        "not Spark's: where the job's code reads it, plan and functions show what became of it",
+        "not a Spark setting: the plan and the functions show its effect where the job's code reads it",
         lambda key: not key.startswith(("spark.sql.", "spark.hadoop.", "spark.driver.")),
         {
             "no extension": _no_extension,

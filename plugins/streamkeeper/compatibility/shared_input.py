@@ -18,8 +18,8 @@ def input_cleaned_under_others(
             rule="input-cleaned-under-another-query",
             severity=Severity.NOTE if (location, other) in served else Severity.FATAL,
             where=f"source {location}",
-            evidence=f"cleanSource={cleaner}, and query {other} reads these files too",
-            hint="leave cleanSource off where several queries read a directory",
+            evidence=f"cleanSource={cleaner}, and query {other} reads the same files",
+            hint="leave cleanSource off where several queries read one directory",
         )
 
 

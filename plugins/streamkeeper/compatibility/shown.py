@@ -20,10 +20,12 @@ _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
 _MEANINGS = frozenset({"meaning", "rows", "shape"})
 """Parts of an operator that are expressions over the sources."""
-NOTHING = "nothing"
-OTHERWISE = ", not made of the same"
-SAME_WORDS = "the plan reads the same: only its digest differs"
-OTHER_WINDOW = ", of another gap, offset or time"
+ARROW = " → "
+"""Between old and new text; code and types contain ``->``, never this one."""
+OTHERWISE = " (defined differently)"
+SAME_WORDS = "the plans differ in a detail that their text does not show"
+OTHER_WINDOW = " (another gap, offset or time column)"
+_REMARKS = (OTHERWISE, OTHER_WINDOW)
 _ARGUMENT = re.compile(r"\b([A-Za-z]\w*)=(\w+)")
 _AS = " AS "
 _SOURCE_NAME = re.compile(r'\b(source|static) "name="([^"]*)""')
@@ -35,19 +37,37 @@ _RUN_AS = {"100": "row by row", "101": "through Arrow", "200": "as pandas"}
 """Spark's ``evalType`` of a Python function."""
 
 
-def change(before: object, after: object) -> str:
-    """Evidence as ``before -> after``; what is empty reads as ``nothing``."""
-    return f"{_listed(before)} -> {_listed(after)}"
+def change(before: object, after: object, noun: str = "") -> str:
+    """Evidence from both values: ``noun: `before` → `after```, or what was added or removed if one is empty."""
+    return _pair(_listed(before), _listed(after), noun)
 
 
-def expression_change(before: str, after: str) -> str:
-    """The same of two meanings, cut down to what differs."""
-    return " -> ".join(_changed(before, after))
+def expression_change(before: str, after: str, noun: str = "") -> str:
+    """Evidence from two meanings, cut down to what differs."""
+    left, right = _changed(before, after)
+    return _pair(_quoted(left), _quoted(right), noun)
 
 
-def text_pair(before: str, after: str) -> str:
-    """The same of two texts, around their first difference."""
-    return " -> ".join(text_pieces(before, after, WIDTH))
+def text_change(before: str, after: str, noun: str = "") -> str:
+    """Evidence from two texts that may be long: the words around their first difference."""
+    left, right = text_pieces(before, after, WIDTH)
+    return _pair(_quoted(left), _quoted(right), noun)
+
+
+def _pair(before: str, after: str, noun: str = "") -> str:
+    """Two quoted texts, either of which may be empty."""
+    if before and after:
+        return f"{noun}{': ' if noun else ''}{before}{ARROW}{after}"
+    verb = "added" if after else "removed"
+    return f"{noun}{' ' if noun else ''}{verb}: {after or before}" if before or after else ""
+
+
+def _quoted(text: str) -> str:
+    """A text between backticks, a remark about it outside of them; empty for none."""
+    for remark in _REMARKS:
+        if text.endswith(remark):
+            return f"`{text.removesuffix(remark)}`{remark}"
+    return f"`{text}`" if text else ""
 
 
 def _written(meanings: Sequence[str]) -> Sequence[str]:
@@ -56,40 +76,41 @@ def _written(meanings: Sequence[str]) -> Sequence[str]:
 
 
 def typed_change(before: tuple[str, str], after: tuple[str, str]) -> str:
-    """The same of two meanings with their types as state has them."""
-    shown = _changed(before[0], after[0])
-    if shown[0] != shown[1]:
-        return " -> ".join(shown)
-    return " -> ".join(f"{text} ({_type(kind)})" for text, kind in zip(shown, (before[1], after[1]), strict=True))
+    """Evidence from two meanings with their types as state has them."""
+    left, right = _changed(before[0], after[0])
+    if left != right:
+        return _pair(_quoted(left), _quoted(right))
+    return _pair(f"`{_type(before[1])}`", f"`{_type(after[1])}`", f"type of `{left}`")
 
 
 def schema_change(before: str, after: str) -> str:
-    """The same of two schemas of state, as JSON has them."""
-    return " -> ".join(pieces(type_term(before), type_term(after), WIDTH))
+    """Evidence from two schemas of state, as JSON has them."""
+    left, right = pieces(type_term(before), type_term(after), WIDTH)
+    return _pair(_quoted(left), _quoted(right))
 
 
-def expressions_change(before: Sequence[str], after: Sequence[str]) -> str:
-    """The same of two lists of meanings; equally many are compared one by one."""
+def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = "") -> str:
+    """Evidence from two lists of meanings; lists of one length are compared one by one."""
     if len(before) == len(after) and before:
         differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
         width = WIDTH if len(differing) == 1 else _SEVERAL
         pairs = [_changed(*pair, width) for pair in differing or zip(before, after, strict=True)]
-        return " -> ".join(_counted([pair[side] for pair in pairs]) for side in (0, 1))
-    return " -> ".join(
-        _counted([expression(meaning) for meaning in _written(side)]) or NOTHING for side in (before, after)
-    )
+        sides = [_counted([pair[side] for pair in pairs]) for side in (0, 1)]
+    else:
+        sides = [_counted([expression(meaning) for meaning in _written(side)]) for side in (before, after)]
+    return _pair(sides[0], sides[1], noun)
 
 
 def parts_change(before: object, after: object) -> str:
-    """The same of two values of one shape, of dicts and lists: only the parts that differ, by their names."""
+    """Evidence from two values of one shape, of dicts and lists: only the parts that differ, by their names."""
     parts = list(_parts_apart(before, after))
     sides = [without_digests(", ".join(pair[side] for pair in parts if pair[side])) for side in (0, 1)]
     left, right = text_pieces(sides[0], sides[1], WIDTH)
-    return f"{left or NOTHING} -> {right or NOTHING}{OTHERWISE if left == right else ''}"
+    return _pair(_quoted(left), _quoted(f"{right}{OTHERWISE}" if left == right else right))
 
 
 def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
-    """The same of lines that only one of two plans has."""
+    """Evidence from the lines that only one of two plans has."""
     if before and len(before) == len(after):
         for schemas in (False, True):
             pairs = [
@@ -97,9 +118,11 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
                 for left, right in zip(before, after, strict=True)
             ]
             if shown := [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]:
-                return f"{' -> '.join(shown[0])}{_more(len(shown) - 1)}"
+                return f"{_pair(*map(_quoted, shown[0]))}{_more(len(shown) - 1, 'line')}"
         return SAME_WORDS
-    return " -> ".join(_counted([_line_alone(plan_line(line)) for line in side]) or NOTHING for side in (before, after))
+    had, has = ([_line_alone(plan_line(line)) for line in side] for side in (before, after))
+    sides = [line for line in had if line not in has], [line for line in has if line not in had]
+    return _pair(_counted(sides[0]), _counted(sides[1])) or _pair(_counted(had), _counted(has))
 
 
 def expression(meaning: str) -> str:
@@ -124,7 +147,7 @@ def _changed(before: str, after: str, width: int = WIDTH) -> tuple[str, str]:
     if same.startswith("window("):
         return same, f"{same}{OTHER_WINDOW}"
     if _ROWS in same:
-        return same, same.replace(_ROWS, f"other {_ROWS}")
+        return same, same.replace(_ROWS, f"other {_ROWS}", 1)
     return _by_argument(same, before, after)
 
 
@@ -204,12 +227,14 @@ def _whole(term: Term) -> str:
 
 
 def _counted(texts: Iterable[str]) -> str:
-    kept = list(texts)
+    kept = list(map(_quoted, texts))
     return ", ".join(kept[:_MOST]) + _more(len(kept) - _MOST)
 
 
-def _more(count: int) -> str:
-    return f" and {count} more" if count > 0 else ""
+def _more(count: int, noun: str = "") -> str:
+    if count <= 0:
+        return ""
+    return f" and {count} more{f' changed {noun}' if noun else ''}{'s' if noun and count > 1 else ''}"
 
 
 def _type(kind: str) -> str:
@@ -220,6 +245,5 @@ def _type(kind: str) -> str:
 
 
 def _listed(value: object) -> str:
-    if isinstance(value, tuple | list):
-        value = ", ".join(str(part) for part in value)
-    return str(value) if value not in ("", None) else NOTHING
+    values = list(map(str, value)) if isinstance(value, tuple | list) else [str(value)]
+    return ", ".join(map(_quoted, values)) if value not in ("", None) else ""

@@ -12,7 +12,7 @@ from streamkeeper.model.sink_capabilities import ColumnChange, capabilities_of
 
 _KEY = "key"
 _NOT_NULL = " not null"
-_HISTORY = "readers of the output will find rows of both kinds"
+_HISTORY = "readers of the output will find old and new rows side by side"
 
 
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     evidence = change(old.sink.output, new.sink.output)
     if not capabilities_of(new.sink.kind).names_place:
-        hint = "if it writes elsewhere, the rows so far are missing there: only its author knows"
+        hint = "check that it writes to the same place: rows written so far are not copied to another one"
         yield note("sink-function-renamed", "sink", evidence, hint=hint)
     else:
         yield breaking("sink-output-changed", "sink", evidence, "sink_dir_changed")
@@ -57,7 +57,7 @@ def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Find
             severity=Severity.OPAQUE,
             where="sink",
             evidence=evidence,
-            hint="approve it if the job has always written there: it is on record from this deploy on",
+            hint="approve if the job has always written there; from this deploy on the server is recorded",
         )
 
 
@@ -90,14 +90,14 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     takes = _takes(new) if old.sink.kind == new.sink.kind else frozenset()
     removed, added = [name for name in before if name not in after], [name for name in after if name not in before]
     if removed:
-        yield _columns_finding(ColumnChange.REMOVED, takes, change(removed, ""))
+        yield _columns_finding(ColumnChange.REMOVED, takes, change(removed, "", "column"))
     if added:
-        yield _columns_finding(ColumnChange.ADDED, takes, change("", added))
+        yield _columns_finding(ColumnChange.ADDED, takes, change("", added, "column"))
     for name in before:
         if name in after and before[name] != after[name]:
             yield _retyped(name, before[name], after[name], takes)
     if not removed and not added and list(before) != list(after):
-        yield _columns_finding(ColumnChange.REORDERED, takes, change(list(before), list(after)))
+        yield _columns_finding(ColumnChange.REORDERED, takes, change(list(before), list(after), "order"))
 
 
 def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def _columns_finding(what: ColumnChange, takes: frozenset[ColumnChange], evidenc
 
 
 def _retyped(name: str, before: str, after: str, takes: frozenset[ColumnChange]) -> Finding:
-    evidence = change(f"{name} {before}", f"{name} {after}")
+    evidence = change(before, after, f"type of column {name}")
     if before.removesuffix(_NOT_NULL) == after.removesuffix(_NOT_NULL):
         if after.endswith(_NOT_NULL) or ColumnChange.NULLABLE in takes:
             return note("output-column-nullability-changed", "output columns", evidence)

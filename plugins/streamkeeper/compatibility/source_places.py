@@ -23,13 +23,13 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
     if was == now:
         if before.location != after.location:
             hint = (
-                "see that the addresses belong to the same cluster: in another one these offsets are of other records"
+                "check that both addresses belong to the same cluster: in another one these offsets mean other records"
             )
             yield note("brokers-moved", where, change(before.location, after.location), hint=hint)
     elif before.kind == after.kind == "kafka" and after.catches_up:
         yield note("topics-named-otherwise", where, change(was, now), "kafka_pattern")
     elif after.catches_up:
-        hint = "every file that is there now and was not read yet is new enough to be read"
+        hint = "every file there that was not read yet is new enough to be read"
         measured = "src_glob_path_changed, src_path_to_parent"
         yield note("source-location-changed", where, change(was, now), measured, hint)
     elif before.kind == "kafka" and _keeps_topics(was, now):

@@ -52,7 +52,7 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     gone, come = [name for name in before if name not in after], [name for name in after if name not in before]
     places = {place(source) for source in old.sources if source.name in gone}
     if any(place(source) in places for source in new.sources if source.name in come):
-        hint = "give the source its deployed name back: under a new one it is read again from its beginning"
+        hint = "restore the source's deployed name: under a new name it is read again from its beginning"
         yield breaking("source-renamed", "sources", change(gone, come), "source naming", hint)
         return
     if come:
@@ -100,7 +100,7 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 if stays_out_of_state(key, old, before, new, after):
                     yield note("source-reading-changed", place_of, evidence)
                 elif only_drops_malformed(key, old, before, new, after):
-                    hint = "to count them, read with PERMISSIVE and filter in the job: that needs a rebuild"
+                    hint = "to count malformed rows, read with PERMISSIVE and filter in the job (this needs a rebuild)"
                     yield note("malformed-rows-dropped", place_of, evidence, "src_failfast_to_drop", hint)
                 else:
                     on = has.get(key) == "true"
@@ -123,17 +123,17 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 "source-columns-moved",
                 where,
                 evidence,
-                hint=f"put the columns back: this format is read by position; or {NEW_CHECKPOINT}",
+                hint=f"restore the order of the columns, because this format is read by position; or {NEW_CHECKPOINT}",
             )
         elif kept != [name for name in had if name in has]:
             yield note("source-columns-reordered", where, change(list(had), list(has)))
         if added:
-            yield note("source-columns-added", where, change("", added), "src_schema_extended")
+            yield note("source-columns-added", where, change("", added, "column"), "src_schema_extended")
         if removed and not _by_position(after) and _kinds(had, removed) & _kinds(has, added):
-            hint = f"give the column its deployed name back: columns are read by name; or {NEW_CHECKPOINT}"
-            yield breaking("source-column-renamed", where, change(removed, added), hint=hint)
+            hint = f"restore the column's deployed name, because columns are read by name; or {NEW_CHECKPOINT}"
+            yield breaking("source-column-renamed", where, change(removed, added, "column"), hint=hint)
         elif removed:
-            yield note("source-columns-removed", where, change(removed, ""))
+            yield note("source-columns-removed", where, change(removed, "", "column"))
         for name in had:
             if name in has and had[name] != has[name]:
                 column = source_column(number, before, name)
@@ -200,7 +200,7 @@ def _option_changed(
     if key in _UPKEEP or (key.startswith("kafka.") and key not in _SELECTING):
         return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
     if key in _FINDING and caught_up:
-        hint = "all of them are new enough to be read"
+        hint = "all of these files are new enough to be read"
         return note("source-selection-changed", where, evidence, "src_path_to_parent", hint)
     if key in _SELECTING or key in _FRAMING:
         measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
@@ -211,7 +211,7 @@ def _option_changed(
 
 
 def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told_by_sums: bool) -> Finding:
-    evidence = change(f"{name} {before}", f"{name} {after}")
+    evidence = change(before, after, f"type of column {name}")
     widened = before in _WIDENING and after in _WIDENING and _WIDENING.index(before) < _WIDENING.index(after)
     if widened or after == "string" or before == f"{after} not null":
         if not used:

@@ -77,9 +77,13 @@ def _number_changed(
     noun: str, where: str, before: Operator, after: Operator, gone: list[str], come: list[str]
 ) -> Iterator[Finding]:
     if len(before.key_columns) < len(after.key_columns):
-        yield breaking(f"{noun}-added", where, expressions_change(gone, come), "agg_add_key, agg_global_to_keyed")
+        yield breaking(
+            f"{noun}-added", where, expressions_change(gone, come, "key column"), "agg_add_key, agg_global_to_keyed"
+        )
     elif len(before.key_columns) > len(after.key_columns):
-        yield breaking(f"{noun}-removed", where, expressions_change(gone, come), "agg_drop_key, join_key_dropped")
+        yield breaking(
+            f"{noun}-removed", where, expressions_change(gone, come, "key column"), "agg_drop_key, join_key_dropped"
+        )
 
 
 def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn) -> Iterator[Finding]:

@@ -67,12 +67,14 @@ def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, ne
     had, has = _meanings(before, after)
     gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
     if len(had) < len(has):
-        added = breaking("aggregate-added", where, expressions_change(gone, come), "agg_schemacheck_off_val")
+        added = breaking(
+            "aggregate-added", where, expressions_change(gone, come, "aggregate"), "agg_schemacheck_off_val"
+        )
         yield from with_line([added], old, new, gone, come)
     elif len(had) > len(has):
-        yield breaking("aggregate-removed", where, expressions_change(gone, come))
+        yield breaking("aggregate-removed", where, expressions_change(gone, come, "aggregate"))
     elif had != has and not gone and not come:
-        yield from _reordered(where, before, after)
+        yield from _reordered(where, before, after, old)
     else:
         for left, right in zip(before.values, after.values, strict=True):
             names = _output_names(right.meaning, new)
@@ -83,8 +85,12 @@ def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, ne
                 yield msgspec.structs.replace(found, effect=found.effect or effect)
 
 
-def _reordered(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
-    evidence = expressions_change([value.meaning for value in before.values], [value.meaning for value in after.values])
+def _reordered(where: str, before: Operator, after: Operator, old: Manifest) -> Iterator[Finding]:
+    meanings = _meanings(before, after)
+    names = [[_output_names(meaning, old) for meaning in side] for side in meanings]
+    known = all(names[0]) and len(set(names[0])) == len(names[0])
+    shown = change(names[0], names[1], "order of the aggregates, by their deployed columns")
+    evidence = shown if known else expressions_change(meanings[0], meanings[1])
     yield breaking("aggregates-reordered", where, evidence, "agg_reorder_aggs_same_type")
 
 
@@ -104,7 +110,7 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
             "no code of the query reads these fields by name",
         )
     elif _kept_alike(function, other) and _same_buffer(before, after):
-        hint = "groups without a new row keep what was written" if output_mode == "update" else ""
+        hint = "groups without new rows keep their old result in the output" if output_mode == "update" else ""
         yield note("aggregate-function-changed", where, evidence, "agg_stddev_to_variance, agg_list_to_set", hint)
     elif (function, other) == ("first", "last") and _same_buffer(before, after) and output_mode == "update":
         yield note(
@@ -114,12 +120,12 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
             "agg_first_to_last",
         )
     elif before.type == after.type and _field_widened(before.meaning, after.meaning):
-        hint = "values that did not fit the narrower type were null until now, and count from now on"
+        hint = "values that did not fit the narrower type were null until now and are counted from now on"
         yield note("aggregated-field-widened", where, evidence, "real_schema_used_widened", hint)
     elif before.type == after.type and _AT_THE_END.sub(r"\1\2", before.meaning) == _AT_THE_END.sub(
         r"\1\2", after.meaning
     ):
-        hint = "groups without a new row keep what was written" if output_mode == "update" else ""
+        hint = "groups without new rows keep their old result in the output" if output_mode == "update" else ""
         yield note("percentile-changed", where, evidence, "real_rule_percentile_point", hint)
     elif function != other:
         measured = "agg_sum_to_max_long, agg_max_to_min, agg_set_to_list_k2, agg_count_to_countdistinct_hll"
@@ -211,12 +217,12 @@ def _python_inputs(where: str, before: Operator, after: Operator) -> Iterator[Fi
             evidence = expression_change(had[name].meaning, has[name].meaning)
             yield breaking("input-of-stateful-code-changed", f"{where}, column {name}", evidence)
         elif had[name].type != has[name].type:
-            evidence = change(f"{name} {had[name].type}", f"{name} {has[name].type}")
+            evidence = change(had[name].type, has[name].type, f"type of {name}")
             yield breaking("input-of-stateful-code-retyped", where, evidence)
     gone, come = sorted(had.keys() - has.keys()), sorted(has.keys() - had.keys())
     if gone or come:
-        hint = "the rehearsal runs the code: what it misses of them in its last batch shows there"
-        yield note("columns-of-stateful-code-changed", where, change(gone, come), hint=hint)
+        hint = "the rehearsal runs the code on the last batch: a missing column shows there as an error"
+        yield note("columns-of-stateful-code-changed", where, change(gone, come, "column of the input"), hint=hint)
 
 
 RULES: tuple[Rule, ...] = (values_changed,)

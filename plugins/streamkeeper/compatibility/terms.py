@@ -206,6 +206,8 @@ def short(term: Term, width: int) -> str:
     for part in term.parts:
         text = str(part)
         parts.append(text if len(text) <= max(12, room // len(term.parts)) else None)
+    if all(part is None for part in parts):
+        parts[0] = short(term.parts[0], max(room - len(CUT), len(str(parts[-1]))))
     told = f"{term.before}{term.between.join(_elided(parts))}{term.after}"
     return told if len(told) <= 2 * width else f"{told[:width]}{CUT}"
 
@@ -227,29 +229,56 @@ def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Te
 
 
 def text_pieces(before: str, after: str, width: int) -> tuple[str, str]:
-    """Two texts around their first difference, cut at words where there is one nearby; whole where they fit."""
+    """Two texts around what differs, each in about ``width`` characters; whole where they fit.
+
+    As much of what is the same is kept on both sides as there is room for, cut between words where there is such a
+    place nearby.
+    """
     if max(len(before), len(after)) <= width:
         return before, after
-    start = 0
-    while start < min(len(before), len(after)) and before[start] == after[start]:
-        start += 1
-    end = 0
-    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
-        end += 1
-    begin = _word_before(before, start) if start else 0
-    return _window(before, begin, len(before) - end, width), _window(after, begin, len(after) - end, width)
+    start, end = _shared(before, after)
+    start = _word_start(before, start)
+    while end and _in_word(after[-end]):
+        end -= 1
+    room = max(_SHORT, width - max(len(before), len(after)) + start + end)
+    left = min(start, max(room // 2, room - end))
+    right = min(end, room - left)
+    begin = _word_end(before, start - left, start) if start > left else 0
+    return _window(before, begin, len(before) - end + right, width), _window(
+        after, begin, len(after) - end + right, width
+    )
 
 
-def _word_before(text: str, position: int) -> int:
+def _shared(before: str, after: str) -> tuple[int, int]:
+    """How many characters at the beginning and at the end are the same."""
+    shorter = min(len(before), len(after))
+    start = next((number for number in range(shorter) if before[number] != after[number]), shorter)
+    most = shorter - start
+    return start, next((number for number in range(most) if before[-1 - number] != after[-1 - number]), most)
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def _word_start(text: str, position: int) -> int:
     """Where the word begins in which a position is, or a few characters before it."""
     begin = position
-    while begin > max(0, position - 16) and (text[begin - 1].isalnum() or text[begin - 1] == "_"):
+    while begin > max(0, position - _SHORT) and _in_word(text[begin - 1]):
         begin -= 1
     return begin
 
 
+def _word_end(text: str, position: int, most: int) -> int:
+    """Where the word ends in which a position is; the position where that is beyond ``most``."""
+    end = position
+    while end < most and _in_word(text[end - 1]) and _in_word(text[end]):
+        end += 1
+    return end
+
+
 def _window(text: str, begin: int, end: int, width: int) -> str:
-    while end < min(len(text), begin + width) and (text[end].isalnum() or text[end] == "_"):
+    while end < min(len(text), begin + width) and _in_word(text[end - 1]) and _in_word(text[end]):
         end += 1
     end = max(min(end, begin + width), begin)
     return f"{CUT if begin else ''}{text[begin:end]}{CUT if end < len(text) else ''}"

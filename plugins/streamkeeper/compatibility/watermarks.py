@@ -3,7 +3,7 @@ is gone, and an expiry that it has stored stays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -39,33 +39,41 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Added, removed, moved, waiting longer or less: each means something else to what is in the state."""
     if old.watermarks == new.watermarks and old.delays == new.delays:
         return
-    evidence = change(old.watermarks, new.watermarks)
+    evidence = _evidence(old.watermarks, new.watermarks)
     if not is_stateful(old, new):
         hint = "the query keeps no state: a watermark has no effect"
         yield note("watermark-changed", "watermarks", evidence, hint=hint)
     elif not same_kinds(old, new):
-        effect = "what the watermark would do depends on the changed operators, which decide"
+        effect = "the effect of the watermark depends on the changed operators: see their findings"
         yield note("watermark-changed", "watermarks", evidence, effect=effect)
     elif old.format < 2 or new.format < 2:
         yield breaking("watermark-changed", "watermarks", evidence)
     elif new.output_mode == old.output_mode == "complete":
-        hint = "in complete mode no group leaves the state, and no row is late"
+        hint = "in complete mode no group is evicted and no row is late"
         yield note("watermark-changed", "watermarks", evidence, hint=hint)
     else:
         yield from _compared(old, new, evidence)
 
 
+def _evidence(before: Sequence[str], after: Sequence[str]) -> str:
+    """The watermarks that differ; all of them where some came, went or moved."""
+    pairs = list(zip(before, after, strict=False)) if len(before) == len(after) else []
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    sides = ([was for was, _ in differing], [now for _, now in differing]) if differing else (before, after)
+    return change(list(sides[0]), list(sides[1]), "column and delay")
+
+
 def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
     before, after = old.delays, new.delays
     if len(before) < len(after) and _starts_with(after, before):
-        hint = "see that no row comes later than this: it would be lost"
+        hint = "check that no row arrives later than this delay: it would be lost"
         yield note("watermark-added", "watermarks", evidence, "win_added_update, dedup_wm_added", hint)
     elif len(before) > len(after):
         judged = [operator for operator in old.operators if evicts(operator, before)]
         if any(operator.may_have_evicted for operator in judged):
             yield breaking("watermark-removed", "watermarks", evidence, "win_wm_removed_late")
         elif judged:
-            hint = "no group has left the state so far, and none will: it grows with every new one"
+            hint = "no group has been evicted so far, and none will be: the state grows with every new group"
             yield note("watermark-removed", "watermarks", evidence, "win_removed_update", hint)
         else:
             hint = "no state depends on it"
@@ -77,7 +85,12 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
     elif before != after:
         yield from _shorter(old, evidence)
     else:
-        yield note("watermark-changed", "watermarks", evidence, hint="the same column and delay in other words")
+        yield note(
+            "watermark-changed",
+            "watermarks",
+            evidence,
+            hint="the column and the delay are the same, only written differently",
+        )
 
 
 def _waits_longer(old: Manifest, new: Manifest) -> bool:
@@ -96,7 +109,7 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
     if any(operator.may_have_evicted or operator.kind == _WITHIN for operator in judged):
         yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
     elif judged:
-        hint = "no group has left the state so far; rows that are late by the watermark of now stay late"
+        hint = "no group has been evicted so far; rows that are late by the current watermark stay late"
         yield note("watermark-delay-increased", "watermarks", evidence, "win_delay_up", hint)
     else:
         hint = "no state depends on it"
@@ -107,7 +120,7 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
     if any(operator.kind == _WITHIN for operator in old.operators):
         yield breaking("watermark-delay-decreased", "watermarks", evidence, "dedup_within_delay")
     else:
-        hint = "see that no row comes later than this: it would be lost"
+        hint = "check that no row arrives later than this delay: it would be lost"
         yield note("watermark-delay-decreased", "watermarks", evidence, "win_delay_down", hint)
 
 

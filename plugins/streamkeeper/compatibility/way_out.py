@@ -16,30 +16,30 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.sink_capabilities import capabilities_of
 
 READS_AGAIN = (
-    "switch: a new checkpoint version reads its input again from where this one began, and serves when it has caught "
-    "up; or take the change back"
+    "switch: a new checkpoint version reads the input again from where this one began, and takes over when it has "
+    "caught up; or revert the change"
 )
 GOES_ON = (
-    "switch: a new checkpoint version goes on at the same offsets and reads nothing again; or take the change back"
+    "switch: a new checkpoint version continues at the same offsets and reads no input again; or revert the change"
 )
 WITHOUT_STATE = (
-    "take the change back; or switch with accept_state_loss: a new checkpoint version goes on at the same offsets with "
+    "revert the change; or switch with accept_state_loss: a new checkpoint version continues at the same offsets with "
     "empty state: {lost}"
 )
 ONLY_BACK = (
-    "take the change back: a new checkpoint version would read its input again, and a function's output cannot be made "
-    "beside the one that serves"
+    "revert the change: a new checkpoint version would read the input again, and a function's output cannot be rebuilt "
+    "beside the current one"
 )
 
 _LOST = {
-    "aggregate": "every group begins anew, without the rows so far",
-    "deduplicate": "what was seen so far passes again",
-    "join": "rows that wait now find no partner",
-    "limit": "the count begins anew",
+    "aggregate": "every group restarts without its earlier rows",
+    "deduplicate": "rows already seen are written again if they come again",
+    "join": "rows waiting for a match are lost",
+    "limit": "the row count restarts at zero",
 }
 """First word of an operator's kind -> what the query loses with its state."""
 
-_CODE_ALONE = "its code begins without all that it has kept"
+_CODE_ALONE = "its code starts without everything that it has stored"
 
 
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
@@ -76,7 +76,7 @@ def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
 
 def _lost(old: Manifest) -> str:
     lost = [_LOST.get(each.kind.partition("-")[0], _CODE_ALONE) for each in old.operators]
-    return ", ".join(dict.fromkeys(lost)) or "the rows so far are missing in it"
+    return ", ".join(dict.fromkeys(lost)) or "the earlier rows are missing in it"
 
 
 def _needs_new_output(finding: Finding, old: Manifest, new: Manifest) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from streamkeeper.compatibility.shown import WIDTH
+from streamkeeper.compatibility.shown import WIDTH, change
 from streamkeeper.compatibility.sql_words import duration
 from streamkeeper.compatibility.terms import leaf, pieces
 
@@ -18,10 +18,10 @@ _ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
 
 
 def window_change(before: str, after: str) -> str:
-    """``before -> after`` of the first windows that differ in two plans' texts; empty where none is known."""
+    """Evidence from the first windows that differ in two plans' texts; empty where none is known."""
     for old, new in zip(_windows(before), _windows(after), strict=False):
         if old != new:
-            return " -> ".join(pieces(leaf(old), leaf(new), WIDTH))
+            return change(*pieces(leaf(old), leaf(new), WIDTH))
     return ""
 
 

@@ -41,8 +41,8 @@ _ASKS_FOR = {
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One fact about a change.
 
-    ``rule`` is its name as a fact, ``evidence`` reads ``before -> after``; ``effect``: what a RESUME would do, empty in
-    what an older release recorded; ``hint``: what the way costs, or what to change; ``line``: ``file:line`` of the
+    ``rule`` is its name as a fact; ``evidence``: the old and the new text, between backticks; ``effect``: the result of
+    a RESUME, empty in what an older release recorded; ``hint``: the remedy and its cost; ``line``: ``file:line`` of the
     candidate's changed expression or function, empty where it is not known.
     """
 
