@@ -88,7 +88,7 @@ def input_gone(message: str, *, pending: bool) -> Finding:
         severity=Severity.FATAL if pending else Severity.NOTE,
         where="sources",
         evidence=message,
-        hint="restore the files, then start" if pending else "the rehearsal read less input for this batch than the query did",
+        hint="restore the files, then start" if pending else "the rehearsal read less input than the query did",
     )
 
 
