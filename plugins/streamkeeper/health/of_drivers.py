@@ -20,6 +20,8 @@ DELAY_RULE = "lag-seconds"
 """The rule whose threshold says how late a job's output may be."""
 RESTARTS_S = 3600.0
 LONGEST_ERROR = 700
+_USED_UP = ("restarts", "used up")
+"""In the sentence that the first versions stored, without a cause, when no restart was left."""
 _KINDS = {
     Cause.DEPENDENCY: (Fault.SINK_DOWN, Fault.STORE_LOST, Fault.SOURCE_DOWN),
     Cause.CAPACITY: (Fault.DISK_FULL, Fault.OUT_OF_MEMORY),
@@ -122,8 +124,8 @@ def _looping(look: JobLook, most: float) -> Found:
 def _used_up(look: JobLook) -> bool:
     """Whether the supervisor gave up: it was neither killed itself nor told that a restart cannot help."""
     assert look.exit is not None
-    # An end by a signal has no cause; where there are no causes the sentence alone tells.
-    told = all(word in look.exit.error for word in ("restarts", "used up"))
+    # An end by a signal has no cause. Records of the first versions have no causes at all, only this sentence.
+    told = all(word in look.exit.error for word in _USED_UP)
     return told_cause(look) is Cause.FAILURE or (not look.exit.cause and told)
 
 

@@ -1,0 +1,56 @@
+"""No decision depends on the text of a message."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.places import ROOT
+from tests.architecture.other_messages import other_text
+
+ROOMS = ["tests/compatibility", "tests/lifecycle", "tests/health", "tests/model", "tests/driver/test_causes.py"]
+
+
+def recorded(file: Path, rooms: list[str], other_messages: str) -> list[tuple[str, list[Any]]]:
+    """Each test with what was decided in it, in a process of its own; some ids of parameters are messages."""
+    told = {"STREAMKEEPER_RECORD": str(file), "STREAMKEEPER_OTHER_MESSAGES": other_messages}
+    told |= {"STREAMKEEPER_CI": "1", "PYTHONHASHSEED": "0"}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "tests.architecture.other_messages"]
+    command += ["-p", "no:cacheprovider", "-m", "not spark and not s3 and not hdfs and not airflow", "--tb=no", *rooms]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, **told}, capture_output=True, timeout=280, check=False)
+    lines = map(json.loads, file.read_text().splitlines())
+    return [(test.partition("[")[0], decisions) for test, decisions in lines]
+
+
+def differing(plain: list[tuple[str, list[Any]]], other: list[tuple[str, list[Any]]]) -> set[str]:
+    """Tests that decided otherwise, up to the first text that they assert."""
+    assert [test for test, _ in plain] == [test for test, _ in other]
+    both = zip(plain, other, strict=True)
+    return {test for (test, before), (_, after) in both if after != before[: len(after)]}
+
+
+def test_another_text_keeps_its_placeholders() -> None:
+    """A message that is formatted later gets its values."""
+    assert other_text("{count} rows of {table.name} are lost") == "{count} ebjf bs {table.name} ner ybfg"
+
+
+@pytest.mark.timeout(600)
+def test_no_decision_cause_or_severity_depends_on_a_message(tmp_path: Path) -> None:
+    """With every message replaced, each test decides the same."""
+    plain = recorded(tmp_path / "plain", ROOMS, "")
+    other = recorded(tmp_path / "other", ROOMS, "yes")
+    assert not differing(plain, other)
+    counts = [sum(len(decisions) for _, decisions in each) for each in (other, plain)]
+    assert counts[0] > 0.9 * counts[1] > 20_000
+
+
+def test_a_decision_that_compares_a_replaced_text_is_found(tmp_path: Path) -> None:
+    """Negative control: texts of the operating system, by which a full disk is known, are replaced like messages."""
+    room = ["tests/driver/test_causes.py"]
+    assert differing(recorded(tmp_path / "plain", room, ""), recorded(tmp_path / "other", room, "all"))
