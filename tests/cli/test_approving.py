@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from streamkeeper.cli import deploying
 from streamkeeper.cli.caller import caller
+from streamkeeper.cli.command_results import CommandResult, Report
 from streamkeeper.cli.main import app
 from streamkeeper.model.journal import OperationFinished, Outcome
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
@@ -33,7 +34,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[DeployRequest]:
     """The requests that commands come to, instead of carrying them out."""
     found: list[DeployRequest] = []
 
-    def keep(request: DeployRequest, on_open: OnOpen, *_: object) -> None:
+    def keep(_: str, request: DeployRequest, on_open: OnOpen, **__: object) -> None:
         assert on_open is OnOpen.REFUSE
         found.append(request)
 
@@ -150,8 +151,9 @@ def test_a_deploy_that_asks_prints_what_to_type(
         return real(self, until)
 
     monkeypatch.setattr(Deploy, "advance", advance)
+    report = Report(CommandResult(command="deploy", job=JOB), as_json=False)
     with pytest.raises(typer.Exit):
-        deploying.follow_operation(Deploy.load(job.site, JOB, OPERATION))
+        deploying.follow_operation(report, Deploy.load(job.site, JOB, OPERATION))
     line = f"streamkeeper approve {JOB} {OPERATION} --reason … (or decline)"
     assert capsys.readouterr().out.count(line) == 1
 
@@ -176,7 +178,7 @@ def test_where_nobody_is_asked_there_is_no_question(job: Registered) -> None:
     for operation in (OPERATION, "op-unknown"):
         result = run("question", JOB, operation)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert f"error: operation {operation} of job {JOB} asks nobody" in result.stderr
+        assert f"error: operation {operation} of job {JOB} has no open question" in result.stderr
 
 
 def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None:

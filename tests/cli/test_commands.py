@@ -130,9 +130,9 @@ def test_history_tells_the_journal_in_sentences(home: Path) -> None:
 @pytest.mark.parametrize(
     ("stray", "told"),
     [
-        ("registry/orders/journal/notes.txt", "no entry"),
-        (f"control/orders/{DRIVER}/commands/000001.json.bak", "no order"),
-        (f"control/orders/{DRIVER}/commands/old/000001.json", "no order"),
+        ("registry/orders/journal/notes.txt", "not a journal entry"),
+        (f"control/orders/{DRIVER}/commands/000001.json.bak", "not a command to a driver"),
+        (f"control/orders/{DRIVER}/commands/old/000001.json", "not a command to a driver"),
     ],
 )
 def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) -> None:
@@ -141,8 +141,8 @@ def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) ->
     serve(home).send(CommandKind.DRAIN, "op-2")
     (home / "store" / stray).parent.mkdir(parents=True, exist_ok=True)
     (home / "store" / stray).write_text("a note")
-    passed = [line for line in run("history", "orders").stdout.splitlines() if "passed over" in line]
-    assert passed == [f"{told}, and passed over: {stray}"]
+    passed = [line for line in run("history", "orders").stdout.splitlines() if "ignored: " in line]
+    assert passed == [f"{told}, ignored: {stray}"]
 
 
 @pytest.mark.parametrize("reason", ["", "why", "x" * 1001, "x" * 2**16], ids=len)
@@ -368,7 +368,7 @@ def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: p
     assert f"job orders has an open operation {operation}" in other.stderr
     again = run("deploy", "orders", "--params", PARAMS, "--reason", "first")
     assert again.exit_code == 130
-    assert f"operation {operation} is open and was asked for in the same words: carrying it on" in again.stdout
+    assert f"operation {operation} is open and was started by the same command: continuing it" in again.stdout
     assert list(Journal(LocalStore(home / "store"), "orders", writer="test").state().operations) == [operation]
     assert operation in run("jobs").stdout
 

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.cli import snapshots
+from streamkeeper.cli import snapshot_changes
 from streamkeeper.cli.main import app
 from tests.operations.registered_job import JOB, QUERY, Registered
 
@@ -136,7 +136,7 @@ def test_checkpoints_are_in_a_directory_or_below_a_prefix(
 
 def test_without_that_look_a_url_becomes_a_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: a restore that reports success, and has made a folder called ``s3a:``."""
-    monkeypatch.setattr(snapshots, "tree_at", lambda location: LocalTree(Path(location).absolute()))
+    monkeypatch.setattr(snapshot_changes, "tree_at", lambda location: LocalTree(Path(location).absolute()))
     result = CliRunner().invoke(app, ["snapshot", "restore", SERIES, "--to", "s3a://bucket/there"])
     assert result.exit_code == 0
     assert (here / "s3a:" / "bucket" / "there" / "metadata").is_file()

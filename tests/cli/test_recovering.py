@@ -5,15 +5,42 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from streamkeeper.cli import deploying
 from streamkeeper.cli.main import app
+from streamkeeper.compatibility.report import told_way
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.finding import Assessment, QueryAssessment, Verdict
+from streamkeeper.model.journal import Assessed, OperationFinished, Outcome
 from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.step import Step
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
 from streamkeeper.operations.recovering import Asked, open_recovery
+from streamkeeper.registry.objects import put_object
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.operations.test_recovering import registered
+
+RESTORED = QueryWay(way=Way.RESTORE, before="v0001", version="v0002", batch=7, snapshot="s0001")
+
+
+def assessed(job: Registered, way: QueryWay) -> Assessed:
+    """What a restore records: the verdict of the damaged checkpoint, and the path that leaves it."""
+    judged = Assessment(verdict=Verdict.REFUSE, queries={QUERY: QueryAssessment(verdict=Verdict.REFUSE)})
+    return Assessed(
+        operation="",
+        verdict=Verdict.REFUSE,
+        reverse=Verdict.REFUSE,
+        sentence=f"RESTORE: query {QUERY}: {told_way(way)}",
+        report=put_object(job.site.store, JOB, "reports", to_json(judged), ".json"),
+        ways={QUERY: way},
+        refusal="",
+        evidence="",
+    )
 
 
 @pytest.fixture
@@ -73,7 +100,22 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
     lose(job.directory, "missing")
     done = recover("--action", "restore", "--dry-run")
     assert done.exit_code == 0, done.output
-    assert "prove-dead" in done.output
+    steps = [
+        "bundle",
+        "standby",
+        "assess",
+        "drain",
+        "prove-dead",
+        "restore",
+        "go",
+        "first-commit",
+        "snapshot",
+        "probation",
+        "promote",
+    ]
+    assert [step.label for step in Step if f"\n│ {step.label} " in done.output] == steps
+    assert "only:" not in done.output
+    assert "take the current release, r0001" in done.output
     assert job.site.journal(JOB, "test").state().open_operation is None
 
 
@@ -81,7 +123,7 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
     ("words", "line"),
     [
         (("--action", "restart"), "restart of sales is not possible: query totals: its checkpoint is not what is on"),
-        (("--action", "restore", "--accept-loss"), "what is accepted needs a reason"),
+        (("--action", "restore", "--accept-loss"), "a reason is required for what is accepted"),
         (("--action", "restore", "--snapshot", "s0001"), "is not QUERY=ID"),
         (("--action", "restart", "--snapshot", "totals=s0001"), "a snapshot can be named only for the action restore"),
         (("--query", "nope"), "query 'nope' is not known (known: totals)"),
@@ -117,3 +159,38 @@ def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) 
     open_recovery(job.site, "op2", asked)
     told = CliRunner().invoke(app, ["history", JOB]).output
     assert "op2 started: restore (checkpoint-lost) of r0001, warm handover, by ada, reason: disk" in told
+
+
+def test_a_restore_ends_with_what_it_did_and_without_the_verdict(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict REFUSE is about the checkpoint that the restore has left; the diagnosis is JSON, the rest stderr."""
+    job.take()
+    lose(job.directory, "missing")
+
+    def end(_: object, running: Deploy, **__: object) -> Progress:
+        operation = running.operation
+        record = msgspec.structs.replace(assessed(job, RESTORED), operation=operation)
+        job.record(record)
+        job.record(OperationFinished(operation=operation, outcome=Outcome.SUCCEEDED, sentence="r0001 is running"))
+        return Progress(kind=ProgressKind.ENDED, step=Step.PROMOTE, sentence="", outcome=Outcome.SUCCEEDED)
+
+    monkeypatch.setattr(deploying, "follow_operation", end)
+    done = recover("--action", "restore", "--reason", "the disk lost a file", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["cause"] == "checkpoint-lost"
+    assert done.stderr == "recovery: RESTORE: query totals: back from v0001 to batch 7 (s0001), as v0002\n"
+
+
+def test_an_interrupted_recovery_is_not_called_a_deploy(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that continues it is the recovery's own."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    job.take()
+    lose(job.directory, "missing")
+    monkeypatch.setattr(Deploy, "run", interrupt)
+    done = recover("--action", "restore", "--reason", "the disk lost a file")
+    assert done.exit_code == 130
+    assert f"Continue it: streamkeeper recover {JOB} --action restore." in done.stderr

@@ -6,8 +6,9 @@ import typing
 
 import pytest
 
-from streamkeeper.cli.deploying import new_operation, render_plan
+from streamkeeper.cli.deploying import new_operation
 from streamkeeper.cli.looking import BeatWatch
+from streamkeeper.cli.operation_end import render_plan
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model import journal
 from streamkeeper.model.control import DriverState, DriverStatus

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli import deploying
+from streamkeeper.cli.command_results import Report
 from streamkeeper.cli.main import app
 from streamkeeper.errors import KeyMissing
 from streamkeeper.model.control import LaunchMode, LaunchSpec, ProcessRecord
@@ -56,7 +57,7 @@ def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(jo
     assert (first.exit_code, f"job {JOB} is stopped" in first.output) == (0, True)
     again = run("stop", JOB, "--reason", "again")
     assert again.exit_code == 0
-    assert "maintenance; nothing was to be done" in again.output
+    assert "maintenance; nothing to do" in again.output
     assert "stop requested by cli:" in run("history", JOB).output
     assert "stopped" in run("jobs").output
 
@@ -79,7 +80,7 @@ def test_a_start_notes_who_carries_it_on(job: Registered, monkeypatch: pytest.Mo
     """By the time that it is carried on its process is on record; negative control: not if nobody notes it."""
     noted: list[Carrier] = []
 
-    def look(running: Deploy, *, stays: bool) -> None:
+    def look(_: Report, running: Deploy, *, stays: bool) -> None:
         key = f"carriers/{JOB}/{running.operation}.json"
         with suppress(KeyMissing):
             noted.append(msgspec.json.decode(job.site.store.read(key), type=Carrier))

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Group
 from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
@@ -90,7 +91,7 @@ def printed(*words: str) -> str:
 
 COMMANDS = (
     ("jobs",), ("jobs", "--now"), ("jobs", "--json"), ("status", JOB), ("status", JOB, "--json"), ("logs", JOB),
-    ("history", JOB), ("incidents",), ("incidents", JOB), ("recover", JOB, "--json"),
+    ("history", JOB), ("history", JOB, "--json"), ("incidents",), ("incidents", JOB), ("recover", JOB, "--json"),
     ("release", "list", JOB), ("release", "list", JOB, "--json"), ("release", "show", JOB, "r0002"),
 )  # fmt: skip
 
@@ -182,3 +183,43 @@ def test_every_module_of_the_command_line_prints_by_it() -> None:
                 case ast.Call(func=ast.Name(id="print")):
                     found.append(f"{path.name}:{node.lineno}")
     assert found == []
+
+
+LONG = "/checkpoints/" + "very-long-name/" * 12 + "v0001"
+
+
+def a_table() -> Table:
+    table = Table("query", "checkpoint", "error")
+    table.add_row("totals", LONG, "the sink is down " * 10)
+    return table
+
+
+def test_a_pipe_gets_every_cell_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table, several of them, and those in Markdown: one line a row, however narrow the console says that it is."""
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal.Console().print_table(a_table())
+    terminal.Console().print_table(Group(Text("r0001"), a_table()))
+    terminal.Console().print_markdown(
+        f"## Findings\n\n| query | where | what |\n|---|---|---|\n| a | `{LONG}` | {LONG} |\n"
+    )
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert [line.count(LONG) for line in out.splitlines() if "very" in line] == [1, 1, 2]
+    assert out.count(("the sink is down " * 10).strip()) == 2
+
+
+def test_a_terminal_cuts_to_its_width(capsys: pytest.CaptureFixture[str]) -> None:
+    """And there the negative control is: what a pipe got without its own method."""
+    terminal.Console(force_terminal=True, color_system=None, width=60).print_table(a_table())
+    terminal.Console(width=60).print(a_table())
+    out = capsys.readouterr().out
+    assert max(len(line) for line in out.splitlines()) <= 60
+    assert LONG not in out
+
+
+def test_status_in_a_pipe_shows_long_errors_and_names_whole(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 80 columns, as without a terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = printed("status", JOB)
+    assert "…" not in shown
+    assert sum("login as app with *** and *** failed \\x1b]0;owned\\x07" in line for line in shown.splitlines()) >= 2

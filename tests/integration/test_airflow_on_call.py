@@ -65,7 +65,7 @@ def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, api
 
     again = run(api, STOP)
     assert again.states() == {"stop": "skipped"}
-    assert "nothing was to be done" in again.log("stop")
+    assert "nothing to do" in again.log("stop")
 
     served.sell()
     started = run(api, START)

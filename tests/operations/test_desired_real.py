@@ -101,7 +101,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     assert f"job {JOB} is stopped: r0001 serves no more" in told
     assert list(shop.bed.processes()) == []
     assert shop.state.instances[first].exit == "drained"
-    assert "nothing was to be done" in shop.says(0, "stop", JOB, "--reason", "again")
+    assert "nothing to do" in shop.says(0, "stop", JOB, "--reason", "again")
     assert "stopped" in shop.says(0, "jobs")
     assert "maintenance" in shop.says(0, "status", JOB)
 
@@ -115,7 +115,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     assert state.wanted
     assert [each.version for each in state.versions["totals"]] == ["v0001"]
     assert state.epochs["totals"].instance == state.serving_instance != first
-    assert f"job {JOB} serves already" in shop.says(0, "start", JOB)
+    assert f"job {JOB} is running already" in shop.says(0, "start", JOB)
     assert_its_page_tells_it(shop)
 
     follow = shop.says(0, "logs", JOB, "--follow", "--instance", first, "--lines", "1")

@@ -54,7 +54,7 @@ def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
     seen = job_overview(job.site, JOB)
     assert seen.stopped is not None
     assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (Standing.STOPPED, "ada", "maintenance")
-    with pytest.raises(AirflowSkipException, match=r"is stopped, by ada: maintenance; nothing was to be done"):
+    with pytest.raises(AirflowSkipException, match=r"is stopped, by ada: maintenance; nothing to do"):
         stop()
 
 

@@ -1,4 +1,4 @@
-"""``deploy`` and ``rollback``: what one would do, and doing it from here."""
+"""``deploy`` and ``rollback``: print what one would do, or carry it out in this process."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from typing import Annotated
 import pendulum
 import typer
 from msgspec.structs import replace
-from rich.markdown import Markdown
-from rich.table import Table
-from rich.text import Text
 
 from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
+from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, Report, reporting
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.given import Conf, Job, open_site, read_conf, read_params
+from streamkeeper.cli.operation_end import report_end
 from streamkeeper.cli.options import asked
-from streamkeeper.cli.terminal import Console, echo
+from streamkeeper.cli.terminal import echo
 from streamkeeper.compatibility.differences import find_differences
-from streamkeeper.compatibility.report import render_text
-from streamkeeper.errors import DeployFailed, InvalidInput
+from streamkeeper.errors import InvalidInput, OperationOpen, OperationRefused
 from streamkeeper.lifecycle.approval import ANSWER
-from streamkeeper.lifecycle.steps import PlannedStep, plan_deploy
-from streamkeeper.model.journal import Outcome
+from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.request import ROLLBACK, DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
 from streamkeeper.operations.admission import find_same, open_deploy
@@ -39,7 +36,6 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.questions import render_question
 from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
-from streamkeeper.registry.objects import read_assessment
 
 Release = Annotated[str | None, asked("release", metavar="r0007")]
 Older = Annotated[str | None, asked("release", metavar="r0003", help=ROLLBACK["release"])]
@@ -104,9 +100,9 @@ def deploy(
     on_open: Open = OnOpen.REFUSE,
     diff: Diff = False,
     diff_to: DiffTo = "",
+    json: JsonResult = False,
 ) -> None:
-    """Deploy a job: the code under the jobs root, or a pushed release. Typed again, it goes on where it stopped."""
-    page = _page_of(diff=diff, diff_to=diff_to, dry_run=dry_run)
+    """Deploy the code under the jobs root, or a pushed release. The same command again continues its open operation."""
     request = DeployRequest(
         job=job,
         release=release,
@@ -134,14 +130,16 @@ def deploy(
         probation_batches=probation_batches,
         probation_s=probation_s,
     )
-    _carry_out(request, on_open, lambda running: _show_difference(running, shown=diff, file=page))
+    _carry_out("deploy", request, on_open, as_json=json, diff=diff, diff_to=diff_to)
 
 
-def _page_of(*, diff: bool, diff_to: str, dry_run: bool) -> Path | None:
-    """Where differences are to be written; raises InvalidInput without a dry run that finds them."""
+def _page_of(*, diff: bool, diff_to: str, dry_run: bool, as_json: bool) -> Path | None:
+    """The file for the differences; raises InvalidInput without a dry run, which finds them."""
     page = page_file("--diff-to", diff_to, ".md", ".html")
     if (diff or page) and not dry_run:
-        raise InvalidInput("--diff shows what a dry run has found", hint="--dry-run --diff")
+        raise InvalidInput("--diff prints differences that a dry run finds", hint="--dry-run --diff")
+    if as_json and diff:
+        raise InvalidInput("--json prints one object and nothing else", hint="--diff-to FILE writes the differences")
     return page
 
 
@@ -160,8 +158,9 @@ def rollback(
     probation_batches: Batches = _USUAL.probation_batches,
     probation_s: ProbationS = _USUAL.probation_s,
     on_open: Open = OnOpen.REFUSE,
+    json: JsonResult = False,
 ) -> None:
-    """Let an older release serve again; --dry-run says before what would be read and written again."""
+    """Make an older release current again. --dry-run prints first what would be read and written again."""
     request = DeployRequest(
         job=job,
         release=release,
@@ -177,26 +176,39 @@ def rollback(
         probation_batches=probation_batches,
         probation_s=probation_s,
     )
-    _carry_out(request, on_open)
+    _carry_out("rollback", request, on_open, as_json=json)
 
 
-def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
-    """As asked for by whoever runs this; ``on_followed``: called before the end is told."""
-    site, request = open_site(begins=True), replace(request, requested_by=caller())
-    if leaves_nothing(site, request):
-        operation = new_operation()
-        with place_to_try_out(site, operation, request.job) as place:
-            _start_and_finish(place, operation, request, on_open, on_followed, stays=False)
-        return
-    same = find_same(site, request) if on_open is OnOpen.REFUSE else ""
-    if same:
-        echo(f"operation {same} is open and was asked for in the same words: carrying it on")
-        finish(site, Deploy.load(site, request.job, same), on_followed)
-        return
-    _start_and_finish(site, new_operation(), request, on_open, on_followed)
+def _carry_out(
+    command: str, request: DeployRequest, on_open: OnOpen, *, as_json: bool, diff: bool = False, diff_to: str = ""
+) -> None:
+    """Carry out a request in the name of the caller; the differences are printed before the end is."""
+    page = _page_of(diff=diff, diff_to=diff_to, dry_run=request.dry_run, as_json=as_json)
+    if request.dry_run and on_open is not OnOpen.REFUSE:
+        raise InvalidInput(
+            f"--dry-run changes nothing, --on-open {on_open.value} does", hint="leave one of the two options out"
+        )
+
+    def show_difference(running: Deploy) -> None:
+        _show_difference(report, running, shown=diff, file=page)
+
+    with reporting(command, job=request.job, as_json=as_json) as report:
+        site, request = open_site(begins=True), replace(request, requested_by=caller())
+        if leaves_nothing(site, request):
+            operation = new_operation()
+            with place_to_try_out(site, operation, request.job) as place:
+                _start_and_finish(report, place, operation, request, on_open, show_difference, stays=False)
+            return
+        same = find_same(site, request) if on_open is OnOpen.REFUSE else ""
+        if same:
+            report.line(f"operation {same} is open and was started by the same command: continuing it")
+            finish(report, site, Deploy.load(site, request.job, same), show_difference)
+            return
+        _start_and_finish(report, site, new_operation(), request, on_open, show_difference)
 
 
 def _start_and_finish(
+    report: Report,
     site: Installation,
     operation: str,
     asked: DeployRequest,
@@ -206,41 +218,50 @@ def _start_and_finish(
     stays: bool = True,
 ) -> None:
     before = site.journal(asked.job, "reader").state()
-    # Else the refusal says it.
+    # Otherwise the refusal names it.
     if (asked.revive or not before.versions) and (told := told_forgotten(before)):
-        echo(told)
-    running = open_deploy(site, operation, asked, on_open=on_open)
+        report.line(told)
+    try:
+        running = open_deploy(site, operation, asked, on_open=on_open)
+    except OperationOpen as error:
+        report.result.operation = error.operation
+        hint = "--on-open continue continues it, --on-open abort ends it first"
+        raise OperationRefused(error.message, hint=hint) from None
     state = running.state
     request = state.operations[running.operation].request
-    steps = plan_deploy(replace(request, dry_run=False), serving=state.predecessor, stopped=state.stopped)
-    if request.dry_run:
-        Console().print(render_plan(steps))
-    elif request.inherited_from:
-        echo(f"{steps[0].step.label:{_STEP_WIDTH}} {steps[0].does}")
-    finish(site, running, on_followed, stays=stays)
+    if request.inherited_from and not request.dry_run:
+        first = plan_deploy(request, serving=state.predecessor, stopped=state.stopped)[0]
+        report.line(f"{first.step.label:{_STEP_WIDTH}} {first.does}")
+    finish(report, site, running, on_followed, stays=stays)
 
 
 def finish(
-    site: Installation, running: Deploy, on_followed: Callable[[Deploy], None] = lambda _: None, *, stays: bool = True
+    report: Report,
+    site: Installation,
+    running: Deploy,
+    on_followed: Callable[[Deploy], None] = lambda _: None,
+    *,
+    stays: bool = True,
 ) -> None:
-    """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve.
+    """Carry an open operation to its end and print each step; raises DeployFailed unless it succeeds.
 
-    ``stays``: whether there is anything to carry on after Ctrl-C.
+    ``on_followed``: called before the end is printed; ``stays``: whether the operation outlives Ctrl-C.
     """
+    report.result.operation = running.operation
     note_carrier(site.store, running.job, running.operation, this_process())
-    progress = follow_operation(running, stays=stays)
+    progress = follow_operation(report, running, stays=stays)
     on_followed(running)
-    tell_end(site, running, progress)
+    report_end(report, site, running, progress)
 
 
-def _show_difference(running: Deploy, *, shown: bool, file: Path | None) -> None:
-    """Between what serves and the release that the operation was about, as far as it came to have one."""
+def _show_difference(report: Report, running: Deploy, *, shown: bool, file: Path | None) -> None:
+    """Between the current release and the operation's release, if the operation came to have one."""
     state = running.state
     release = state.operations[running.operation].release
     if not (shown or file) or not release:
         return
     if not state.serving_release:
-        echo(f"{release} is the first release: there is nothing that it differs from")
+        report.line(f"{release} is the first release: there is no other to compare it with")
         return
     before, after = (released_version(running.site, state, number) for number in (state.serving_release, release))
     title = f"{running.job}: {before.name} -> {after.name}"
@@ -248,27 +269,19 @@ def _show_difference(running: Deploy, *, shown: bool, file: Path | None) -> None
 
 
 def new_operation() -> str:
-    """A name for an operation started from the command line."""
+    """An id for an operation that is started from the command line."""
     return f"cli-{pendulum.now('UTC'):%Y%m%dt%H%M%S}-{secrets.token_hex(3)}"
 
 
-def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
-    """The steps that a deploy carries out, in their order."""
-    table = Table("step", "does", "deadline", "otherwise")
-    for step in steps:
-        table.add_row(step.step.label, step.does, f"{step.deadline_s:g} s", step.otherwise)
-    return table
-
-
-def follow_operation(running: Deploy, *, stays: bool = True) -> Progress:
-    """Carry an operation to its end and say how far it is; Ctrl-C leaves it open and says how to go on."""
-    console, last = Console(soft_wrap=True, highlight=False), ""
+def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> Progress:
+    """Carry an operation to its end and print its progress; Ctrl-C leaves it open and prints how to continue it."""
+    last = ""
     asked: Step | None = None
 
     def say(line: str) -> None:
         nonlocal last
         if line != last:
-            console.print(Text(line))
+            report.line(line)
             last = line
 
     def show(progress: Progress) -> None:
@@ -278,7 +291,7 @@ def follow_operation(running: Deploy, *, stays: bool = True) -> Progress:
             operation = state.operations[running.operation]
             left = timedelta(seconds=max(0.0, operation.request.approve_s - progress.waited_s))
             question = render_question(running.site, state, operation, until=datetime.now(UTC) + left, whole=True)
-            console.print(Markdown(question))
+            report.console().print_markdown(question)
         if progress.kind is not ProgressKind.DONE:
             say(f"{progress.step.label:{_STEP_WIDTH}} {progress.sentence}{_asks(running, progress)}")
 
@@ -288,26 +301,32 @@ def follow_operation(running: Deploy, *, stays: bool = True) -> Progress:
             _wait_for_turn(running, say)
         return running.run(until=Step.FALL_BACK, on_progress=show)
     except KeyboardInterrupt:
-        echo(f"\nstopped looking: {_left_open(running) if stays else 'nothing is left of it'}", err=True)
+        report.result.outcome = INTERRUPTED
+        report.describe(_left_open(running) if stays else "interrupted: the dry run leaves nothing behind")
+        echo(f"\n{report.result.message}", err=True)
         raise typer.Exit(130) from None
 
 
 def _left_open(running: Deploy) -> str:
     request, job = running.state.operations[running.operation].request, running.job
     verb = f"{'rollback' if request.rollback else 'deploy'} {job} --on-open"
-    go_on = f"start {job}" if request.start else f"{verb} continue"
-    is_open = f"operation {running.operation} of job {job} stays open"
-    return f"{is_open}. Carry it on: streamkeeper {go_on}; end it: streamkeeper {verb} abort"
+    resume = f"{verb} continue"
+    if request.start:
+        resume = f"start {job}"
+    elif request.recover is not None:
+        resume = f"recover {job} --action {request.recover.asked_for.value}"
+    is_open = f"interrupted: operation {running.operation} of job {job} stays open"
+    return f"{is_open}. Continue it: streamkeeper {resume}. End it: streamkeeper {verb} abort"
 
 
 def _asks(running: Deploy, progress: Progress) -> str:
-    """How to answer, while a person is asked."""
+    """The command that answers, while the operation waits for a person."""
     waiting = progress.kind is ProgressKind.WAITING and progress.on == ANSWER
     return f": {command_line(running.job, running.operation)} (or decline)" if waiting else ""
 
 
 def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
-    """One dual run at a time; an operation that waits longer than it may take to catch up is ended."""
+    """Wait for another dual run to end: one runs at a time. Ends an operation that waits longer than ``catch_up_s``."""
     limit_s, since = running.state.operations[running.operation].request.catch_up_s, time.monotonic()
     while (before := dual_run_before(running.site, running.job, running.operation)) is not None:
         if time.monotonic() - since > limit_s:
@@ -315,25 +334,3 @@ def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
             return
         say(f"{Step.SHADOW.label:{_STEP_WIDTH}} waiting for {TURN} to end: {before.sentence}")
         time.sleep(_TURN_POLL_S)
-
-
-def tell_end(site: Installation, running: Deploy, progress: Progress) -> None:
-    """Say how it ended; raises DeployFailed when the asked release does not serve."""
-    state = running.state
-    operation = state.operations[running.operation]
-    if operation.report:
-        assessment = read_assessment(site.store, running.job, operation.report)
-        _print_findings(render_text(assessment, decision=operation.verdict_sentence, ways=operation.ways))
-    match progress.outcome:
-        case Outcome.SUCCEEDED:
-            return
-        case Outcome.DRY_RUN:
-            if operation.refusal or not operation.ways:
-                raise typer.Exit(1)
-        case _:
-            serves = f"{state.serving_release} is the serving release" if state.serving_release else "nothing serves"
-            raise DeployFailed(f"job {running.job}: {progress.sentence}", hint=serves)
-
-
-def _print_findings(text: str) -> None:
-    Console(soft_wrap=True, highlight=False).print(f"verdict: {text}", markup=False, end="")

@@ -21,7 +21,7 @@ from streamkeeper.registry.jobs import list_jobs
 
 Params = Annotated[str, typer.Option("--params", metavar="JSON", help='The job\'s params: {"input": "/data/sales"}')]
 Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark conf; repeatable")]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's name")]
 
 _MISTYPED = (

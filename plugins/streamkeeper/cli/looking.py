@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from streamkeeper.cli.command_results import JsonResult, reporting
 from streamkeeper.cli.given import Job, Json, open_to_look
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
 from streamkeeper.cli.listing import one_line
@@ -20,7 +21,7 @@ from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.markdown_text import visible
-from streamkeeper.model.redaction import redact
+from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.standing import Standing
 from streamkeeper.operations.old_input import list_old_input
@@ -82,14 +83,14 @@ def status(
                 time.sleep(REFRESH_S)
                 seen = job_overview(site, job)
     else:
-        Console().print(render_overview(seen, f"{seen.status.beat}" if seen.status else ""))
+        Console().print_table(render_overview(seen, f"{seen.status.beat}" if seen.status else ""))
 
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
     """Where one picture takes the place of the last one; in a pipe they follow each other."""
     if not console.is_terminal:
-        yield console.print
+        yield console.print_table
         return
     with Live(console=console, auto_refresh=False) as live:
         yield lambda picture: live.update(picture, refresh=True)
@@ -112,22 +113,44 @@ def old_input(job: Job, *, json: Json = False) -> None:
 
 
 def history(
-    job: Job, *, limit: Annotated[int, typer.Option("--limit", min=0, help="Only the newest so many; 0: all")] = 0
+    job: Job,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Print at most N of the newest entries; 0: all")] = 0,
+    json: JsonResult = False,
 ) -> None:
-    """Tell a job's journal from the beginning."""
-    site = open_to_look()
-    hidden = literals_of(read_job(site, job).releases.values())
-    journal = site.journal(job, "reader")
-    entries = list(journal.entries())
-    console = Console(soft_wrap=True, highlight=False)
-    for entry in entries[-limit:] if limit else entries:
-        console.print(
-            Text(f"{entry.number:6}  {entry.at[:19]}  {one_line(redact(render_record(entry.record), hidden))}")
+    """Print a job's journal, oldest entry first, with times in UTC."""
+    with reporting("history", job=job, as_json=json) as report:
+        site = open_to_look()
+        hidden = literals_of(read_job(site, job).releases.values())
+        journal = site.journal(job, "reader")
+        entries = list(journal.entries())
+        shown = entries[-limit:] if limit else entries
+        told = [one_line(redact(render_record(entry.record), hidden)) for entry in shown]
+        ignored = {
+            "not a journal entry": [one_line(key) for key in journal.strays()],
+            "not a command to a driver": [one_line(key) for key in stray_orders(site.store, job)],
+        }
+        report.describe(
+            f"{len(shown)} of {len(entries)} entries",
+            entries=[
+                {
+                    "number": entry.number,
+                    "at": entry.at,
+                    "sentence": sentence,
+                    "record": redact_value(entry.record, hidden),
+                }
+                for entry, sentence in zip(shown, told, strict=True)
+            ],
+            ignored=[key for keys in ignored.values() for key in keys],
         )
-    for key in journal.strays():
-        console.print(Text(f"no entry, and passed over: {one_line(key)}", style="dim"))
-    for key in stray_orders(site.store, job):
-        console.print(Text(f"no order, and passed over: {one_line(key)}", style="dim"))
+        if json:
+            return
+        console = Console(soft_wrap=True, highlight=False)
+        for entry, sentence in zip(shown, told, strict=True):
+            console.print(Text(f"{entry.number:6}  {entry.at[:19]}  {sentence}"))
+        for why, keys in ignored.items():
+            for key in keys:
+                console.print(Text(f"{why}, ignored: {key}", style="dim"))
 
 
 class BeatWatch:

@@ -1,9 +1,10 @@
-"""The command ``streamkeeper``: its subcommands, and how an error is told."""
+"""The command ``streamkeeper``: its subcommands, and how errors are printed."""
 
 from __future__ import annotations
 
 import errno
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -26,7 +27,8 @@ from streamkeeper.cli import (
     snapshots,
     watching,
 )
-from streamkeeper.cli.terminal import Console
+from streamkeeper.cli.option_names import as_typed
+from streamkeeper.cli.terminal import Console, echo
 from streamkeeper.errors import StreamkeeperError
 
 _WrongUse: Any = typer.BadParameter.__mro__[1]
@@ -46,7 +48,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except StreamkeeperError as error:
-            print_error(str(error))
+            print_error(str(as_typed(error)))
             raise typer.Exit(2) from None
         except OSError as error:
             if error.errno not in _OF_THE_MACHINE:
@@ -70,10 +72,27 @@ def print_error(line: str) -> None:
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    help="Runs the life of Spark Structured Streaming jobs.",
+    help="Deploys, watches, backs up and recovers Spark Structured Streaming jobs.",
 )
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        echo(f"streamkeeper {version('streamkeeper')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit"),
+    ] = False,
+) -> None:
+    """Deploys, watches, backs up and recovers Spark Structured Streaming jobs."""
+
+
 app.command("jobs")(looking.jobs)
 app.command("status")(looking.status)
 app.command("history")(looking.history)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markdown import Markdown
 
 from streamkeeper.cli.caller import caller
+from streamkeeper.cli.command_results import CommandResult, Report
 from streamkeeper.cli.deploying import (
     Batches,
     DrainS,
@@ -16,16 +16,18 @@ from streamkeeper.cli.deploying import (
     Reason,
     finish,
     new_operation,
-    render_plan,
 )
 from streamkeeper.cli.given import Job, Json, open_site, open_to_look
+from streamkeeper.cli.operation_end import render_plan
 from streamkeeper.cli.options import asked as asked_option
 from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.errors import InvalidInput, StoreUnavailable
-from streamkeeper.lifecycle.steps import plan_deploy
+from streamkeeper.lifecycle.steps import PlannedStep, plan_assessed
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
 from streamkeeper.model.request import RECOVERY
+from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_without_store
 from streamkeeper.operations.installation import Installation
@@ -62,13 +64,11 @@ def recover(
     probation_s: ProbationS = _USUAL.probation_s,
     json: Json = False,
 ) -> None:
-    """Say what is wrong with a job, and mend it: restart, restore from snapshots, or rebuild; again: carries it on.
-
-    Exit code 1 of a diagnosis: something is wrong.
-    """
+    """Diagnose a job, and recover it: restart, restore from snapshots, replan or rebuild. Without --action it changes
+    nothing, and exits with 1 if something is wrong. The same command again continues an interrupted recovery."""
     by = caller()
     if (accept_loss or accept_replay) and not reason:
-        raise InvalidInput("what is accepted needs a reason", hint='--reason "the topic keeps it for a day only"')
+        raise InvalidInput("a reason is required for what is accepted", hint='--reason "the topic keeps a day only"')
     asked = Asked(
         job=job,
         action=action,
@@ -95,7 +95,7 @@ def recover(
     if json:
         echo_json(to_json(found))
     else:
-        Console().print(Markdown(render_diagnosis(found)))
+        Console().print_markdown(render_diagnosis(found))
     if action is RecoveryAction.DIAGNOSE:
         if found.cause is not Cause.NOTHING_WRONG:
             raise typer.Exit(1)
@@ -105,12 +105,28 @@ def recover(
         if not json:
             _show_plan(site, asked, found)
         return
-    finish(site, open_recovery(site, new_operation(), asked, diagnosis=found))
+    # --json has printed the diagnosis; the progress goes to stderr then.
+    finish(_report(job, as_json=json), site, open_recovery(site, new_operation(), asked, diagnosis=found))
+
+
+def _report(job: str, *, as_json: bool) -> Report:
+    return Report(CommandResult(command="recover", job=job), as_json=as_json)
 
 
 def _show_plan(site: Installation, asked: Asked, found: Diagnosis) -> None:
     serving = site.journal(asked.job, "reader").state().serving_release
-    Console().print(render_plan(plan_deploy(recovery_request(serving, asked, found), serving=serving)))
+    Console().print_table(render_plan(plan_recovery(serving, asked, found)))
+
+
+def plan_recovery(serving: str, asked: Asked, found: Diagnosis) -> tuple[PlannedStep, ...]:
+    """The steps that the requested action takes, by what the diagnosis announces for each query."""
+    request = recovery_request(serving, asked, found)
+    recover = request.recover
+    assert recover is not None
+    ways = {query: QueryWay(way=Way.RESTORE) for query in (*recover.snapshots, *recover.replans)}
+    ways |= {query: QueryWay(way=Way.REBUILD) for query in recover.rebuilt}
+    operation = OperationState(operation="", request=request, steps=(), started=0, ways=ways)
+    return plan_assessed(operation, serving=serving)
 
 
 def _read_snapshots(pairs: list[str] | None) -> dict[str, str]:

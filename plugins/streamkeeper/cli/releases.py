@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from streamkeeper.cli.caller import caller
+from streamkeeper.cli.command_results import JsonResult, reporting
 from streamkeeper.cli.given import Conf, Job, Json, Params, open_site, open_to_look, read_conf, read_params
 from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.cli.terminal import echo, echo_json
@@ -31,12 +32,14 @@ app = typer.Typer(no_args_is_help=True, help="Releases: immutable, numbered vers
 
 
 @app.command("push")
-def push(job: Job, *, params: Params = "{}", conf: Conf = None) -> None:
-    """Register the code that now stands under the jobs root; equal content is the same release again."""
-    site, given, confs = open_site(begins=True), read_params(params), read_conf(conf)
-    check_params(site, job, given)
-    release = push_release(site, job, params=given, conf=confs, writer=caller())
-    echo(release.name)
+def push(job: Job, *, params: Params = "{}", conf: Conf = None, json: JsonResult = False) -> None:
+    """Register the code that is now under the jobs root and print the release's name. Equal content is the same
+    release."""
+    with reporting("release push", job=job, as_json=json) as report:
+        site, given, confs = open_site(begins=True), read_params(params), read_conf(conf)
+        check_params(site, job, given)
+        release = push_release(site, job, params=given, conf=confs, writer=caller())
+        report.end(release.name, release=release.name, bundle=release.content.bundle)
 
 
 @app.command("list")

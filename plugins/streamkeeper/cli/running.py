@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from streamkeeper.cli.caller import caller
+from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, reporting
 from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
 from streamkeeper.cli.given import Job, open_site, open_to_look
-from streamkeeper.cli.terminal import Console, echo
+from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import NotFound
 from streamkeeper.operations.deaths import state_death
 from streamkeeper.operations.deploy import OnOpen
@@ -29,44 +29,52 @@ _FOLLOW_S = 0.5
 _EXIT_LOOK_S = 2.0
 
 
-def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S) -> None:
-    """Stop a job at a batch boundary; only a person starts it again."""
-    console = Console(soft_wrap=True, highlight=False)
-    try:
-        ended = stop_job(
-            open_site(),
-            job,
-            requested_by=caller(),
-            reason=reason,
-            operation=new_operation(),
-            drain_s=drain_s,
-            say=lambda line: console.print(Text(line)),
+def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResult = False) -> None:
+    """Stop a job at a batch boundary. It stays stopped until a person starts or deploys it."""
+    with reporting("stop", job=job, as_json=json) as report:
+        try:
+            ended = stop_job(
+                open_site(),
+                job,
+                requested_by=caller(),
+                reason=reason,
+                operation=new_operation(),
+                drain_s=drain_s,
+                say=report.line,
+            )
+        except KeyboardInterrupt:
+            report.result.outcome = INTERRUPTED
+            report.describe(
+                f"interrupted: job {job} is recorded as stopped, but its driver may still run."
+                f" Continue: streamkeeper stop {job} --reason …"
+            )
+            echo(f"\n{report.result.message}", err=True)
+            raise typer.Exit(130) from None
+        sentence = f"{ended.sentence}; nothing to do" if ended.already else ended.sentence
+        report.end(sentence, already=ended.already, instance=ended.instance)
+
+
+def start(job: Job, *, reason: Reason = "", json: JsonResult = False) -> None:
+    """Start the current release again. It resumes from its checkpoints."""
+    with reporting("start", job=job, as_json=json) as report:
+        site = open_site()
+        running = open_start(
+            site, job, requested_by=caller(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
         )
-    except KeyboardInterrupt:
-        echo(
-            f"\nstopped looking: job {job} is to serve no more. Carry it on: streamkeeper stop {job} --reason …",
-            err=True,
-        )
-        raise typer.Exit(130) from None
-    echo(f"{ended.sentence}; nothing was to be done" if ended.already else ended.sentence)
+        if running is None:
+            report.end(f"job {job} is running already")
+            return
+        finish(report, site, running)
 
 
-def start(job: Job, *, reason: Reason = "") -> None:
-    """Let the release that served last serve again, from where its checkpoints stand."""
-    site = open_site()
-    running = open_start(
-        site, job, requested_by=caller(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
-    )
-    if running is None:
-        echo(f"job {job} serves already")
-        return
-    finish(site, running)
-
-
-def forget(job: Job, *, reason: Reason) -> None:
-    """Retire a stopped job: it is listed, watched and backed up no longer. Nothing that it has is removed."""
-    for line in forget_job(open_site(), job, requested_by=caller(), reason=reason):
-        echo(line)
+def forget(job: Job, *, reason: Reason, json: JsonResult = False) -> None:
+    """Retire a stopped job: it is no longer listed, watched or backed up. Its checkpoints, snapshots, outputs and
+    records stay."""
+    with reporting("forget", job=job, as_json=json) as report:
+        lines = list(forget_job(open_site(), job, requested_by=caller(), reason=reason))
+        report.describe(lines[0] if lines else "", lines=lines)
+        for line in () if json else lines:
+            echo(line)
 
 
 def state_dead(

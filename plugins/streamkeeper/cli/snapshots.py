@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, TaskID
 from rich.text import Text
 
-from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
-from streamkeeper.cli.options import asked
+from streamkeeper.cli.progress_bar import progress_bar
+from streamkeeper.cli.snapshot_changes import pin, restore_
 from streamkeeper.cli.snapshot_list import described, print_json, show_snapshots
 from streamkeeper.cli.snapshot_places import (
     At,
@@ -36,21 +33,18 @@ from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_number
+from streamkeeper.model.snapshot import Snapshot, snapshot_number
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
 from streamkeeper.operations.exporting import export_state
-from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.restoring import plan_restore, restore_version
+from streamkeeper.operations.restoring import plan_restore
 from streamkeeper.operations.snapshot_rows import list_snapshots, said_of
-from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.snapshots.capture import CaptureProgress
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
-from streamkeeper.system_user import user_name
 
 app = typer.Typer(no_args_is_help=True, help="Verified, restorable copies of checkpoints in a store.")
 
@@ -78,7 +72,7 @@ def take(
     where, failed = place.store(), False
     for target in place.targets():
         try:
-            with _bar(target.series) as show:
+            with progress_bar(target.series) as show:
                 captured = back_up(where, target, batch=batch, pending=not without_open_batch, show=_bytes(show))
         except StreamkeeperError as error:
             if place.adopted or "/" in series:
@@ -157,7 +151,7 @@ def verify_(
     if series and not catalogues:
         raise NotFound(f"there are no snapshots of {series}", hint=place.hint())
     for catalogue in catalogues:
-        with _bar(catalogue.series) as show:
+        with progress_bar(catalogue.series) as show:
             found = verify(catalogue, [_there(catalogue, id)] if id else None, show=show)
         damaged = damaged or bool(found.damaged)
         if json:
@@ -220,96 +214,8 @@ def drill_(
         raise typer.Exit(1)
 
 
-@app.command("restore")
-def restore_(
-    series: Series = "",
-    *,
-    checkpoint: CheckpointOption = "",
-    store: StoreOption = "",
-    id: Id = "",
-    batch: Batch = None,
-    at: At = "",
-    to: Annotated[
-        str,
-        typer.Option("--to", metavar="DIR", help="A directory or s3a://… that does not exist; else the next version"),
-    ] = "",
-    accept_replay: Annotated[
-        bool, typer.Option("--accept-replay", help="The sink's function takes batches a second time")
-    ] = False,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Rows of input that is gone may be lost by this restore")
-    ] = False,
-    reason: Annotated[str, asked("reason", help="Why that loss is accepted; kept in the journal")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
-) -> None:
-    """Restore a snapshot: into a directory or a bucket, or as the next checkpoint version of a deployed query."""
-    if accept_loss and not reason:
-        raise InvalidInput("what is accepted needs a reason", hint='--reason "the files were test data"')
-    target = tree_at(to) if to else None
-    place = read_place(series, checkpoint, store)
-    if target is None:
-        _must_be_current(series)
-    catalogue, snapshot = read_snapshot(place, id, batch, at)
-    if target is not None:
-        if dry_run:
-            echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {target}")
-            return
-        with _bar(snapshot.name) as show:
-            restored = restore(catalogue, snapshot, target, show=show)
-        echo(f"{snapshot.name} (batch {snapshot.batch}) is at {restored.target}: {restored.files} files")
-        return
-    site = site_of(catalogue.series)
-    if site is None:
-        raise InvalidInput("where to restore it is not known", hint="name a directory that does not exist: --to DIR")
-    job, _, query = catalogue.series.partition("/")
-    plan = plan_restore(site, job, query, snapshot)
-    echo(plan.sentence)
-    if dry_run:
-        echo(f"would write {snapshot.name} (batch {plan.batch}) as {plan.version} of {job}/{query}: {plan.target}")
-        return
-    with _bar(snapshot.name) as show:
-        done = restore_version(
-            site,
-            job,
-            query,
-            snapshot,
-            catalogue=catalogue,
-            accept_replay=accept_replay,
-            loss_accepted_by=caller() if accept_loss else "",
-            reason=reason,
-            show=show,
-        )
-    echo(f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}: deploy {done.release} to go on")
-
-
-def _must_be_current(series: str) -> None:
-    """Raise JournalOutdated first: an older copy of the store may lack the snapshot as well."""
-    site, job = site_of(series), series.partition("/")[0]
-    if site is not None and job in list_jobs(site.store):
-        must_not_be_outdated_as_far_as_seen(site, read_job(site, job))
-
-
-@app.command("pin")
-def pin(
-    series: Series,
-    id: Annotated[str, typer.Argument(metavar="ID", help="A snapshot, like s0007")],
-    *,
-    store: StoreOption = "",
-    reason: Annotated[str, asked("reason", help="Why it must stay")] = "",
-    remove: Annotated[bool, typer.Option("--remove", help="Leave it to the retention policy again")] = False,
-) -> None:
-    """Keep a snapshot whatever the retention policy says, or stop doing so."""
-    catalogue = read_place(series, "", store).catalogue()
-    number = snapshot_number(id)
-    if remove:
-        catalogue.unpin(number)
-        echo(f"{catalogue.series} {id} is left to the retention policy")
-        return
-    if not reason:
-        raise InvalidInput("a pin needs a reason", hint='--reason "before the migration"')
-    moment = datetime.now(UTC).isoformat(timespec="seconds")
-    catalogue.pin(number, Pin(reason=reason, by=user_name(), at=moment))
-    echo(f"{catalogue.series} {id} stays until it is unpinned: {reason}")
+app.command("restore")(restore_)
+app.command("pin")(pin)
 
 
 @app.command("export")
@@ -372,16 +278,3 @@ def _told(catalogue: Catalogue, snapshot: Snapshot) -> Iterator[str]:
 
 def _bytes(show: Callable[[int, int], None]) -> Callable[[CaptureProgress], None]:
     return lambda at: show(at.bytes, at.of_bytes)
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal's stderr, nothing elsewhere."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task: TaskID = bar.add_task(what, total=None)
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield show

@@ -10,9 +10,15 @@ from typing import Any
 
 import rich.console
 import typer
+from rich.cells import cell_len
+from rich.markdown import Markdown
+from rich.measure import Measurement
 from rich.segment import Segment
 
 from streamkeeper.model.markdown_text import visible
+
+_WIDEST = 1_000_000
+_COLUMN_GAP = 2
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
@@ -33,6 +39,21 @@ class Console(rich.console.Console):
         """Each piece of text, fit to be shown."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    def print_table(self, table: Any) -> None:
+        """Print a table, or several; in a pipe or a file as wide as the longest row, so that no cell is cut."""
+        if not self.is_terminal:
+            options = self.options.update(max_width=_WIDEST)
+            self.width = max(self.width, Measurement.get(self, options, table).maximum)
+        self.print(table)
+
+    def print_markdown(self, text: str) -> None:
+        """Print Markdown; in a pipe or a file as wide as its longest table row, so that no cell is cut."""
+        if not self.is_terminal:
+            rows = [line for line in text.splitlines() if line.startswith("|")]
+            widths = (cell_len(row) + _COLUMN_GAP * row.count("|") for row in rows)
+            self.width = max(self.width, *widths, 0)
+        self.print(Markdown(text))
 
 
 def _in_json(character: str) -> str:

@@ -54,8 +54,11 @@ def _begins(way: QueryWay | None) -> bool:
 
 
 def _told(query: QueryAssessment, way: QueryWay | None) -> str:
-    told = told_way(way) if way is not None else ""
-    return told if _begins(way) else ", ".join(filter(None, (query.verdict.name, told)))
+    if way is None:
+        return query.verdict.name
+    # A rollback or a recovery leaves the checkpoint that its verdict is about.
+    told = told_way(way)
+    return told if _begins(way) or query.verdict is Verdict.REFUSE else f"{query.verdict.name}, {told}"
 
 
 def told_way(way: QueryWay) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -56,6 +56,8 @@ class StepRow(msgspec.Struct, frozen=True):
     """Seconds, or the name of the request's field with them."""
     otherwise: str
     """The consequence of a failure, for a person."""
+    condition: str = ""
+    """When an operation takes it, for a person; empty: always."""
     asked: Callable[[DeployRequest], bool] = lambda request: True
     """Whether the request includes it."""
     taken: Callable[[OperationState], bool] = lambda operation: True
@@ -79,51 +81,62 @@ STEPS = (
     ),
     StepRow(
         Step.KEEP_STATE,
-        "BACKUP only: take a snapshot and export the state of every query with an opaque change",
+        "take a snapshot and export the state of every query with an opaque change",
         _SNAPSHOT_S,
         _REFUSE,
+        condition="BACKUP only",
         taken=_is_opaque,
     ),
     StepRow(
         Step.APPROVE,
-        "BACKUP only: stop the standby and wait for a person's approval",
+        "stop the standby and wait for a person's approval",
         "approve_s",
         "not approved: refuse; {serving} stays",
+        condition="BACKUP only",
         asked=lambda request: not request.accept_risk,
         taken=_is_opaque,
     ),
     StepRow(
         Step.READY,
-        "BACKUP only: see that nothing has drifted since, and start the standby again",
+        "see that nothing has drifted since, and start the standby again",
         "standby_s",
         _REFUSE,
+        condition="BACKUP only",
         asked=lambda request: not request.accept_risk,
         taken=_is_opaque,
     ),
     StepRow(
         Step.SHADOW,
-        "rebuild only: let the candidate read the sources again into a new checkpoint version, unseen",
+        "let the candidate read the sources again into a new checkpoint version, unseen",
         "standby_s",
         _ABORT,
+        condition="rebuild only",
         taken=_rebuilds,
     ),
     StepRow(
-        Step.CATCH_UP, "rebuild only: wait until it has read what {serving} has", "catch_up_s", _ABORT, taken=_rebuilds
+        Step.CATCH_UP,
+        "wait until it has read what {serving} has",
+        "catch_up_s",
+        _ABORT,
+        condition="rebuild only",
+        taken=_rebuilds,
     ),
     StepRow(
         Step.COMPARE,
-        "rebuild only: compare both outputs over the same input, column by column",
+        "compare both outputs over the same input, column by column",
         _COMPARE_S,
         "ask a person, as about whatever cannot be compared",
+        condition="rebuild only",
         asked=lambda request: request.compare,
         taken=_rebuilds,
     ),
     StepRow(
         Step.REVIEW,
-        "rebuild only: wait for a person's approval where the outputs differ by more than was asked for,"
+        "wait for a person's approval where the outputs differ by more than was asked for,"
         " could not be compared, or come from changed code that nothing proves",
         "approve_s",
         f"not approved: {_ABORT}",
+        condition="rebuild only",
         taken=lambda operation: bool(reasons_to_review(operation)),
     ),
     StepRow(
@@ -140,16 +153,18 @@ STEPS = (
     ),
     StepRow(
         Step.CATCH_UP_AFTER_DRAIN,
-        "rebuild only: wait until the candidate holds everything up to the last batch of {serving}",
+        "wait until the candidate holds everything up to the last batch of {serving}",
         "first_commit_s",
         "fall back to {serving}",
+        condition="rebuild only",
         taken=_rebuilds,
     ),
     StepRow(
         Step.RESTORE,
-        "rollback to a snapshot only: restore it as a new checkpoint version",
+        "restore the snapshot as a new checkpoint version",
         _SNAPSHOT_S,
         "fall back",
+        condition="restore only",
         taken=_restores,
     ),
     StepRow(
@@ -218,30 +233,53 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 def plan_deploy(
     request: DeployRequest, *, serving: str, stopped: DesiredChanged | None = None
 ) -> tuple[PlannedStep, ...]:
-    """The steps of this deploy.
+    """Every step that this operation may take, as announced before its verdict is known.
 
     ``serving``: name of the current release, empty if there is none.
     ``stopped``: the record of the job's stop, None if the job should run.
 
-    Steps that only some verdicts require say so: the verdict is known after the assessment of the candidate.
+    A step that only some verdicts require starts with its condition.
     """
     words = _words(request, serving, stopped)
     last = Step.ASSESS if request.dry_run else Step.PROMOTE
     return tuple(
-        PlannedStep(
-            step=row.step,
-            does=row.does.format_map(words),
-            deadline_s=deadline_s(row.step, request),
-            otherwise=row.otherwise.format_map(words),
-        )
+        _planned(row, request, words, condition=row.condition)
         for row in STEPS
         if row.asked(request) and row.step <= last and (serving or row.first)
+    )
+
+
+def plan_assessed(
+    operation: OperationState, *, serving: str, stopped: DesiredChanged | None = None
+) -> tuple[PlannedStep, ...]:
+    """The steps that the real run of an assessed operation takes; a dry run prints them.
+
+    ``serving`` and ``stopped``: as for ``plan_deploy``. A review is listed until the outputs are compared: the
+    comparison decides whether a person is asked.
+    """
+    request = msgspec.structs.replace(operation.request, dry_run=False)
+    words = _words(request, serving, stopped)
+    taken = set(path(operation))
+    if Step.COMPARE in taken and not operation.has_done(Step.COMPARE):
+        taken.add(Step.REVIEW)
+    return tuple(_planned(row, request, words) for row in STEPS if row.step in taken and (serving or row.first))
+
+
+def _planned(row: StepRow, request: DeployRequest, words: Mapping[str, str], *, condition: str = "") -> PlannedStep:
+    does = row.does.format_map(words)
+    return PlannedStep(
+        step=row.step,
+        does=f"{condition}: {does}" if condition else does,
+        deadline_s=deadline_s(row.step, request),
+        otherwise=row.otherwise.format_map(words),
     )
 
 
 def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None) -> dict[str, str]:
     """The parts of the table's texts that depend on the deploy."""
     compare = f"compare it with {serving}" if serving else "there is no checkpoint yet: nothing to compare"
+    if request.recover is not None:
+        compare = "check it against its checkpoints"
     if serving == UNKNOWN_RELEASE:
         compare = "look at the checkpoint that is there; what it was made by is on no record, so that a person is asked"
     starts = {
@@ -268,6 +306,8 @@ _END_AND_FAIL = "end it and fail"
 
 
 def _tell_source(request: DeployRequest) -> str:
+    if request.recover is not None:
+        return f"take the current release, {request.release}"
     if request.start:
         return f"take the release that served last, {request.release}"
     if request.rollback and not request.release:

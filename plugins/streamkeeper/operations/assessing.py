@@ -233,9 +233,13 @@ def _named(site: Installation, job: str, query: str, name: str) -> Boundary:
 
 
 def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
-    """What the sentence begins with: of a recovery the verdict is about the files that it leaves behind."""
-    recovers = request.recover is not None and not refusal
-    return request.recover.asked_for.name if recovers and request.recover is not None else forward.verdict.name
+    """The first word of the sentence. A recovery and a rollback that go ahead despite a REFUSE are named instead: that
+    verdict is about files that they leave behind."""
+    if request.recover is not None and not refusal:
+        return request.recover.asked_for.name
+    if request.rollback and not refusal and forward.verdict is Verdict.REFUSE:
+        return "ROLLBACK"
+    return forward.verdict.name
 
 
 def _sentence(

@@ -45,7 +45,7 @@ class StopOperator(AskedTask):
         )
         show_log(self, site, params["job"], ended.instance)
         if ended.already:
-            self._skip(f"{ended.sentence}; nothing was to be done")
+            self._skip(f"{ended.sentence}; nothing to do")
         self.log.info("%s", ended.sentence)
         return ended.sentence
 
@@ -72,7 +72,7 @@ class StartOperator(OpeningTask, StepOperator):
             operation=self.operation,
         )
         if deploy is None:
-            self._skip(f"job {params['job']} serves already")
+            self._skip(f"job {params['job']} is running already")
         self._opened(context, deploy, deploy.plan())
         return self._until_over(lambda: super(StartOperator, self).work(context))
 

@@ -16,7 +16,7 @@ import msgspec
 from airflow.sdk import Asset
 
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused, StreamkeeperError
-from streamkeeper.lifecycle.steps import PlannedStep, path, plan_deploy
+from streamkeeper.lifecycle.steps import path, plan_assessed
 from streamkeeper.model.step import Step
 from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import deploy_form, read_request, rollback_form
@@ -67,7 +67,7 @@ class BundleOperator(OpeningTask):
         if told := told_forgotten(site.journal(request.job, "reader").state()):
             self.log.info("%s", told)
         deploy = open_deploy(site, operation, request, on_open=on_open)
-        self._opened(context, deploy, _announced(deploy))
+        self._opened(context, deploy, deploy.plan())
         if nowhere:
             self.shows("")
         return begin(deploy)
@@ -201,6 +201,10 @@ class AssessOperator(StepOperator):
         report = render_assessment(deploy.site.store, deploy.job, operation)
         self.log.info("the assessment\n%s", report)
         context["ti"].xcom_push(key="report", value=report)
+        if operation.request.dry_run and operation.ways and not operation.refusal:
+            state = deploy.state
+            self.log.info("a deploy would take these steps:")
+            self.log_steps(plan_assessed(operation, serving=state.predecessor, stopped=state.stopped))
         return operation.verdict_sentence
 
 
@@ -361,16 +365,6 @@ def update_asset(context: Context, told: Mapping[str, Any]) -> None:
     """Say this with the event that Airflow makes of the task if it succeeds."""
     if "outlet_events" in context:
         context["outlet_events"][OPERATIONS].extra = dict(told)
-
-
-def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
-    """The steps of the operation; of a dry run those that the real one would take."""
-    state = deploy.state
-    request = state.operations[deploy.operation].request
-    if not request.dry_run:
-        return deploy.plan()
-    real = msgspec.structs.replace(request, dry_run=False)
-    return plan_deploy(real, serving=state.predecessor, stopped=state.stopped)
 
 
 def begin(deploy: Deploy) -> str:

@@ -94,6 +94,11 @@ class StreamkeeperTask(BaseOperator):
         """From here on the task is about this job, and this operation of it."""
         self.page = page_path(job, operation)
 
+    def log_steps(self, steps: Iterable[PlannedStep]) -> None:
+        """Log each step with what happens if it fails."""
+        for planned in steps:
+            self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
+
     def own_operation(self, context: Context) -> str:
         """The id of the operation that this run starts, or this task group of it."""
         run = context["dag_run"]
@@ -228,8 +233,7 @@ class OpeningTask(AskedTask):
         context["ti"].xcom_push(key="operation", value=deploy.operation)
         carrier = Carrier(dag=run.dag_id, run=run.run_id, group=self._group_id())
         note_carrier(deploy.site.store, deploy.job, deploy.operation, carrier)
-        for planned in steps:
-            self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
+        self.log_steps(steps)
 
 
 class OperationTask(StreamkeeperTask):

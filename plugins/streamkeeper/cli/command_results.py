@@ -1,0 +1,109 @@
+"""``--json`` of commands that act: one object on stdout, whatever happens; progress goes to stderr.
+
+The object has the same seven keys for every command (docs/tasks.md, "Run commands from scripts"):
+
+``command``: the words typed, ``release push``. ``job``: the job's name, null if the command names none. ``operation``:
+the operation's id, null without one. ``outcome``: ``succeeded``, ``dry-run``, ``refused``, ``aborted``, ``fell-back``
+or ``failed`` as in the journal; ``error`` if the command ended before it had an outcome; ``interrupted`` after Ctrl-C.
+``message``: one sentence. ``hint``: the remedy, empty without one. ``details``: fields of the command itself.
+
+Commands that only read (``jobs``, ``status`` and others) print their own objects instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from streamkeeper.cli.option_names import as_typed
+from streamkeeper.cli.terminal import Console, echo, echo_json
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.journal import Outcome
+
+JsonResult = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object at the end, and the progress to stderr")
+]
+
+ERROR = "error"
+INTERRUPTED = "interrupted"
+
+
+class CommandResult(msgspec.Struct, kw_only=True):
+    """The object that ``--json`` prints; the keys are described at the top of this module."""
+
+    command: str
+    job: str | None = None
+    operation: str | None = None
+    outcome: str = Outcome.SUCCEEDED.value
+    message: str = ""
+    hint: str = ""
+    details: dict[str, Any] = {}
+
+
+class Report:
+    """Prints the progress of one command, and collects its result.
+
+    ``result``: what ``--json`` prints at the end. ``as_json``: whether it was requested; progress then goes to stderr.
+    """
+
+    def __init__(self, result: CommandResult, *, as_json: bool) -> None:
+        self.result = result
+        self.as_json = as_json
+
+    def line(self, text: str) -> None:
+        """Print one line of progress, however long it is."""
+        self.console(whole_lines=True).print(Text(text))
+
+    def end(self, message: str, **details: Any) -> None:
+        """Set the result's message and details; without ``--json``, print the message as the last line."""
+        self.describe(message, **details)
+        if not self.as_json:
+            echo(message)
+
+    def describe(self, message: str, **details: Any) -> None:
+        """Set the result's message and details, and print nothing."""
+        self.result.message = message
+        self.result.details = {**self.result.details, **details}
+
+    def console(self, *, whole_lines: bool = False) -> Console:
+        """Where progress is printed: stdout, or stderr with ``--json``."""
+        return Console(stderr=self.as_json, soft_wrap=whole_lines, highlight=False)
+
+
+@contextmanager
+def reporting(command: str, *, job: str | None = None, as_json: bool = False) -> Iterator[Report]:
+    """Yield the command's report, and print its result at the end if ``as_json`` is set, also after an error."""
+    report = Report(CommandResult(command=command, job=job), as_json=as_json)
+    try:
+        yield report
+    except StreamkeeperError as error:
+        shown = as_typed(error)
+        _fail(report.result, shown.message, shown.hint)
+        _print(report)
+        raise
+    except OSError as error:
+        _fail(report.result, str(error), "")
+        _print(report)
+        raise
+    except typer.Exit:
+        _print(report)
+        raise
+    _print(report)
+
+
+def _fail(result: CommandResult, message: str, hint: str) -> None:
+    """Describe an error; an operation that has ended keeps its outcome."""
+    if result.outcome == Outcome.SUCCEEDED.value:
+        result.outcome = ERROR
+    result.message, result.hint = message, hint
+
+
+def _print(report: Report) -> None:
+    if report.as_json:
+        echo_json(to_json(report.result))

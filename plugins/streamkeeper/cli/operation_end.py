@@ -1,0 +1,92 @@
+"""How an operation ended: its findings, the steps after a dry run, and the ``details`` that ``--json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+from rich.table import Table
+
+from streamkeeper.cli.command_results import Report
+from streamkeeper.compatibility.report import render_text, told_way
+from streamkeeper.errors import DeployFailed
+from streamkeeper.lifecycle.steps import PlannedStep, plan_assessed
+from streamkeeper.model.check import CheckAnswer, answer_json
+from streamkeeper.model.finding import Assessment
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.operation import OperationState
+from streamkeeper.operations.deploy import Deploy, Progress
+from streamkeeper.operations.installation import Installation
+from streamkeeper.registry.objects import read_assessment
+
+
+def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
+    """The steps of an operation, in their order."""
+    table = Table("step", "does", "deadline", "otherwise")
+    for step in steps:
+        table.add_row(step.step.label, step.does, f"{step.deadline_s:g} s", step.otherwise)
+    return table
+
+
+def report_end(report: Report, site: Installation, running: Deploy, progress: Progress) -> None:
+    """Print findings and the end, with the steps after a dry run; raises DeployFailed unless the operation succeeded
+    or was a dry run."""
+    state = running.state
+    operation = state.operations[running.operation]
+    assessment = read_assessment(site.store, running.job, operation.report) if operation.report else None
+    if assessment is not None:
+        findings = _rendered(assessment, operation)
+        report.console(whole_lines=True).print(findings, markup=False, end="")
+    if progress.outcome is not None:
+        report.result.outcome = progress.outcome.value
+    goes_ahead = bool(operation.ways) and not operation.refusal
+    steps: tuple[PlannedStep, ...] = ()
+    if operation.request.dry_run and goes_ahead:
+        steps = plan_assessed(operation, serving=state.predecessor, stopped=state.stopped)
+        report.console().print_table(render_plan(steps))
+    report.describe(progress.sentence, **_details(state, operation, assessment, steps))
+    match progress.outcome:
+        case Outcome.SUCCEEDED:
+            return
+        case Outcome.DRY_RUN:
+            if not goes_ahead:
+                raise typer.Exit(1)
+        case _:
+            current = state.serving_release
+            stays = f"{current} is the current release" if current else "there is no current release"
+            raise DeployFailed(f"job {running.job}: {progress.sentence}", hint=stays)
+
+
+def _rendered(assessment: Assessment, operation: OperationState) -> str:
+    """The verdict and its findings; of a recovery its result: that verdict is about the files it leaves behind."""
+    if operation.request.recover is not None and not operation.refusal:
+        return f"recovery: {operation.verdict_sentence}\n"
+    return f"verdict: {render_text(assessment, decision=operation.verdict_sentence, ways=operation.ways)}"
+
+
+def _details(
+    state: JobState, operation: OperationState, assessment: Assessment | None, steps: Iterable[PlannedStep]
+) -> dict[str, object]:
+    """The ``details`` of an operation's result."""
+    judged = answer_json(CheckAnswer(assessment=assessment)) if assessment is not None else {}
+    return {
+        "release": operation.release,
+        "current_release": state.serving_release,
+        "verdict": operation.verdict.name if operation.verdict is not None else None,
+        "sentence": operation.verdict_sentence,
+        "refusal": operation.refusal,
+        "queries": judged.get("queries", {}),
+        "ways": {query: {"way": way.way.value, "does": told_way(way)} for query, way in operation.ways.items()},
+        "steps": [plan_json(step) for step in steps],
+    }
+
+
+def plan_json(step: PlannedStep) -> dict[str, object]:
+    """One planned step as ``--json`` prints it; ``deadline_s`` in seconds."""
+    return {
+        "step": step.step.label,
+        "does": step.does,
+        "deadline_s": step.deadline_s,
+        "otherwise": step.otherwise,
+    }

@@ -1,0 +1,191 @@
+"""``snapshot restore`` and ``snapshot pin``: the commands that write a checkpoint, or change what retention keeps."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.cli.caller import caller
+from streamkeeper.cli.command_results import JsonResult, Report, reporting
+from streamkeeper.cli.options import asked
+from streamkeeper.cli.progress_bar import progress_bar
+from streamkeeper.cli.snapshot_places import (
+    At,
+    Batch,
+    CheckpointOption,
+    Id,
+    Series,
+    StoreOption,
+    read_place,
+    read_snapshot,
+    site_of,
+)
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_number
+from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.restoring import plan_restore, restore_version
+from streamkeeper.registry.jobs import list_jobs
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
+from streamkeeper.system_user import user_name
+
+_ADOPTED = "adopted/"
+"""How series of checkpoints start that no job of this installation wrote."""
+
+
+def restore_(
+    series: Series = "",
+    *,
+    checkpoint: CheckpointOption = "",
+    store: StoreOption = "",
+    id: Id = "",
+    batch: Batch = None,
+    at: At = "",
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="Restore into this directory or s3a://… prefix, which must not exist; else as the query's next"
+            " checkpoint version",
+        ),
+    ] = "",
+    accept_replay: Annotated[
+        bool,
+        typer.Option(
+            "--accept-replay", help="Accept that the sink's function gets batches again that it has already processed"
+        ),
+    ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Accept that this restore may lose the rows of missing input")
+    ] = False,
+    reason: Annotated[str, asked("reason", help="Why the loss is accepted; kept in the journal")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing")] = False,
+    json: JsonResult = False,
+) -> None:
+    """Restore a snapshot as the next checkpoint version of a deployed query, or into a directory or a bucket."""
+    with reporting("snapshot restore", as_json=json) as report:
+        if accept_loss and not reason:
+            raise InvalidInput("--accept-loss: a reason is required", hint='--reason "the files were test data"')
+        target = tree_at(to) if to else None
+        place = read_place(series, checkpoint, store)
+        if target is None:
+            _must_be_current(series)
+        catalogue, snapshot = read_snapshot(place, id, batch, at)
+        _name(report, catalogue)
+        report.describe("", snapshot=snapshot.name, batch=snapshot.batch)
+        if dry_run:
+            report.result.outcome = Outcome.DRY_RUN.value
+        if target is not None:
+            _restore_into(report, catalogue, snapshot, target, dry_run=dry_run)
+            return
+        accepted_by = caller() if accept_loss else ""
+        _restore_version(
+            report, catalogue, snapshot, accept_replay=accept_replay, loss_accepted_by=accepted_by, reason=reason,
+            dry_run=dry_run,
+        )  # fmt: skip
+
+
+def _restore_into(report: Report, catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, dry_run: bool) -> None:
+    named = f"{snapshot.name} (batch {snapshot.batch}"
+    if dry_run:
+        report.end(f"would write {named}, {snapshot.bytes:,} bytes) to {target}", target=str(target))
+        return
+    with progress_bar(snapshot.name) as show:
+        restored = restore(catalogue, snapshot, target, show=show)
+    message = f"{named}) is restored to {restored.target}: {restored.files} files"
+    report.end(message, target=restored.target, files=restored.files)
+
+
+def _restore_version(
+    report: Report,
+    catalogue: Catalogue,
+    snapshot: Snapshot,
+    *,
+    accept_replay: bool,
+    loss_accepted_by: str,
+    reason: str,
+    dry_run: bool,
+) -> None:
+    site = site_of(catalogue.series)
+    if site is None:
+        raise InvalidInput(
+            f"series {catalogue.series} belongs to no job of this installation",
+            hint="name a directory that does not exist: --to DIR",
+        )
+    job, _, query = catalogue.series.partition("/")
+    plan = plan_restore(site, job, query, snapshot)
+    report.line(plan.sentence)
+    report.describe("", replay=plan.sentence, replayed_batches=plan.replayed)
+    if dry_run:
+        report.end(
+            f"would write {snapshot.name} (batch {plan.batch}) as {plan.version} of {job}/{query}: {plan.target}",
+            version=plan.version,
+            target=plan.target,
+            release=plan.release,
+        )
+        return
+    with progress_bar(snapshot.name) as show:
+        done = restore_version(
+            site,
+            job,
+            query,
+            snapshot,
+            catalogue=catalogue,
+            accept_replay=accept_replay,
+            loss_accepted_by=loss_accepted_by,
+            reason=reason,
+            show=show,
+        )
+    restored = f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}"
+    report.end(
+        f"{restored}: deploy {done.release} to resume from it",
+        version=done.version,
+        target=done.target,
+        release=done.release,
+    )
+
+
+def _must_be_current(series: str) -> None:
+    """Raise JournalOutdated before the snapshot is looked up: an older copy of the store may lack it as well."""
+    site, job = site_of(series), series.partition("/")[0]
+    if site is not None and job in list_jobs(site.store):
+        must_not_be_outdated_as_far_as_seen(site, read_job(site, job))
+
+
+def pin(
+    series: Series,
+    id: Annotated[str, typer.Argument(metavar="ID", help="A snapshot, like s0007")],
+    *,
+    store: StoreOption = "",
+    reason: Annotated[str, asked("reason", help="Why the snapshot is kept")] = "",
+    remove: Annotated[bool, typer.Option("--remove", help="Unpin: the retention policy applies again")] = False,
+    json: JsonResult = False,
+) -> None:
+    """Pin a snapshot: it is kept whatever the retention policy drops. --remove unpins it."""
+    with reporting("snapshot pin", as_json=json) as report:
+        catalogue = read_place(series, "", store).catalogue()
+        _name(report, catalogue)
+        number = snapshot_number(id)
+        if remove:
+            catalogue.unpin(number)
+            report.end(f"{catalogue.series} {id} is unpinned", snapshot=id, pinned=False)
+            return
+        if not reason:
+            raise InvalidInput("a pin needs a reason", hint='--reason "before the migration"')
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        catalogue.pin(number, Pin(reason=reason, by=user_name(), at=moment))
+        report.end(f"{catalogue.series} {id} is pinned: {reason}", snapshot=id, pinned=True, reason=reason)
+
+
+def _name(report: Report, catalogue: Catalogue) -> None:
+    """Put the series, and the job that it belongs to, into the result."""
+    if not catalogue.series.startswith(_ADOPTED):
+        report.result.job = catalogue.series.partition("/")[0]
+    report.describe("", series=catalogue.series)

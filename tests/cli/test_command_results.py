@@ -1,0 +1,243 @@
+"""``--json`` of commands that act: one object of one shape, on stdout alone, whatever happens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli import deploying
+from streamkeeper.cli.main import app
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.finding import Assessment, QueryAssessment, Verdict
+from streamkeeper.model.journal import Assessed, OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
+from streamkeeper.registry.objects import put_object
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.asking import ask
+from tests.orchestration.installed import install
+
+KEYS = {"command", "job", "operation", "outcome", "message", "hint", "details"}
+OPERATION = "op-asks"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """A job that was deployed once; its driver has ended."""
+    return install(tmp_path, monkeypatch)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def result_of(*words: str, code: int = 0) -> dict[str, Any]:
+    """The object that a command prints, which is all of its stdout."""
+    done = run(*words, "--json")
+    assert done.exit_code == code, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert set(found) == KEYS
+    return found
+
+
+def assessed(job: Registered, verdict: Verdict, way: QueryWay | None, *, refusal: str = "") -> Assessed:
+    """What an operation records of its candidate."""
+    judged = Assessment(verdict=verdict, queries={QUERY: QueryAssessment(verdict=verdict)})
+    return Assessed(
+        operation="op2",
+        verdict=verdict,
+        reverse=verdict,
+        sentence=f"{verdict.name}: as a test has it",
+        report=put_object(job.site.store, JOB, "reports", to_json(judged), ".json"),
+        ways={QUERY: way} if way is not None else {},
+        refusal=refusal,
+        evidence="",
+    )
+
+
+def follow(job: Registered, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, record: Assessed) -> None:
+    """Let a deploy come to this end as soon as it is followed."""
+
+    def end(_: object, running: Deploy, **__: object) -> Progress:
+        journal = job.site.journal(JOB, "test")
+        journal.append(lambda _: replace(record, operation=running.operation))
+        over = OperationFinished(operation=running.operation, outcome=outcome, sentence="this is the end")
+        journal.append(lambda _: over)
+        return Progress(kind=ProgressKind.ENDED, step=Step.PROMOTE, sentence="this is the end", outcome=outcome)
+
+    monkeypatch.setattr(deploying, "open_deploy", Deploy.open)
+    monkeypatch.setattr(deploying, "follow_operation", end)
+
+
+def deploy(*words: str) -> tuple[str, ...]:
+    return ("deploy", JOB, "--release", "r0001", "--reason", "a test", *words)
+
+
+def test_a_deploy_prints_its_outcome_its_verdict_and_its_paths(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The release, the current one and the operation are named; nothing else is on stdout."""
+    record = assessed(job, Verdict.RESUME, QueryWay(way=Way.RESUME, before="v0001", version="v0001"))
+    follow(job, monkeypatch, Outcome.SUCCEEDED, record)
+    told = result_of(*deploy())
+    assert (told["command"], told["job"], told["outcome"]) == ("deploy", JOB, "succeeded")
+    assert told["operation"] in job.site.journal(JOB, "test").state().operations
+    assert told["message"] == "this is the end"
+    details = told["details"]
+    assert (details["current_release"], details["verdict"], details["steps"]) == ("r0001", "RESUME", [])
+    assert details["ways"][QUERY]["way"] == "resume"
+
+
+def test_a_failed_deploy_prints_its_outcome_and_exits_with_2(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error stays on stderr as without the option; the hint names the current release."""
+    follow(job, monkeypatch, Outcome.FELL_BACK, assessed(job, Verdict.RESUME, QueryWay(way=Way.RESUME)))
+    told = result_of(*deploy(), code=2)
+    assert (told["outcome"], told["hint"]) == ("fell-back", "r0001 is the current release")
+    assert "this is the end" in told["message"]
+    assert told["details"]["verdict"] == "RESUME"
+    again = run(*deploy())
+    assert again.stderr == f"error: job {JOB}: this is the end (r0001 is the current release)\n"
+
+
+@pytest.mark.parametrize(
+    ("way", "steps"),
+    [
+        (
+            QueryWay(way=Way.RESUME, before="v0001", version="v0001"),
+            "bundle standby assess drain prove-dead go first-commit snapshot probation promote",
+        ),
+        (
+            QueryWay(way=Way.REBUILD, before="v0001", version="v0002"),
+            "bundle standby assess shadow catch-up compare review drain prove-dead catch-up-after-drain go"
+            " first-commit snapshot probation promote",
+        ),
+        (
+            QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True),
+            "bundle standby assess keep-state approve ready drain prove-dead go first-commit snapshot probation"
+            " promote",
+        ),
+    ],
+    ids=["resume", "rebuild", "backup"],
+)
+def test_a_dry_run_prints_only_the_steps_that_the_deploy_would_take(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, way: QueryWay, steps: str
+) -> None:
+    """As JSON and as a table, after the assessment; no step says under which verdict it would be taken."""
+    follow(job, monkeypatch, Outcome.DRY_RUN, assessed(job, Verdict.RESUME, way))
+    told = result_of(*deploy("--dry-run"))
+    assert told["outcome"] == "dry-run"
+    assert [each["step"] for each in told["details"]["steps"]] == steps.split()
+    assert "only:" not in json.dumps(told)
+    shown = run(*deploy("--dry-run")).stdout
+    assert [word for word in steps.split() if f" {word} " not in shown] == []
+    assert [step.label for step in Step if f"\n│ {step.label} " in shown] == steps.split()
+    assert shown.index("verdict: ") < shown.index("prove-dead")
+
+
+def test_a_dry_run_that_is_refused_prints_no_steps(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are none; exit code 1."""
+    follow(job, monkeypatch, Outcome.DRY_RUN, assessed(job, Verdict.REFUSE, None, refusal="it cannot resume"))
+    told = result_of(*deploy("--dry-run"), code=1)
+    assert (told["outcome"], told["details"]["refusal"], told["details"]["steps"]) == (
+        "dry-run", "it cannot resume", [],
+    )  # fmt: skip
+    shown = run(*deploy("--dry-run"))
+    assert (shown.exit_code, "prove-dead" in shown.stdout) == (1, False)
+
+
+@pytest.mark.parametrize("dry_run", [("--dry-run",), ()], ids=["dry run", "deploy"])
+def test_an_error_is_a_result_as_well(job: Registered, dry_run: tuple[str, ...]) -> None:
+    """With the remedy, spelled as it is typed; stderr has the same line as without the option."""
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    told = result_of(*deploy(*dry_run), code=2)
+    assert (told["outcome"], told["operation"]) == ("error", "op2")
+    assert told["message"] == f"job {JOB} has an open operation op2"
+    assert told["hint"] == "--on-open continue continues it, --on-open abort ends it first"
+    plain = run(*deploy(*dry_run))
+    assert plain.stdout == ""
+    assert plain.stderr == f"error: {told['message']} ({told['hint']})\n"
+
+
+def test_ctrl_c_is_a_result_as_well(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operation stays open, and the message names the command that continues it."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Deploy, "run", interrupt)
+    told = result_of("start", JOB, code=130)
+    assert told["outcome"] == "interrupted"
+    assert f"operation {told['operation']} of job {JOB} stays open" in told["message"]
+    assert f"Continue it: streamkeeper start {JOB}." in told["message"]
+
+
+def test_stop_and_forget(job: Registered) -> None:
+    """Whether anything was left to do is a field, not a phrase to search for."""
+    first, again = (result_of("stop", JOB, "--reason", "maintenance") for _ in range(2))
+    assert [each["details"]["already"] for each in (first, again)] == [False, True]
+    assert (first["outcome"], first["operation"]) == ("succeeded", None)
+    forgotten = result_of("forget", JOB, "--reason", "maintenance")
+    assert any("checkpoint" in line for line in forgotten["details"]["lines"])
+
+
+def test_history_has_each_record(job: Registered) -> None:
+    """Number, time, sentence and the record itself; --limit applies."""
+    told = result_of("history", JOB)
+    entries = told["details"]["entries"]
+    assert [each["number"] for each in entries] == list(range(1, len(entries) + 1))
+    assert {"release-registered", "operation-started"} <= {each["record"]["type"] for each in entries}
+    lines = run("history", JOB).stdout.splitlines()
+    assert [line.endswith(each["sentence"]) for line, each in zip(lines, entries, strict=True)] == [True] * len(lines)
+    assert result_of("history", JOB, "--limit", "2")["details"]["entries"] == entries[-2:]
+
+
+def test_question_approve_and_decline(job: Registered) -> None:
+    """The question is Markdown; the answers name who gave them."""
+    ask(job, OPERATION)
+    asked = result_of("question", JOB, OPERATION)
+    assert (asked["operation"], asked["details"]["about"], asked["details"]["release"]) == (OPERATION, "state", "r0002")
+    assert "### " in asked["details"]["question"]
+    approved = result_of("approve", JOB, OPERATION, "--reason", "looked at it")
+    assert (approved["details"]["approved"], approved["details"]["reason"]) == (True, "looked at it")
+    declined = result_of("decline", JOB, OPERATION, "--reason", "on second thoughts", code=2)
+    assert (declined["outcome"], declined["operation"]) == ("error", OPERATION)
+
+
+def test_release_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release's name is a field, and the message."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "orders.py").write_text(
+        "from streamkeeper import streaming_job\n\n\n@streaming_job(name='orders')\ndef orders(spark, params):\n"
+        "    yield from ()\n"
+    )
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STREAMKEEPER_JOBS", str(tmp_path / "jobs"))
+    told = result_of("release", "push", "orders")
+    assert (told["command"], told["job"], told["message"]) == ("release push", "orders", "r0001")
+    assert (told["details"]["release"], len(told["details"]["bundle"])) == ("r0001", 64)
+
+
+def test_snapshot_restore_and_pin(job: Registered, tmp_path: Path) -> None:
+    """A dry run, a version, a directory; a pin and its removal."""
+    job.take()
+    series = f"{JOB}/{QUERY}"
+    dry = result_of("snapshot", "restore", series, "--dry-run")
+    assert (dry["outcome"], dry["job"], dry["details"]["version"]) == ("dry-run", JOB, "v0002")
+    result_of("stop", JOB, "--reason", "a restore")
+    done = result_of("snapshot", "restore", series)
+    assert (done["outcome"], done["details"]["version"], done["details"]["snapshot"]) == ("succeeded", "v0002", "s0001")
+    assert "resume from it" in done["message"]
+    copied = result_of("snapshot", "restore", series, "--to", str(tmp_path / "copy"))
+    assert (copied["details"]["target"], copied["details"]["files"] > 0) == (str(tmp_path / "copy"), True)
+    pinned = result_of("snapshot", "pin", series, "s0001", "--reason", "before the migration")
+    assert (pinned["command"], pinned["details"]["pinned"], pinned["details"]["series"]) == (
+        "snapshot pin", True, series,
+    )  # fmt: skip
+    assert result_of("snapshot", "pin", series, "s0001", "--remove")["details"]["pinned"] is False

@@ -1,0 +1,44 @@
+"""Errors on the command line name options as they are typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.cli.option_names import as_typed, spelled
+from streamkeeper.errors import InvalidInput, OperationOpen, StreamkeeperError
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        (
+            "trigger again with on_open=continue or on_open=abort",
+            "trigger again with --on-open continue or --on-open abort",
+        ),
+        ("accept_output_loss, drain_s", "--accept-output-loss, --drain-s"),
+        ("streamkeeper rollback sales --accept-loss", "streamkeeper rollback sales --accept-loss"),
+        ("params, reason, compare", "params, reason, compare"),
+        ("my_drain_s, drain_s_2, x-drain_s", "my_drain_s, drain_s_2, x-drain_s"),
+    ],
+)
+def test_a_field_of_a_request_is_spelled_as_its_option(text: str, typed: str) -> None:
+    """Only whole names with an underscore: ``reason`` is an ordinary word, too."""
+    assert spelled(text) == typed
+
+
+def test_an_open_operation_names_commands_that_take_the_option() -> None:
+    """``stop`` and ``start`` have no ``--on-open``: the hint is a whole command."""
+    typed = as_typed(OperationOpen("sales", "op-1"))
+    assert typed.message == "job sales has an open operation op-1"
+    assert typed.hint == (
+        "continue it: streamkeeper deploy sales --on-open continue;"
+        " end it, then deploy: streamkeeper deploy sales --on-open abort"
+    )
+
+
+def test_any_other_error_stays_itself() -> None:
+    """The class is kept where no text changes."""
+    error = InvalidInput("no candidate is named", hint="--candidate FILE:NAME")
+    assert as_typed(error) is error
+    changed = as_typed(InvalidInput("drain_s is 0", hint="on_open=abort"))
+    assert (type(changed), str(changed)) == (StreamkeeperError, "--drain-s is 0 (--on-open abort)")
