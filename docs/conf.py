@@ -31,12 +31,20 @@ html_show_copyright = False
 html_show_sphinx = False
 
 CONTENTS: dict[str, list[str]] = {
-    "Guides": ["tasks", "guides/page", "guides/pull-requests"],
+    "Start": ["quickstart", "concepts", "glossary"],
+    "Guides": [
+        *("guides/write-a-job", "guides/secrets", "guides/deploy", "guides/change", "guides/pull-requests"),
+        *("guides/roll-back", "guides/stop-and-start", "guides/monitor", "guides/page", "guides/back-up"),
+        *("guides/recover", "guides/clusters", "guides/own-dags", "guides/scripts", "guides/demonstrations"),
+    ],
     "Reference": [
         *("reference/cli", "reference/settings", "reference/job-api", "reference/forms", "reference/metrics"),
-        *("reference/health-rules", "reference/compatibility"),
+        *("reference/health-rules", "reference/compatibility", "reference/refusals"),
     ],
-    "Operations": ["operations/install", "operations/upgrade", "operations/runbook"],
+    "Operations": [
+        *("operations/install", "operations/containers", "operations/machines", "operations/upgrade"),
+        "operations/runbook",
+    ],
     "Internals": [
         *("internals/architecture", "internals/guarantees", "internals/guarantee-tests", "internals/campaigns"),
         *("internals/clones", "internals/performance", "internals/extending", "internals/decisions"),

@@ -22,7 +22,7 @@ reads the [settings](settings.md) from the environment. `streamkeeper COMMAND --
 | 2 | refused, or used wrongly: one line on stderr says why and what to do |
 | 130 | interrupted |
 
-`check` has [codes of its own](../tasks.md#check-a-change-before-deploying-it).
+`check` has [codes of its own](../guides/change.md#check-a-change-before-deploying-it).
 """
 
 

@@ -49,7 +49,7 @@ def render_settings() -> str:
     secret = (
         f"## Secrets\n\n`{SECRET_PREFIX}NAME` is the value of the reference `secret://env/NAME`, in the environment of"
         " the process that starts drivers. The reference reaches no other variable."
-        " [Secrets](../tasks.md#keep-secrets-out) has the other kinds of references."
+        " [Secrets](../guides/secrets.md) has the other kinds of references."
     )
     return page(
         "Settings",

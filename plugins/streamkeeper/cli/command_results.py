@@ -1,6 +1,6 @@
 """``--json`` of commands that act: one object on stdout, whatever happens; progress goes to stderr.
 
-The object has the same seven keys for every command (docs/tasks.md, "Run commands from scripts"):
+The object has the same seven keys for every command (docs/guides/scripts.md):
 
 ``command``: the words typed, ``release push``. ``job``: the job's name, null if the command names none. ``operation``:
 the operation's id, null without one. ``outcome``: ``succeeded``, ``dry-run``, ``refused``, ``aborted``, ``fell-back``
