@@ -1,8 +1,8 @@
-"""The people who may answer what operations ask: how they are written, and when two names are one person.
+"""The people who may answer an operation's questions: how they are written, and when two names are one person.
 
-``ada`` is a user of Airflow, ``cli:ada`` one of the operating system, ``ada=3`` a user of Airflow whose id there is 3.
-A list takes names exactly as they are; whether somebody asked for it themselves is judged generously. Both ways of
-being wrong refuse.
+``ada`` is a user of Airflow, ``cli:ada`` a user of the operating system, ``ada=3`` a user of Airflow with the id 3. A
+list takes names exactly as they are. Whether a person answers their own request is judged generously. Errors of both
+kinds refuse the answer.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from streamkeeper.errors import InvalidInput
 CLI = "cli:"
 AIRFLOW = "airflow:"
 NOBODY = "airflow"
-"""Who has asked or answered where Airflow names nobody: a schedule, another DAG, silence."""
+"""The requester or respondent if Airflow names no person: a schedule, another DAG, a missing answer."""
 WATCH = "the watch"
 _RESERVED = frozenset({NOBODY, WATCH})
 _EXAMPLE = "names of users, as ada, cli:ada (of the command line) or ada=3 (with the user's id in Airflow)"
 
 
 class Approver(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of a list; ``id``: of the user in Airflow, empty where the name is all that is known."""
+    """An entry of a list; ``id``: the user's id in Airflow, empty if only the name is known."""
 
     name: str
     id: str = ""
 
     def is_named(self, by: str, user_id: str = "") -> bool:
-        """Whether an answer comes from this user; ``user_id``: the one in Airflow, where the answer has one."""
+        """Whether an answer comes from this user; ``user_id``: the id in Airflow, if the answer has one."""
         return self.name == unicodedata.normalize("NFC", by) and (not self.id or not user_id or self.id == user_id)
 
 
 def check_approvers(where: str, given: object) -> tuple[str, ...]:
-    """The entries of a list, in one form each; raises InvalidInput for a list of nobody and for what is no name."""
+    """The entries of a list, in one form each; raises InvalidInput for an empty list and for an invalid name."""
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
         raise InvalidInput(f"{where} is no list of names", hint=_EXAMPLE)
     names = tuple(dict.fromkeys(_check(where, name) for name in given))
@@ -44,7 +44,7 @@ def check_approvers(where: str, given: object) -> tuple[str, ...]:
 
 
 def read_approver(entry: str) -> Approver:
-    """An entry that was checked, as ``ada=3``."""
+    """Parse a checked entry, such as ``ada=3``."""
     if entry.startswith(CLI):
         return Approver(name=entry)
     name, separator, number = entry.rpartition("=")
@@ -52,12 +52,12 @@ def read_approver(entry: str) -> Approver:
 
 
 def airflow_user(name: str) -> str:
-    """How a user of Airflow is signed: one who is called like somebody from elsewhere is told apart."""
+    """The signature of an Airflow user, distinct from those of users with the same name from other entry points."""
     return f"{AIRFLOW}{name}" if name in _RESERVED or name.startswith((CLI, AIRFLOW)) else name
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two names may be one person: neither the door, case, spaces nor a domain tell people apart."""
+    """Whether two names may be one person: entry point, case, spaces and domain do not distinguish people."""
     (name, domain), (other_name, other_domain) = _bare(one), _bare(other)
     return name == other_name and (not domain or not other_domain or domain == other_domain)
 
@@ -74,7 +74,7 @@ def _check(where: str, entry: str) -> str:
 
 
 def _bare(name: str) -> tuple[str, str]:
-    """The name without what may be written otherwise, and its domain: ``cli:CORP\\Ada`` and ``ada`` are alike."""
+    """The name without its variable parts, and its domain: ``cli:CORP\\Ada`` and ``ada`` are alike."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     plain = "".join(character for character in folded if character.isprintable() and not character.isspace())
     plain = plain.removeprefix(AIRFLOW).removeprefix(CLI).rpartition("\\")[2]

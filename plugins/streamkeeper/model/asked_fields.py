@@ -1,4 +1,4 @@
-"""The fields of a request that a person fills in, as the request's type declares them."""
+"""The fields of a request that a person fills in, as declared by the request's type."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import msgspec
 
 
 class AskedField(msgspec.Struct, frozen=True, kw_only=True):
-    """One field: its type, its default (NODEFAULT where it is required), and its words; ``extra``: of a JSON schema.
-
-    The description is Markdown, as far as backticks go.
-    """
+    """One field, as declared."""
 
     name: str
+    """Name of the field in the request."""
     kind: Any
+    """Its type."""
     default: Any
+    """Its default; NODEFAULT for a required field."""
     title: str
+    """Its title in a form."""
     description: str
+    """Its description: plain text, in which only backticks are Markdown."""
     extra: dict[str, Any]
+    """Additional keys of its JSON schema."""
 
 
 @cache
 def asked_fields(request: type[msgspec.Struct]) -> dict[str, AskedField]:
-    """By name, in the order in which they are declared: those that have a title."""
+    """Name -> field, in the order of their declaration: the fields with a title."""
     found = {}
     for field in msgspec.structs.fields(request):
         kind, *metas = get_args(field.type) if hasattr(field.type, "__metadata__") else (field.type,)

@@ -1,4 +1,4 @@
-"""One question to the compatibility check, and its answer."""
+"""One request to the compatibility check, and its answer."""
 
 from __future__ import annotations
 
@@ -12,37 +12,47 @@ from streamkeeper.model.release import ParamValue
 
 
 class JobFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A job in a file: ``entry`` is relative to ``root``; ``params`` may hold secret references."""
+    """A job in a file."""
 
     root: str
+    """Directory of the bundle."""
     entry: str
+    """The job's file, relative to ``root``."""
     name: str
+    """The job's name."""
     params: dict[str, ParamValue] = {}
+    """Its params; they may contain secret references."""
     conf: dict[str, str] = {}
+    """Its Spark conf."""
 
 
 class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Would ``candidate`` go on from ``checkpoints`` as ``deployed`` does?
-
-    ``deployed``: a job file, or its stored ``manifests``. ``checkpoints``: query -> directory; the empty name stands
-    for the only query. ``query``: look at this one only. ``findings``: query -> what is known of its checkpoint.
-    ``served``: a driver goes on writing the checkpoints meanwhile. ``histories``: query -> what its output must hold.
-    """
+    """Can ``candidate`` resume from ``checkpoints`` like ``deployed``?"""
 
     candidate: JobFile
+    """The job to check."""
     checkpoints: dict[str, str]
+    """Query -> directory; the empty name means the only query."""
     deployed: JobFile | None = None
+    """The current job as a file, if not given as ``manifests``."""
     manifests: dict[str, Manifest] | None = None
+    """The current job's stored manifests."""
     query: str = ""
+    """The only query to check; empty for all."""
     findings: dict[str, tuple[Finding, ...]] = {}
+    """Query -> findings that are already known about its checkpoint."""
     served: bool = False
+    """Whether a driver writes the checkpoints during the check."""
     histories: dict[str, OutputHistory] = {}
+    """Query -> the batches that its output must contain."""
     rehearse: bool = True
+    """Whether to run the last batch on a clone."""
     timeout_s: float = 120.0
+    """Seconds for the rehearsal."""
 
 
 class Seconds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check took, seconds; ``rehearse``: all the looks, of which the rehearsal takes longest."""
+    """Durations of a check, in seconds; ``rehearse``: all examinations, of which the rehearsal takes longest."""
 
     describe: float
     rehearse: float
@@ -50,16 +60,20 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The assessment and the evidence that it rests on, or why there is none."""
+    """The assessment with its evidence, or the reason why there is none."""
 
     assessment: Assessment | None = None
+    """Verdict and findings; None after an error."""
     evidence: Evidence | None = None
+    """The evidence behind the assessment."""
     seconds: Seconds | None = None
+    """Durations of the check."""
     error: str = ""
+    """Why there is no assessment; empty otherwise."""
 
 
 def answer_json(answer: CheckAnswer) -> dict[str, object]:
-    """The answer as ``streamkeeper check --json`` prints it."""
+    """The answer in the form of ``streamkeeper check --json``."""
     if answer.assessment is None:
         return {"error": answer.error}
     queries = {

@@ -1,4 +1,4 @@
-"""One checkpoint version of a query, as the records of a job's journal tell it."""
+"""One checkpoint version of a query, as recorded in a job's journal."""
 
 from __future__ import annotations
 
@@ -12,36 +12,45 @@ from streamkeeper.model.rebuilt import RebuiltVersion
 
 
 class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version of a query; ``start_offsets`` once its first batch was planned.
-
-    ``parent`` and ``parent_batch``: whose output it carries on, and the last batch of that; ``batch``: the number of
-    that batch here, -1 where the version begins without one. ``serves``: False while it was made for an
-    appointment that has not come. ``operation``: the deploy that made it, if one did.
-
-    ``root`` and ``installation``: the directory below which it lies, and whose it is, empty where nobody recorded it.
-    ``query_id``: Spark's id of the query, empty until it is known. ``begun_at``: the newest batch that its checkpoint
-    had when it was made, None for an empty one. ``committed``: the newest batch that the journal
-    knows to be committed; the status of ``claimed_by``, the instance that claimed an epoch on it last, may know a
-    newer one.
-    """
+    """One checkpoint version of a query."""
 
     query: str
+    """The query."""
     version: str
+    """The version's name."""
     release: str
+    """The release that created it."""
     origin: str
+    """How it was created, for a person."""
     state_format: str
+    """The format of its state."""
     start_offsets: tuple[str, ...] | None = None
+    """Start offsets, one JSON text per source; None until its first batch was planned."""
     parent: str = ""
+    """The version whose output it continues; empty without one."""
     parent_batch: int | None = None
+    """The last batch of the parent's output; None without a parent or until it is known."""
     batch: int | None = None
+    """The number of that batch in this version, -1 if the version starts without one."""
     serves: bool = True
+    """False as long as the appointment for which it was created has not happened."""
     operation: str = ""
+    """The deploy that created it, if one did."""
     root: str = ""
+    """The directory below which it is stored; empty if not recorded."""
     query_id: str = ""
+    """Spark's id of the query; empty until it is known."""
     committed: int | None = None
+    """The newest batch that the journal knows to be committed.
+
+    The status of ``claimed_by`` may know a newer one.
+    """
     claimed_by: str = ""
+    """The instance that last claimed an epoch on it."""
     installation: str = ""
+    """The installation that owns it; empty if not recorded."""
     begun_at: int | None = None
+    """The newest batch in its checkpoint at its creation; None for an empty checkpoint."""
 
     @property
     def inherited(self) -> int:
@@ -53,30 +62,34 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpochState(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest epoch of one query.
-
-    ``committed``: newest batch of ``version`` when it was claimed, -1 for none; None in copies of before it was kept.
-    ``first_epoch`` and ``first_committed``: the same of the first of the consecutive claims on ``version``; 0 and None
-    in copies of before they were kept.
-    """
+    """The newest epoch of one query."""
 
     query: str
+    """The query."""
     output: str
+    """The output's identity."""
     epoch: int
+    """The epoch."""
     instance: str
+    """The instance that claimed it."""
     generation: int
+    """The generation of that instance."""
     version: str
+    """The checkpoint version on which it was claimed."""
     committed: int | None = None
+    """Newest batch of ``version`` at the claim, -1 for none; None in older copies."""
     first_epoch: int = 0
+    """The first of the consecutive epochs claimed on ``version``; 0 in older copies."""
     first_committed: int | None = None
+    """Newest batch of ``version`` at that first claim; None in older copies."""
 
 
 def output_history(versions: Sequence[CheckpointVersion], version: str) -> OutputHistory:
-    """What the output must hold while ``version`` serves, as far as a query's versions say."""
+    """The batches that the output must contain while ``version`` is current, according to a query's versions."""
     by_name = {known.version: known for known in versions}
     known = by_name.get(version)
     found = OutputHistory(version=version, inherited=-1 if known is None else known.inherited)
-    # A version that never wrote a batch of its own passes on what it has from the one before it.
+    # A version without a batch of its own passes on its parent's batches.
     while known is not None and known.parent and known.parent_batch is not None:
         parent = by_name.get(known.parent)
         if parent is None or known.parent_batch > parent.inherited:
@@ -86,18 +99,21 @@ def output_history(versions: Sequence[CheckpointVersion], version: str) -> Outpu
 
 
 def checkpoint_location(root: str, job: str, query: str = "", version: str = "") -> str:
-    """``<root>/<job>/<query>/<version>``: a checkpoint version; with less of it, all those of a query or of a job."""
+    """``<root>/<job>/<query>/<version>``: a checkpoint version; shortened, all those of a query or of a job."""
     return "/".join(part for part in (root.rstrip("/"), job, query, version) if part)
 
 
 def scratch_location(root: str, instance: str = "") -> str:
-    """``<root>/.scratch/<instance>``: what an instance and its executors share, and nobody needs once it is dead; all
-    of them without one. No job's name begins with a dot."""
+    """``<root>/.scratch/<instance>``: scratch space shared by an instance and its executors.
+
+    No process needs it after the instance has ended. Without ``instance``: the folder of all of them. No job's name
+    starts with a dot.
+    """
     return checkpoint_location(root, ".scratch", instance)
 
 
 def created(record: CheckpointVersionCreated) -> CheckpointVersion:
-    """A version of which there is its first record only."""
+    """The version after its first record."""
     return CheckpointVersion(
         query=record.query,
         version=record.version,
@@ -117,7 +133,7 @@ def created(record: CheckpointVersionCreated) -> CheckpointVersion:
 
 
 def seen(query: str, version: RebuiltVersion) -> CheckpointVersion:
-    """A version as a rebuild of the journal has found it: which release began it is not known."""
+    """A version observed by a rebuild of the journal: the release that started it is unknown."""
     return CheckpointVersion(
         query=query,
         version=version.version,
@@ -135,7 +151,7 @@ def seen(query: str, version: RebuiltVersion) -> CheckpointVersion:
 
 
 def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
-    """The epoch after a claim. ``before``: the query's newest epoch until then; None for the first claim."""
+    """The epoch after a claim; ``before``: the query's newest epoch until then, None for the first claim."""
     committed = -1 if record.committed is None else record.committed
     first: tuple[int, int | None] = (record.epoch, committed)
     if before is not None and before.version == record.version:
@@ -154,7 +170,7 @@ def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
 
 
 def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersion:
-    """The version after a claim, where it is its own."""
+    """The version after a claim, if the claim is on it."""
     if version.version != record.version:
         return version
     return msgspec.structs.replace(
@@ -166,12 +182,12 @@ def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersio
 
 
 def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
-    """The version with where it began, where it is its own and nothing was known of that."""
+    """The version with its start, if the record is about it and its start was unknown."""
     if version.version != record.version:
         return version
     match record:
         case StartOffsetsKnown(offsets=offsets) if version.start_offsets is None:
-            # Some batch was committed by then: which, the status tells.
+            # Some batch was committed by then; the status has its number.
             committed = _newest(version.committed, 0)
             query_id = version.query_id or record.query_id
             return msgspec.structs.replace(version, start_offsets=offsets, query_id=query_id, committed=committed)

@@ -12,7 +12,7 @@ from streamkeeper.errors import FormatTooNew, InvalidInput, RegistryDamaged
 T = TypeVar("T")
 
 MOST_BYTES = 32 * 1024 * 1024
-"""JSON that is decoded unless a kind of record says otherwise; values take many times the memory of their text."""
+"""Bytes of JSON to decode, unless a kind of record sets a limit: values take many times their text's memory."""
 
 
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -22,8 +22,8 @@ _building = threading.Lock()
 def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
     """The decoder of a type: made once, and one at a time.
 
-    msgspec (0.22.0) lets every thread see what it has made of a Struct before it is finished: one that decodes the same
-    type meanwhile ends the process with a segmentation fault.
+    msgspec (0.22.0) shows every thread a Struct's decoder before it is finished: a thread that decodes the same type at
+    that moment ends the process with a segmentation fault.
     """
     found = _DECODERS.get(kind)
     if found is None:
@@ -33,10 +33,10 @@ def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def to_json(value: object, *, in_order: bool = False) -> bytes:
-    """Canonical JSON: keys sorted, so that equal values are equal bytes.
+    """Canonical JSON with sorted keys, so that equal values are equal bytes.
 
-    ``in_order`` keeps the order that dicts have instead, for values in which it means something. Raises InvalidInput
-    for text that is not Unicode.
+    ``in_order`` keeps the order of dicts instead, for values whose order is significant. Raises InvalidInput for text
+    that is not Unicode.
     """
     try:
         return msgspec.json.encode(value, order=None if in_order else "sorted")
@@ -45,9 +45,13 @@ def to_json(value: object, *, in_order: bool = False) -> bytes:
 
 
 def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | None = None, most: int = MOST_BYTES) -> T:
-    """Decode ``data``, stored under ``where``; raises FormatTooNew or RegistryDamaged, naming it.
+    """Decode a stored value; raises FormatTooNew or RegistryDamaged, which name its place.
 
-    ``most``: bytes; what is larger is not looked into.
+    ``data``: the JSON.
+    ``kind``: the type to decode.
+    ``where``: the place of the data, for errors.
+    ``newest_format``: the newest format to accept; None without a format.
+    ``most``: bytes above which nothing is decoded.
     """
     if len(data) > most:
         raise RegistryDamaged(

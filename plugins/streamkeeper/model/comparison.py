@@ -1,4 +1,4 @@
-"""What two outputs of one query, the serving one and a rebuilt one, have in common."""
+"""The comparison of two outputs of one query: the current one and a rebuilt one."""
 
 from __future__ import annotations
 
@@ -6,33 +6,41 @@ import msgspec
 
 
 class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two outputs after ``old_batch`` and ``new_batch``, compared by key, or row by row where there is none.
-
-    ``why``: why they cannot be compared; ``uncompared``: columns that only one of the two has, or that have another
-    type in each, and that may not differ; ``same_input``: whether both had read the same. ``differing``: common rows of
-    which a column differs that may not; ``allowed``: the columns that may; ``columns``: column -> common rows in which
-    it differs, those that may included. ``sample``: key, column, old value and new value of some rows that differ.
-    """
+    """Two outputs after ``old_batch`` and ``new_batch``, compared by key, or row by row without a key."""
 
     comparable: bool = True
+    """Whether they could be compared."""
     why: str = ""
+    """Why they could not; empty otherwise."""
     same_input: bool = True
+    """Whether both had read the same input."""
     old_rows: int = 0
+    """Rows of the old output."""
     new_rows: int = 0
+    """Rows of the new output."""
     only_old: int = 0
+    """Rows that only the old output has."""
     only_new: int = 0
+    """Rows that only the new output has."""
     differing: int = 0
+    """Common rows that differ in a column that may not differ."""
     allowed: tuple[str, ...] = ()
+    """Columns that may differ."""
     columns: dict[str, int] = {}
+    """Column -> number of common rows that differ in it, allowed columns included."""
     uncompared: tuple[str, ...] = ()
+    """Columns in only one output, or with different types, that may not differ."""
     sample: tuple[tuple[str, str, str, str], ...] = ()
+    """Key, column, old value and new value of some rows that differ."""
     old_batch: int | None = None
+    """The newest batch of the old output in the comparison."""
     new_batch: int | None = None
+    """The newest batch of the new output in the comparison."""
 
     def exceeds(self, most_missing: float, most_differing: float) -> str:
-        """Why the thresholds (shares of the old rows, and of the common ones) do not let it pass; empty if they do.
+        """Why it exceeds the thresholds (shares of the old rows, and of the common ones); empty if it does not.
 
-        Rows that only the new output has count as rows that differ: over the same input there should be none.
+        Rows that only the new output has count as differing rows: over the same input there should be none.
         """
         common = self.old_rows - self.only_old
         if self.only_old > most_missing * self.old_rows:
@@ -45,7 +53,7 @@ class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """The result for a person."""
         if not self.comparable:
             return f"not compared: {self.why}"
         told = f"{self.old_rows} rows and {self.new_rows}"

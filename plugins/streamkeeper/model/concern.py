@@ -1,4 +1,4 @@
-"""What a finding is about: what the choice of a way asks of it, whichever rule has found it."""
+"""The subject of a finding: the input for choosing a transition, whichever rule reported it."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from streamkeeper.model.finding import Finding
 
 
 class Concern(Enum):
-    """What a change or a damage touches."""
+    """The part that a change or damage affects."""
 
     OTHER_SOURCES = "other-sources"
-    """Which sources a query reads: what was read of the old ones says nothing of the new ones."""
+    """Which sources a query reads: progress in the old ones does not apply to the new ones."""
     OFFSETS = "offsets"
-    """What the offsets of a source mean."""
+    """The meaning of a source's offsets."""
     HISTORY = "history"
-    """What a source still holds of what was read."""
+    """Whether a source still has the input that was read."""
     OUTPUT = "output"
-    """Whether an output takes the rows."""
+    """Whether an output accepts the rows."""
     CHECKPOINT = "checkpoint"
-    """The files of the checkpoint version that serves, or what its open batch has to read again."""
+    """The files of the current checkpoint version, or the input that its open batch must read again."""
     RECORD = "record"
-    """Where that checkpoint version lies, and whose it is."""
+    """The place and the owner of that checkpoint version."""
     SINK_AHEAD = "sink-ahead"
-    """That the output holds batches which that checkpoint version has not."""
+    """The output contains batches that that checkpoint version lacks."""
     OUTPUT_LOST = "output-lost"
-    """That the output lacks batches which that checkpoint version has committed."""
+    """The output lacks batches that that checkpoint version has committed."""
     REHEARSAL = "rehearsal"
-    """How a run of the candidate on a copy of that checkpoint version went."""
+    """The result of running the candidate on a copy of that checkpoint version."""
     OWNER = "owner"
     """Which query fills an output."""
     UNEXPLAINED = "unexplained"
-    """No one knows: state, offsets or the output."""
+    """Unknown: state, offsets or the output."""
     QUERY = "query"
-    """What is computed, and the state that comes of it."""
+    """The computation, and its resulting state."""
 
 
 OF_SOURCES = frozenset({Concern.OFFSETS, Concern.OTHER_SOURCES})
-"""Offsets cannot be carried on past these."""
+"""A change of these prevents carrying offsets over."""
 
 _OF_RULE = {
     "checkpoint-elsewhere": Concern.RECORD,
@@ -74,9 +74,9 @@ _OF_PLACE = {"rehearsal": Concern.REHEARSAL, "source": Concern.OFFSETS}
 
 
 def concern_of(finding: Finding) -> Concern:
-    """By its rule, else by the family of its rule, else by where it was found.
+    """By its rule, otherwise by the family of its rule, otherwise by its place.
 
-    Not a field: findings are recorded, and those of an older release have to mean what they meant.
+    Not a field: findings are recorded, and those of an older release must keep their meaning.
     """
     place = next((concern for place, concern in _OF_PLACE.items() if finding.where.startswith(place)), None)
     if finding.rule == "unexplained-difference":

@@ -1,4 +1,4 @@
-"""What a job's file declares, as one process tells another that has not run it."""
+"""The declarations of a job's file, as one process reports them to another that has not run it."""
 
 from __future__ import annotations
 
@@ -15,29 +15,33 @@ _TYPES: dict[str, type[str] | type[int] | type[float] | type[bool]] = {
 
 
 class DeclaredParam(msgspec.Struct, frozen=True, kw_only=True):
-    """One declared param; ``type``: str, int, float or bool; ``default`` counts unless it is ``required``."""
+    """One declared param."""
 
     type: str
+    """str, int, float or bool."""
     required: bool
+    """Whether it must be given."""
     default: ParamValue = None
+    """Its default, unless it is required."""
     help: str = ""
+    """Its description."""
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's params, None where they are not known. ``error``: why no driver could load the job, in one line."""
+    """A job's params, None if unknown. ``error``: why no driver could load the job, in one line."""
 
     params: dict[str, DeclaredParam] | None = None
     error: str = ""
 
     @property
     def declared(self) -> dict[str, Param]:
-        """The params as the job has declared them."""
+        """The params in the form in which the job declares them."""
         found = self.params or {}
         return {name: _param(param) for name, param in found.items()}
 
 
 def declaration_of(params: Mapping[str, Param]) -> Declaration:
-    """The declaration of a job that was loaded."""
+    """The declaration of a loaded job."""
     return Declaration(
         params={
             name: DeclaredParam(

@@ -1,7 +1,7 @@
-"""What outputs and checkpoints say about who wrote last, and whether a journal is older than that.
+"""Evidence in outputs and checkpoints about the last writer, and whether a journal is older than it.
 
 A store that was put back to an older copy names an old writer and an old checkpoint version. Outputs and checkpoints
-lie elsewhere and do not go back with it: a newer epoch or an unknown version there overrides the journal.
+are outside the store and are not put back with it: a newer epoch or an unknown version there overrides the journal.
 """
 
 from __future__ import annotations
@@ -16,40 +16,52 @@ FORMAT = 1
 
 
 class EpochClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of a query's epoch, kept beside its checkpoint versions; ``installation``: the one that claimed it."""
+    """One claim of a query's epoch, stored next to its checkpoint versions."""
 
     format: int = FORMAT
+    """Format version of the record."""
     epoch: int
+    """The epoch."""
     version: str
+    """The checkpoint version."""
     instance: str
+    """The instance that claimed it."""
     generation: int
+    """The generation of that instance."""
     installation: str = ""
+    """The installation that claimed it."""
 
 
 class SeenClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim as it was seen outside the store. ``where``: the output or the checkpoint that holds it.
-
-    ``version``: empty where it names none; ``instance`` and ``generation``: empty and 0 where it does not say who.
-    """
+    """A claim that was observed outside the store."""
 
     where: str
+    """The output or the checkpoint with the claim."""
     epoch: int
+    """The epoch."""
     version: str = ""
+    """The checkpoint version; empty if the claim names none."""
     instance: str = ""
+    """The instance; empty if the claim names none."""
     generation: int = 0
+    """Its generation; 0 if the claim names none."""
 
 
 class KnownEpoch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a journal says of a query: the newest epoch, whose it is, and every checkpoint version."""
+    """A journal's content about a query's epochs."""
 
     epoch: int = 0
+    """The newest epoch."""
     instance: str = ""
+    """The instance that claimed it."""
     generation: int = 0
+    """The generation of that instance."""
     versions: tuple[str, ...] = ()
+    """Every recorded checkpoint version."""
 
 
 def known_epoch(state: JobState, query: str) -> KnownEpoch:
-    """The same of a journal that was read; a rebuilt one knows the epochs of before without their owners."""
+    """The same for a journal that was read; a rebuilt one has the earlier epochs without their owners."""
     newest, epoch = state.epochs.get(query), state.next_epoch(query) - 1
     owned = newest is not None and newest.epoch == epoch
     return KnownEpoch(
@@ -61,13 +73,13 @@ def known_epoch(state: JobState, query: str) -> KnownEpoch:
 
 
 def find_newer(known: KnownEpoch, claims: Iterable[SeenClaim]) -> str:
-    """How a journal is older than these claims of one of its queries, as a clause; empty when it is not."""
+    """How a journal is older than these claims of one of its queries, as a clause; empty if it is not."""
     for claim in claims:
         if claim.epoch > known.epoch:
             held = f"for {claim.version} " if claim.version else ""
             knows = f"ends at epoch {known.epoch}" if known.epoch else "knows no epoch"
             return f"{claim.where} was claimed {held}under epoch {claim.epoch}, and the journal {knows}"
-        # Journals of before versions were recorded name none.
+        # Journals from before versions were recorded name none.
         if claim.version and known.versions and claim.version not in known.versions:
             return f"{claim.where} belongs to checkpoint {claim.version}, which the journal does not know"
         other = (known.instance, known.generation) != (claim.instance, claim.generation)
@@ -85,7 +97,7 @@ def told_outdated(job: str, query: str, newer: str) -> str:
 
 
 def way_out(store: str, job: str) -> str:
-    """What to do about a journal that is older than what was written."""
+    """The remedy for a journal that is older than the data."""
     return (
         f"an older copy of the store was put in its place: put the newer one back, or move {store}/registry/{job} away"
         ' and run streamkeeper registry rebuild; docs/operations/runbook.md, "An older copy of the store was put back"'

@@ -1,4 +1,4 @@
-"""The evidence of a candidate: all that a verdict rests on, as one stored value."""
+"""The evidence about a candidate: the complete basis of a verdict, as one stored value."""
 
 from __future__ import annotations
 
@@ -14,73 +14,76 @@ FORMAT = 1
 
 
 class Look(StrEnum):
-    """What is looked at for one query, in this order; each look finds what it finds, or says why it was not taken."""
+    """The examinations of one query, in this order. Each has findings, or the reason why it was skipped."""
 
     RECORD = "record"
-    """What is on record of the checkpoint version."""
+    """The recorded checkpoint version."""
     PROMISES = "promises"
-    """What its kinds of sources promise."""
+    """The promises of its kinds of sources."""
     DETERMINISM = "determinism"
     """Whether a second build is the same query."""
     DAMAGE = "damage"
     """The checkpoint's files."""
     SOURCES = "sources"
-    """Whether sources still hold what a start needs."""
+    """Whether sources still have the input that a start needs."""
     SINK = "sink"
-    """The sink's position against the checkpoint's."""
+    """The sink's position compared with the checkpoint's."""
     REHEARSAL = "rehearsal"
-    """The last batch again, on a clone."""
+    """The last batch once more, on a clone."""
     STATE = "state"
-    """Facts of the state itself; they are told in the manifests."""
+    """Facts of the state itself; the manifests contain them."""
 
 
 class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of one query.
-
-    ``deployed``, ``candidate``: its manifests, with the facts of the state, None where there is none; ``batch``: the
-    last committed one of its ``checkpoint`` when the looks began; ``not_looked``: why a look was not taken;
-    ``rehearsed``: how the rehearsal went, in a clause.
-    """
+    """The evidence about one query."""
 
     deployed: Manifest | None = None
+    """The deployed manifest, with the facts of the state; None without one."""
     candidate: Manifest | None = None
+    """The candidate's manifest, with the facts of the state; None without one."""
     checkpoint: Structure = ""
+    """The checkpoint that was examined."""
     batch: int | None = None
+    """The last committed batch of the checkpoint at the start of the examinations."""
     found: dict[Look, tuple[Finding, ...]] = {}
+    """Examination -> its findings."""
     not_looked: dict[Look, str] = {}
+    """Examination -> why it was skipped."""
     rehearsed: str = ""
+    """The result of the rehearsal, as a clause."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Of all looks, in their order."""
+        """The findings of all examinations, in their order."""
         return tuple(finding for look in Look for finding in self.found.get(look, ()))
 
     @property
     def rehearsal(self) -> str:
-        """How the rehearsal went, or why there was none; empty where there was nothing to run again."""
+        """The result of the rehearsal, or why there was none; empty if there was no batch to repeat."""
         why = self.not_looked.get(Look.REHEARSAL, "")
         return f"not rehearsed: {why}" if why else self.rehearsed
 
     @property
     def is_fatal(self) -> bool:
-        """Whether anything found forbids to run the candidate."""
+        """Whether any finding forbids running the candidate."""
         return any(finding.severity is Severity.FATAL for finding in self.findings)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Of every query of the candidate, and of those that it has not any more.
-
-    ``against``: the release that is deployed, empty where it has no name; ``first``: nothing is deployed.
-    """
+    """The evidence about every query of the candidate, and about removed queries."""
 
     format: int = FORMAT
+    """Format version of the record."""
     against: Structure = ""
+    """The deployed release; empty if it has no name."""
     first: bool = False
+    """Whether no release is deployed."""
     queries: dict[str, QueryEvidence]
+    """Query -> its evidence."""
 
     @property
     def deployed(self) -> dict[str, Manifest]:
-        """Query -> its deployed manifest, of those that are deployed."""
+        """Query -> its deployed manifest, for deployed queries."""
         return {
             query: query_evidence.deployed
             for query, query_evidence in self.queries.items()
@@ -89,7 +92,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def candidate(self) -> dict[str, Manifest]:
-        """Query -> the candidate's manifest, of those that it has."""
+        """Query -> the candidate's manifest, for queries of the candidate."""
         return {
             query: query_evidence.candidate
             for query, query_evidence in self.queries.items()

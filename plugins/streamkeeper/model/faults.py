@@ -1,4 +1,4 @@
-"""What kind of fault an error is: decided once, where the error is raised, and stored beside its text."""
+"""The kind of fault of an error: decided once, where the error is raised, and stored next to its text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Fault(Enum):
-    """What has failed. Records store the value as text: an older reader accepts a kind that it does not know."""
+    """The part that failed. Records store the value as text: an older reader accepts an unknown kind."""
 
     STORE_LOST = "store-lost"
     SINK_AHEAD = "sink-ahead"
@@ -20,15 +20,15 @@ class Fault(Enum):
     SINK_DOWN = "sink-down"
     FENCED = "fenced"
     EVICTED = "evicted"
-    """Its node had too little of something and ended it; another node may have more."""
+    """Its node lacked some resource and evicted it; another node may have enough."""
     UNCLASSIFIED = "unclassified"
-    """None of the above: the job's own code, a bad record, or something that nobody has listed."""
+    """None of the above: the job's own code, a bad record, or an error that is not listed."""
 
 
 def read_fault(recorded: str) -> Fault | None:
-    """The stored kind; None where the record has none, as those of older versions.
+    """The stored kind; None for records without one, as those of older versions.
 
-    A kind that only a newer version knows counts as unclassified: its text is not parsed.
+    A kind that only a newer version defines counts as unclassified: its text is not parsed.
     """
     if not recorded:
         return None

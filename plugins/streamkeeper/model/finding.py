@@ -1,4 +1,4 @@
-"""Findings and the verdict they add up to."""
+"""Findings and the verdict that follows from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 class Verdict(IntEnum):
-    """What a deploy may do, from the mildest to the strictest; a verdict is the maximum over its findings."""
+    """The possible deploy, from the mildest to the strictest; a verdict is the maximum over its findings."""
 
     RESUME = 0
     BACKUP = 1
@@ -22,7 +22,7 @@ class Verdict(IntEnum):
 
 
 class Severity(Enum):
-    """What one finding asks for."""
+    """The consequence of one finding."""
 
     NOTE = "note"
     OPAQUE = "opaque"
@@ -39,32 +39,35 @@ _ASKS_FOR = {
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact about a change.
-
-    ``rule`` is its name as a fact; ``evidence``: the old and the new text, between backticks; ``effect``: the result of
-    a RESUME, empty in what an older release recorded; ``hint``: the remedy and its cost; ``line``: ``file:line`` of the
-    candidate's changed expression or function, empty where it is not known.
-    """
+    """One fact about a change."""
 
     rule: Structure
+    """The rule's name, as a fact."""
     severity: Severity
+    """The consequence."""
     where: str
+    """The place in the query."""
     evidence: str
+    """The old and the new text, between backticks."""
     hint: str = ""
+    """The remedy and its cost."""
     reference: Structure = ""
+    """The measurement or the documentation behind the rule."""
     effect: str = ""
+    """The effect of a RESUME; empty in findings of older releases."""
     line: str = ""
+    """``file:line`` of the candidate's changed expression or function; empty if unknown."""
 
 
 class QueryAssessment(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict of one query and the findings it comes from."""
+    """The verdict on one query, with its findings."""
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict of a job: the maximum over its queries."""
+    """The verdict on a job: the maximum over its queries."""
 
     format: int = FORMAT
     verdict: Verdict
@@ -72,5 +75,5 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
-    """The maximum that any finding asks for; RESUME when there is none."""
+    """The maximum over the findings; RESUME without any."""
     return max((_ASKS_FOR[finding.severity] for finding in findings), default=Verdict.RESUME)

@@ -1,7 +1,7 @@
-"""The fleet index: what the last pass of the watch saw of every job, and what it remembers for the next.
+"""The fleet index: the last pass's observations of every job, and its memory for the next pass.
 
-``fleet/index.json`` is replaced as a whole at the end of a pass. It is a copy: whoever finds none looks for himself,
-and nothing is decided by it that the records do not say.
+``fleet/index.json`` is replaced as a whole at the end of a pass. It is a copy: a reader without an index observes by
+itself, and the index decides nothing that the records do not say.
 """
 
 from __future__ import annotations
@@ -17,86 +17,112 @@ from streamkeeper.model.standing import Standing
 
 FORMAT = 1
 PASS_OVERDUE_S = 180.0
-"""A watch that passes each minute has missed two passes by then: what it found before is out of date."""
+"""Seconds. A watch that runs each minute has then missed two passes: its earlier observations are out of date."""
 AIRFLOW_WATCH_REMOVED_S = 30 * 86_400.0
-"""An Airflow that has made no pass for this long no longer belongs to the installation."""
+"""Seconds. An Airflow without a pass for this long no longer belongs to the installation."""
 INDEX_KEY = "fleet/index.json"
 PRUNE_KEY = "fleet/prune.json"
 
 
 class OperationFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation without an outcome.
-
-    ``step``: the tag of the one it is at; ``began_at``: seconds since 1970, by the clock of whoever began it;
-    ``mends``: a start or a recovery, which is for a driver that is down.
-    """
+    """An operation without an outcome."""
 
     operation: str
+    """The operation's id."""
     kind: str
+    """Its kind."""
     step: str
+    """Tag of its current step."""
     began_at: float
+    """Its start, seconds since 1970, by the clock of the process that started it."""
     waits_for_person: bool = False
+    """Whether it waits for a person."""
     mends: bool = False
+    """Whether it is a start or a recovery, which is for a driver that is down."""
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job's journal says up to entry ``number``: it stays true until there is a later entry.
+    """The content of a job's journal up to entry ``number``: valid until there is a later entry.
 
-    ``versions``: query -> its serving checkpoint version, of this installation; ``stopped``: by whom and why;
-    ``operations``: how many there were; ``last_failure``: the sentence of the newest that is over, where it failed;
-    ``secrets``: schemes of the references for which a start needs values; ``rebuilt``: what a lost journal was made
-    again from, while nothing serves since. ``owner``: who brought the serving release, None where an earlier version
-    has left the facts. ``ended``: how the end of the serving instance is known, empty while it is not on record.
-    ``unproven``: query -> the driver that may still write its serving checkpoint version, because its end was stated
-    and not proven; None where an earlier version has left the facts.
-    ``last_fault``, ``ended_fault``: the stored kinds of fault of ``last_failure`` and of that end;
-    ``ended_stated``: whether that end is a person's word.
-    ``went_back``: how the journal ends before an entry that an earlier pass has seen, as a sentence, until somebody
-    adds to it. ``epochs``: query -> what it says of its epochs, None where an earlier version has left the facts.
+    None in a field below means that an earlier version wrote the facts.
     """
 
     number: int
+    """The last entry that was read."""
     wanted: bool
+    """Whether the job should run."""
     stopped: str
+    """Who stopped it, and why; empty if it should run."""
     serving_release: str
+    """The current release."""
     serving_instance: str
+    """The current instance."""
     desired_release: str
+    """The release that should be current."""
     last_failure: str
+    """Sentence of the newest finished operation, if it failed."""
     versions: dict[str, CheckpointVersion] = {}
+    """Query -> its current checkpoint version, of this installation."""
     thresholds: dict[str, float | None] = {}
+    """Rule -> the job's own threshold."""
     operation: OperationFacts | None = None
+    """The open operation; None without one."""
     operations: int = 0
+    """The number of operations so far."""
     secrets: tuple[str, ...] = ()
+    """Schemes of the references whose values a start needs."""
     forgotten: bool = False
+    """Whether the job is retired."""
     rebuilt: str = ""
+    """The sources from which a lost journal was rebuilt, as long as no release is current since."""
     owner: str | None = None
+    """The person who deployed the current release."""
     ended: str = ""
+    """The proof of the current instance's end; empty as long as none is recorded."""
     unproven: dict[str, str] | None = None
+    """Query -> driver that may still write its current checkpoint version, after a stated termination."""
     last_fault: str = ""
+    """The stored kind of fault of ``last_failure``."""
     ended_fault: str = ""
+    """The stored kind of fault of that end."""
     ended_stated: bool = False
+    """Whether that end was stated by a person."""
     went_back: str = ""
+    """How the journal ends before an entry that an earlier pass has read.
+
+    As a sentence; until a new entry is added.
+    """
     epochs: dict[str, KnownEpoch] | None = None
+    """Query -> the journal's content about its epochs."""
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's snapshots when they were looked at last; ``due_at``: when they are again.
-
-    Moments are seconds since 1970.
-    """
+    """A query's snapshots at the last examination. Moments are seconds since 1970."""
 
     looked_at: float
+    """The moment of the examination."""
     due_at: float = 0.0
+    """The moment of the next one."""
     lacks_s: float | None = None
+    """Seconds by which the newest snapshot is behind the newest commit."""
     number: int = 0
+    """Number of the newest snapshot; 0 for none."""
     version: str = ""
+    """Its checkpoint version."""
     batch: int = -1
+    """Its batch."""
     query_id: str = ""
+    """Spark's id of the query."""
     checkpoint: str = ""
+    """URL of the checkpoint that it was taken from."""
     taken_at: float | None = None
+    """The moment it was taken."""
     oldest_at: float | None = None
+    """The moment the first snapshot was taken."""
     verified: int = 0
+    """Number of the newest verified snapshot; 0 for none."""
     verified_at: float | None = None
+    """The moment that one was taken."""
 
     @property
     def name(self) -> str:
@@ -105,8 +131,9 @@ class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToldError(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job's driver, or else its last deploy, has failed with. ``since``: when that was seen first; ``lasts``:
-    whether it still says so.
+    """The error of a job's driver, or otherwise of its last deploy.
+
+    ``since``: the moment it was first observed; ``lasts``: whether it is still reported.
     """
 
     text: str
@@ -115,144 +142,177 @@ class ToldError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next pass needs to know of this one. Moments are seconds since 1970 by the watch's clock.
-
-    ``beat``: instance, generation and beat of the driver's last word, and ``beat_at`` since when it has been that;
-    ``frozen_at``: since when processes of its driver are stopped, 0 while none is; ``elsewhere_at``: since when passes
-    were made only on machines that cannot look at it, 0 after one that could;
-    ``restarts``: moments at which its driver began again; ``acts``: act -> moments at which the watch did it; ``wait``:
-    operation, what it waits for, and since when, of one that the watch carries on. ``committed_at``: query -> its last
-    commit with data, which a driver that has begun again does not know; ``error``: the last one that was told.
-    ``lost``: whether its journal was gone in the last pass.
-    """
+    """The memory of a pass for the next one. Moments are seconds since 1970 by the watch's clock."""
 
     facts: JobFacts | None = None
+    """The content of the journal."""
     beat: tuple[str, int, int] = ("", 0, 0)
+    """Instance, generation and beat of the driver's last report."""
     beat_at: float = 0.0
+    """The moment since when ``beat`` is unchanged."""
     frozen_at: float = 0.0
+    """The moment since when processes of its driver are stopped; 0 if none is."""
     elsewhere_at: float = 0.0
+    """The moment since when passes ran only on machines that cannot observe it; 0 after one that could."""
     restarts: tuple[float, ...] = ()
+    """The moments of its driver's restarts."""
     acts: dict[str, tuple[float, ...]] = {}
+    """Action -> the moments at which the watch took it."""
     wait: tuple[str, str, float] = ("", "", 0.0)
+    """Operation that the watch continues, the name of its wait, and the start of that wait."""
     snapshots: dict[str, SnapshotFacts] = {}
+    """Query -> its snapshots."""
     incidents: JobIncidents | None = None
+    """The job's incidents."""
     committed_at: dict[str, float] = {}
+    """Query -> its last commit with data, which a restarted driver does not know."""
     error: ToldError | None = None
+    """The last reported error."""
     lost: bool = False
+    """Whether its journal was missing in the last pass."""
 
 
 class QueryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One query of the serving release. Moments are seconds since 1970; None: not known, or not there.
-
-    ``lag_s``, ``lag_records``, ``lag_files``: what waits at its sources, of a driver that is not proven dead;
-    ``batch_s``: what a batch takes there, the median of its history; ``trigger_s``: its interval; ``rows_per_s``: what
-    came in last. ``committed_at``: its last batch with data, by the driver's clock. ``snapshots_known``: whether its
-    snapshots were looked at; ``verified_at``: when the newest one was taken that a drill has resumed.
-    """
+    """One query of the current release. Moments are seconds since 1970; None: unknown or not available."""
 
     lag_s: float | None = None
+    """Lag of its sources in seconds, for a driver that is not proven terminated."""
     lag_records: int | None = None
+    """Unread records, for such a driver."""
     lag_files: int | None = None
+    """Unread files, for such a driver."""
     committed_at: float | None = None
+    """Its last batch with data, by the driver's clock."""
     batch_s: float | None = None
+    """Median duration of a batch in its history."""
     trigger_s: float | None = None
+    """Its trigger interval in seconds."""
     rows_per_s: float | None = None
+    """Input rows per second of the last batch."""
     snapshots_known: bool = False
+    """Whether its snapshots were examined."""
     snapshot_at: float | None = None
+    """The moment of its newest snapshot."""
     verified_at: float | None = None
+    """The moment of the newest snapshot that a drill has resumed."""
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as a person sees it. ``silent_s``: how long its driver's beat had not grown.
-
-    ``seen_at``: when it was looked at, seconds since 1970; ``restarts``: of the instance that serves, since it was
-    started, and ``restarts_lately``: those that the watch has seen in the last hour; ``error``: the last one told.
-    """
+    """One job as shown to a person."""
 
     job: str
+    """The job's name."""
     standing: Standing
+    """Its status."""
     release: str
+    """The current release."""
     instance: str = ""
+    """The current instance."""
     life: Life | None = None
+    """The runner's observation of the instance; None if it was not observed."""
     why: str = ""
+    """The evidence for ``life``."""
     wanted: bool = True
+    """Whether the job should run."""
     stopped: str = ""
+    """Who stopped it, and why."""
     operation: str = ""
+    """The open operation."""
     versions: dict[str, str] = {}
+    """Query -> its current checkpoint version."""
     committed: dict[str, int] = {}
+    """Query -> its newest committed batch."""
     silent_s: float = 0.0
+    """Seconds for which its driver's beat had not grown."""
     worst: Severity | None = None
+    """The severity of its worst symptom; None without one."""
     symptoms: tuple[Symptom, ...] = ()
+    """Its symptoms."""
     unlooked: dict[str, str] = {}
+    """Part -> why it could not be observed."""
     seen_at: float = 0.0
+    """The moment of the observation, seconds since 1970."""
     queries: dict[str, QueryRow] = {}
+    """Query -> its figures."""
     restarts: int = 0
+    """Restarts of the current instance since its start."""
     restarts_lately: int = 0
+    """Restarts that the watch has observed in the last hour."""
     error: ToldError | None = None
+    """The last reported error."""
     under_way: OperationFacts | None = None
+    """The open operation; None without one."""
     memory: JobMemory = JobMemory()
+    """The memory for the next pass."""
 
     @property
     def rebuilt(self) -> str:
-        """What its lost journal was made again from, while nothing serves since; empty otherwise."""
+        """The sources of its rebuilt journal, as long as no release is current since; empty otherwise."""
         return self.memory.facts.rebuilt if self.memory.facts is not None else ""
 
     @property
     def owner(self) -> str:
-        """Who brought the serving release; empty where nobody did, or that is not known."""
+        """The person who deployed the current release; empty without one, or if unknown."""
         return (self.memory.facts.owner or "") if self.memory.facts is not None else ""
 
     @property
     def desired(self) -> str:
-        """The release that is to serve: another than ``release`` after a deploy that failed."""
+        """The release that should be current: not ``release`` after a failed deploy."""
         return self.memory.facts.desired_release if self.memory.facts is not None else self.release
 
     @property
     def forgotten(self) -> bool:
-        """Whether nobody wants to see it any more."""
+        """Whether the job is retired."""
         return self.memory.facts is not None and self.memory.facts.forgotten
 
 
 class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """One pass. ``started``: seconds since 1970; ``seconds``: how long it took; ``requests``: asked of the store.
-
-    ``installation``: whose pass it was: in a copied store the index is that of what it was copied from.
-    ``airflow_pass_at``: when Airflow last began a pass, seconds since 1970; 0 if it never made one. Only Airflow sends
-    notices and runs backups, so a pass by another watch does not replace one by Airflow.
-    """
+    """One pass of the watch."""
 
     format: int = FORMAT
+    """Format version of the record."""
     number: int
+    """The pass's number."""
     started: float
+    """Its start, seconds since 1970."""
     seconds: float = 0.0
+    """Its duration."""
     requests: int = 0
+    """Its requests to the store."""
     by: str = ""
+    """The watch that made it."""
     installation: str = ""
+    """Its installation: in a copied store the index belongs to the original."""
     airflow_pass_at: float = 0.0
+    """Start of Airflow's last pass, seconds since 1970; 0 if it never made one.
+
+    Only Airflow sends notices and runs backups, so a pass by another watch does not replace one by Airflow.
+    """
     rows: tuple[JobRow, ...] = ()
+    """One row per job."""
     failed: tuple[str, ...] = ()
-    """What the pass could not do, one sentence each: a notifier that fails, an act."""
+    """Failures of the pass, one sentence each: a notifier, an action."""
 
     def row(self, job: str) -> JobRow | None:
         """The row of one job."""
         return next((row for row in self.rows if row.job == job), None)
 
     def pass_age_s(self, now: float) -> float:
-        """Seconds since the last pass that could send notices: Airflow's, if it makes any, else the last of all."""
+        """Seconds since the last pass that could send notices: Airflow's, if it makes any, otherwise any watch's."""
         return max(0.0, now - self.last_pass_at(now))
 
     def last_pass_at(self, now: float) -> float:
-        """When that pass began, seconds since 1970."""
+        """When that pass started, seconds since 1970."""
         return self.airflow_pass_at if self.is_behind_airflow(now) else self.started
 
     def is_behind_airflow(self, now: float) -> bool:
-        """Whether another watch made this pass, while Airflow's own last one is what counts."""
+        """Whether another watch made this pass, while Airflow's own last one is decisive."""
         kept = now - self.airflow_pass_at <= AIRFLOW_WATCH_REMOVED_S
         return kept and self.airflow_pass_at != self.started
 
 
 class PruneRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The last prune of everything: when (seconds since 1970), and what it could not plan or remove."""
+    """The last complete prune: its moment (seconds since 1970), and the parts that it could not plan or remove."""
 
     format: int = FORMAT
     at: float

@@ -1,4 +1,4 @@
-"""What a row of the fleet says of a job in figures: over all its queries, those that are worst off first."""
+"""The figures in a job's row of the fleet: over all its queries, the worst first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamkeeper.model.quantities import least, most, tell_age
 
 
 def tell_lag(queries: Iterable[QueryRow]) -> str:
-    """Of the query that is furthest behind: seconds where any source tells them, else what waits unread."""
+    """The query with the largest lag: in seconds if any source reports it, otherwise the amount of unread input."""
     found = list(queries)
     seconds = most(query.lag_s for query in found)
     records, files = most(query.lag_records for query in found), most(query.lag_files for query in found)
@@ -20,12 +20,12 @@ def tell_lag(queries: Iterable[QueryRow]) -> str:
 
 
 def tell_commit(queries: Iterable[QueryRow], at: float) -> str:
-    """How long ago, at ``at``, the query committed that has not for longest."""
+    """Time, at ``at``, since the oldest last commit of any query."""
     return _age(least(query.committed_at for query in queries), at)
 
 
 def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
-    """The query that would go back furthest; ``none`` where one has no verified snapshot."""
+    """The query with the oldest verified snapshot; ``none`` if one has no verified snapshot."""
     found = list(queries)
     if not found or not all(query.snapshots_known for query in found):
         return "-"
@@ -35,18 +35,18 @@ def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
 
 
 def slowest(queries: Iterable[QueryRow]) -> QueryRow | None:
-    """The query whose batches take most of their trigger; of those without one, the longest; None where none ran."""
+    """The query whose batches take most of their trigger; without intervals the longest; None without batches."""
     ran = [query for query in queries if query.batch_s is not None]
     return max(ran, key=lambda query: (share_of_trigger(query) or 0.0, query.batch_s or 0.0), default=None)
 
 
 def share_of_trigger(query: QueryRow) -> float | None:
-    """How much of its trigger a batch takes: above 1 it falls behind."""
+    """Share of its trigger that a batch takes: above 1 the query falls behind."""
     return query.batch_s / query.trigger_s if query.batch_s is not None and query.trigger_s else None
 
 
 def tell_batch(query: QueryRow | None) -> str:
-    """``1.2 s of 5 s``; without ``of`` where nothing triggers it at intervals."""
+    """``1.2 s of 5 s``; without ``of`` if it has no trigger interval."""
     if query is None or query.batch_s is None:
         return "-"
     took = f"{query.batch_s:.1f} s" if query.batch_s < 10 else tell_age(query.batch_s)

@@ -1,4 +1,4 @@
-"""What is looked at to say how a job is, what the rules find, and what a pass of the watch leaves behind."""
+"""The observations of a job's health, the symptoms that the rules find, and the results of a pass of the watch."""
 
 from __future__ import annotations
 
@@ -14,151 +14,181 @@ from streamkeeper.model.signals import HistoryPoint
 
 
 class Severity(Enum):
-    """Who should know, and when."""
+    """Who must be informed, and when."""
 
     PAGE = "page"
-    """Somebody, now: output stands still, or data will be lost."""
+    """A person, now: output has stopped, or data will be lost."""
     TICKET = "ticket"
-    """Somebody, on a working day."""
+    """A person, on a working day."""
     INFO = "info"
-    """Whoever looks."""
+    """Shown to viewers only."""
 
 
 class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's serving checkpoint version: ``lost``: one sentence, where it is not what is on record.
-
-    Of a driver that is gone: ``damaged``: with what a start would do harm; ``input_gone``: which files of the open
-    batch are no longer there; ``input_unchecked``: which of them could not be looked for; ``unproven``: the driver that
-    may still write there, for its end was stated, not proven.
-    """
+    """A query's current checkpoint version. The fields from ``damaged`` on apply to a driver that has ended."""
 
     version: str
+    """The version."""
     directory: str
+    """Its directory."""
     lost: str = ""
+    """One sentence if it is not the recorded checkpoint; empty otherwise."""
     damaged: str = ""
+    """Damage that makes a start harmful."""
     input_gone: str = ""
+    """Files of the open batch that no longer exist."""
     unproven: str = ""
+    """The driver that may still write there, because its termination was stated, not proven."""
     input_unchecked: str = ""
+    """Files of the open batch that could not be checked."""
     bytes: int | None = None
+    """Size of the checkpoint; None if unknown."""
 
 
 class BackupLook(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's snapshots: seconds since the newest one, since the newest verified one; None: there is none.
-
-    ``lacks_s``: how far the newest one is behind the query's newest commit; ``oldest_age_s``: of the first snapshot,
-    told where none was ever verified.
-    """
+    """A query's snapshots. None: there is no such snapshot."""
 
     age_s: float | None = None
+    """Seconds since the newest one."""
     verified_age_s: float | None = None
+    """Seconds since the newest verified one."""
     lacks_s: float | None = None
+    """Seconds by which the newest one is behind the query's newest commit."""
     oldest_age_s: float | None = None
+    """Seconds since the first one, reported if none was ever verified."""
 
 
 class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation without an outcome: since when it was seen, and whether it waits for a person.
-
-    ``replaces``: whether it has begun to replace the driver that serves, or was opened because that one is down; until
-    then that driver has to run.
-    """
+    """An operation without an outcome."""
 
     operation: str
+    """The operation's id."""
     kind: str
+    """Its kind."""
     step: str
+    """Tag of its current step."""
     open_s: float
+    """Seconds since it was first observed."""
     waits_for_person: bool = False
+    """Whether it waits for a person."""
     owned: bool = True
-    """Whether a task or a process is known to carry it on."""
+    """Whether a known task or process carries it out."""
     replaces: bool = True
 
 
 class AskedPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """A person is asked before an operation is on record: for how long, until when, and what."""
+    """A question to a person before an operation is recorded."""
 
     operation: str
+    """The future operation's id."""
     action: str
+    """The requested action."""
     sentence: str
+    """The question."""
     waited_s: float
+    """Seconds since it was asked."""
     left_s: float
+    """Seconds until its deadline."""
     may: str = ""
+    """Who may answer."""
 
 
 class JobLook(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the rules know of one job; gathered in one pass, so that the rules look at nothing.
-
-    ``now``: seconds since 1970 by the watch's clock. ``wanted``: whether it should serve; ``stopped``: why not.
-    ``silent_s``: how long its driver's beat has not grown, as the watch has seen it; ``frozen_s``: how long a
-    process of its tree has been stopped. ``rebooted``: the machine has been booted since its driver was started.
-    ``history``: query -> its signals, oldest first, as far as they were read.
-    ``prune_age_s``: seconds since the last prune of everything, None before the first; ``prune_failed``: what of this
-    job it could not plan or remove. ``unlooked``: part -> why it could not be looked at; ``store``: its records.
-    """
+    """All observations of one job, collected in one pass, so that the rules do no I/O."""
 
     job: str
+    """The job's name."""
     now: float
+    """Seconds since 1970 by the watch's clock."""
     wanted: bool = True
+    """Whether the job should run."""
     stopped: str = ""
+    """Why it should not run; empty otherwise."""
     desired_release: str = ""
+    """The release that should be current."""
     serving_release: str = ""
+    """The current release."""
     instance: str = ""
+    """The current instance."""
     life: Life | None = None
+    """The runner's observation; None if it was not observed."""
     why: str = ""
+    """The evidence for ``life``."""
     stated: bool = False
-    """Whether its driver's end is a person's word, and not proven."""
+    """Whether its driver's end was stated by a person and not proven."""
     ended_by: Fault | None = None
-    """What has ended its driver, as far as its runner knows."""
+    """The fault that ended its driver, if its runner knows it."""
     frozen: bool = False
+    """Whether a process of its driver is stopped."""
     frozen_s: float = 0.0
+    """Seconds for which a process of its tree has been stopped."""
     rebooted: bool = False
+    """Whether the machine was booted after its driver's start."""
     status: DriverStatus | None = None
+    """The driver's status; None without one."""
     exit: DriverExit | None = None
+    """The driver's exit; None without one."""
     silent_s: float = 0.0
+    """Seconds for which its driver's beat has not grown, as observed by the watch."""
     restarts_s: tuple[float, ...] = ()
-    """Seconds since each restart of the driver that the watch knows of."""
+    """Seconds since each observed restart of the driver."""
     operation: OpenOperation | None = None
+    """The open operation; None without one."""
     asked: AskedPerson | None = None
+    """The open question; None without one."""
     last_failure: str = ""
-    """The sentence of the last operation where that has failed and nothing has succeeded since."""
+    """Sentence of the last operation if it failed and none has succeeded since."""
     last_fault: str = ""
-    """The stored kind of fault that it failed by; empty from older versions."""
+    """The stored kind of fault of that failure; empty from older versions."""
     checkpoints: dict[str, CheckpointLook] = {}
+    """Query -> its current checkpoint version."""
     backups: dict[str, BackupLook] = {}
+    """Query -> its snapshots."""
     objective_s: float = 86_400.0
+    """Seconds that the newest snapshot may be behind the newest commit."""
     prune_age_s: float | None = None
+    """Seconds since the last complete prune; None before the first."""
     prune_failed: str = ""
+    """The parts of this job that the prune could not plan or remove."""
     history: dict[str, tuple[HistoryPoint, ...]] = {}
+    """Query -> its measurements, oldest first, if they were read."""
     lost: str = ""
-    """What names it although it has no journal, then nothing else is known of it."""
+    """The records that name it although its journal is missing; then no other fact is known."""
     outdated: str = ""
-    """How its journal is older than what was written, or than what the watch has seen of it."""
+    """How its journal is older than the data, or than an earlier observation of it."""
     unreadable: str = ""
-    """Why its journal cannot be read; everything else is as the last pass that could read it knew it."""
+    """Why its journal cannot be read; all other facts are from the last pass that could read it."""
     thresholds: dict[str, float | None] = {}
-    """Rule -> its threshold for this job, where the job's file says one; None: the job has switched it off."""
+    """Rule -> the threshold in the job's file; None: the job has switched the rule off."""
     unlooked: dict[str, str] = {}
+    """Part -> why it could not be observed; ``store``: its records."""
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule found: ``rule``: its id; ``query``: empty where it is of the whole job.
-
-    ``cause``: one sentence with its evidence; ``action``: what is advised; ``heading``: of docs/operations/runbook.md.
-    """
+    """A rule's result."""
 
     rule: str
+    """The rule's id."""
     severity: Severity
+    """Its severity."""
     job: str
+    """The job."""
     query: str = ""
+    """The query; empty if the symptom concerns the whole job."""
     cause: str
+    """One sentence with the evidence."""
     action: str
+    """The advised action."""
     heading: str
+    """Heading of docs/operations/runbook.md."""
 
     @property
     def key(self) -> str:
-        """One incident at a time for each."""
+        """Key of its incident: one at a time per key."""
         return f"{self.rule}/{self.query or '-'}"
 
 
 def worst(symptoms: Iterable[Symptom]) -> Severity | None:
-    """The severity that decides how a job is shown."""
+    """The severity that determines how a job is shown."""
     order = list(Severity)
     return min((symptom.severity for symptom in symptoms), key=order.index, default=None)

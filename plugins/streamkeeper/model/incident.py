@@ -1,7 +1,7 @@
-"""Incidents of a job: numbered, create-only records beside its journal, and what they add up to.
+"""Incidents of a job: numbered, create-only records next to its journal, and their fold.
 
-``incidents/<job>/0000000007.json``: of all who try a number exactly one creates it, so that two schedulers raise an
-incident once. They are no part of the journal, which drivers of every age read.
+``incidents/<job>/0000000007.json``: of all writers of a number exactly one creates it, so that two schedulers raise an
+  incident once. They are not in the journal, which drivers of every version read.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from streamkeeper.model.health import Symptom
 
 FORMAT = 1
 MOST_UNSENT = 20
-"""Notices that are kept for a notifier that fails; older ones are given up."""
+"""Notices kept for a failing notifier; older ones are dropped."""
 
 
 class IncidentRaised(msgspec.Struct, frozen=True, kw_only=True, tag="raised"):
-    """A symptom was seen that no open incident is about."""
+    """A symptom was observed without an open incident about it."""
 
     symptom: Symptom
 
 
 class IncidentRepeated(msgspec.Struct, frozen=True, kw_only=True, tag="repeated"):
-    """It is still there; ``symptom`` as it is now."""
+    """The symptom is still observed; ``symptom`` is its present form."""
 
     symptom: Symptom
 
 
 class IncidentCleared(msgspec.Struct, frozen=True, kw_only=True, tag="cleared"):
-    """It was not seen any more."""
+    """The symptom is no longer observed."""
 
     key: str
     sentence: str
 
 
 class WatchActed(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
-    """What the watch did about it by itself, or could not do."""
+    """An action of the watch by itself, or its failure."""
 
     key: str
     act: str
@@ -43,7 +43,7 @@ class WatchActed(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
 
 
 class NoticeSent(msgspec.Struct, frozen=True, kw_only=True, tag="sent"):
-    """The notice of entry ``of`` has reached these notifiers, so far or (``done``) all that it has to."""
+    """The notice of entry ``of`` has reached these notifiers: so far, or (``done``) all of its notifiers."""
 
     of: int
     to: tuple[str, ...]
@@ -54,47 +54,67 @@ IncidentRecord = IncidentRaised | IncidentRepeated | IncidentCleared | WatchActe
 
 
 class IncidentEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One numbered record. ``at``: seconds since 1970 by the writer's clock."""
+    """One numbered record."""
 
     format: int = FORMAT
+    """Format version of the record."""
     number: int
+    """The entry's number."""
     at: float
+    """Seconds since 1970 by the writer's clock."""
     by: str
+    """The writer."""
     record: IncidentRecord
+    """The content."""
 
 
 class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
-    """One that was raised and not cleared. ``told_at``: when it was raised or repeated last; ``acts``: newest last."""
+    """An incident that was raised and not cleared."""
 
     symptom: Symptom
+    """Its symptom."""
     raised_at: float
+    """When it was raised, seconds since 1970."""
     told_at: float
+    """When it was last raised or repeated, seconds since 1970."""
     acts: tuple[str, ...] = ()
+    """The watch's actions, newest last."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What people are to be told of one entry. ``event``: raised, repeated, cleared or acted."""
+    """The notice of one entry."""
 
     number: int
+    """The entry's number."""
     at: float
+    """The entry's time, seconds since 1970."""
     by: str
+    """The entry's writer."""
     event: str
+    """raised, repeated, cleared or acted."""
     symptom: Symptom
+    """The symptom."""
     sentence: str
+    """The message."""
     sent: tuple[str, ...] = ()
+    """The notifiers that have received it."""
 
 
 class JobIncidents(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job's incident records add up to after entry ``number``; ``unsent``: oldest first."""
+    """The fold of a job's incident records after entry ``number``."""
 
     job: str
+    """The job."""
     number: int = 0
+    """The last entry."""
     open: dict[str, OpenIncident] = {}
+    """Key -> open incident."""
     unsent: tuple[Notice, ...] = ()
+    """Notices to send, oldest first."""
 
 
 def fold_incident(state: JobIncidents, entry: IncidentEntry) -> JobIncidents:
-    """The state after ``entry``; entries about what is not open change nothing but the number."""
+    """The state after ``entry``; an entry about an incident that is not open changes only the number."""
     state = msgspec.structs.replace(state, number=entry.number)
     match entry.record:
         case IncidentRaised(symptom=symptom):
@@ -144,5 +164,5 @@ def incident_prefix(job: str) -> str:
 
 
 def incident_key(job: str, number: int) -> str:
-    """``incidents/<job>/0000000007.json``: keys sort as their numbers do."""
+    """``incidents/<job>/0000000007.json``: keys sort like their numbers."""
     return f"{incident_prefix(job)}{number:010d}.json"

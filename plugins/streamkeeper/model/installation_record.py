@@ -1,7 +1,7 @@
-"""Which installation a store belongs to, and where it lives: what tells a copy of a store from the one that it is of.
+"""The installation of a store and the store's location: how a copy of a store is distinguished from the original.
 
-``installation/0000000001.json``, create-only and numbered; the newest counts. Processes, checkpoint versions and
-outputs carry its id, so that a copy that has become an installation of its own has nothing to do with the former's.
+``installation/0000000001.json``, create-only and numbered; the newest is valid. Processes, checkpoint versions and
+outputs carry its id, so that a copy that has become a separate installation does not use the original's.
 """
 
 from __future__ import annotations
@@ -13,40 +13,47 @@ PREFIX = "installation/"
 
 
 class InstallationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. ``place``: the store's URL where it lives; ``first``: the id of the store's first record.
-
-    ``at``: UTC, for people.
-    """
+    """One record."""
 
     format: int = FORMAT
+    """Format version of the record."""
     number: int
+    """The record's number."""
     id: str
+    """The installation's id."""
     place: str
+    """URL of the store at its location."""
     first: str
+    """Id of the store's first record."""
     at: str
+    """UTC, for people."""
     by: str = ""
+    """The person or process that recorded it."""
     reason: str = ""
+    """The reason."""
 
     @property
     def is_a_copy(self) -> bool:
-        """Whether it began as a copy of another one."""
+        """Whether it started as a copy of another installation."""
         return self.id != self.first
 
     def is_mine(self, recorded: str) -> bool:
-        """Whether what was recorded under this id is this installation's; records of before there were ids have none,
-        and are the first one's."""
+        """Whether a record with this id belongs to this installation.
+
+        Older records have no id and belong to the first installation.
+        """
         return (recorded or self.first) == self.id
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True):
-    """``<home>/home.json``: the path at which a home was last known to be."""
+    """``<home>/home.json``: the last known path of a home."""
 
     format: int = FORMAT
     path: str
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """``owner.json`` in a store of snapshots that is apart: the installation that has used it first."""
+    """``owner.json`` in a separate store of snapshots: the installation that used it first."""
 
     format: int = FORMAT
     id: str
@@ -54,5 +61,5 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def installation_key(number: int) -> str:
-    """``installation/0000000001.json``: keys sort as their numbers do."""
+    """``installation/0000000001.json``: keys sort like their numbers."""
     return f"{PREFIX}{number:010d}.json"

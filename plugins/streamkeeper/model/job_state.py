@@ -1,4 +1,4 @@
-"""What a job's journal adds up to. ``fold`` is total: any sequence of entries has one state."""
+"""The fold of a job's journal. ``fold`` is total: any sequence of entries has one state."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
 FORMAT = 7
-"""2: what is recorded of a checkpoint version's place and identity. 3: a release's approvers, what a request inherits,
-and that a job is forgotten. 4: that a journal was made again. 5: what an operation has failed
-by, and who has stated the end of an instance. 6: what was committed when a version was made, and when an epoch was
-claimed. 7: the first of the consecutive claims on a version. Copies of an older format lack it."""
+"""Older copies lack parts. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a job's
+retirement. 4: a rebuilt journal. 5: an operation's fault, who stated an instance's end. 6: committed batches at a
+version's creation and at a claim. 7: the first of the consecutive claims on a version.
+"""
 
 
 UNKNOWN_RELEASE = "the release of before the store was lost"
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
-    """One driver instance: planned, perhaps appointed, perhaps ended: from ``proof`` on as in the record of its end."""
+    """One driver instance: planned, perhaps appointed, perhaps ended. From ``proof`` on: the record of its end."""
 
     instance: str
     operation: str
@@ -82,10 +82,10 @@ class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs.
 
-    ``shadow``: the instance that may fill new versions unseen; ``current``: query -> the version that serves, as far as
-    an appointment named one; ``stopped`` and ``forgotten``: by whom and why, None where it should serve, or be seen;
-    ``served``: release -> query -> the version it served on last, in the order of serving. ``rebuilt``: what a lost
-    journal was made again from.
+    ``shadow``: the instance that may fill new versions as a shadow. ``current``: query -> current version, if an
+    appointment named one. ``stopped``, ``forgotten``: their records, None if the job should run, or is not retired.
+    ``served``: release -> query -> its last version, in the order of being current. ``rebuilt``: the record of a
+    rebuilt journal.
     """
 
     format: int = FORMAT
@@ -109,36 +109,36 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> bool:
-        """Whether something should serve: a release was promoted, and nobody has stopped the job since."""
+        """Whether the job should run: a release was promoted, and no person has stopped the job since."""
         return bool(self.serving_release) and self.stopped is None
 
     @property
     def predecessor(self) -> str:
-        """What a candidate takes over from, for a person; empty for a job that never served."""
+        """The predecessor of a candidate, for a person; empty for a job that never ran."""
         return self.serving_release or (UNKNOWN_RELEASE if self.rebuilt is not None else "")
 
     def next_epoch(self, query: str) -> int:
-        """Above every epoch that was ever claimed, in this journal or in the one that was lost."""
+        """Above every epoch that was ever claimed, in this journal or in the lost one."""
         before, newest = self.rebuilt, self.epochs.get(query)
         return max(newest.epoch if newest is not None else 0, before.epoch if before is not None else 0) + 1
 
     @property
     def next_release(self) -> int:
-        """A number that no release has had, in this journal or in the one that was lost."""
+        """A number that no release has had, in this journal or in the lost one."""
         before = self.rebuilt.newest_release if self.rebuilt is not None else 0
         return max((release.number for release in self.releases.values()), default=before) + 1
 
     @property
     def open_operation(self) -> OperationState | None:
-        """The operation that has no outcome yet, if any."""
+        """The operation without an outcome, if any."""
         return next((op for op in self.operations.values() if op.outcome is None), None)
 
     def release_of(self, content: ReleaseContent) -> Release | None:
-        """The release with exactly this content, if it was registered before."""
+        """The release with exactly this content, if it was registered."""
         return next((release for release in self.releases.values() if release.content == content), None)
 
     def current_version(self, query: str) -> CheckpointVersion | None:
-        """The checkpoint version that serves: the one an appointment named, else the newest."""
+        """The current checkpoint version: the one that an appointment named, otherwise the newest."""
         if query in self.current:
             return self.version(query, self.current[query])
         versions = [version for version in self.versions.get(query, ()) if version.serves]
@@ -149,11 +149,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return next((known for known in self.versions.get(query, ()) if known.version == version), None)
 
     def checkpoint(self, query: str, version: str, root: str) -> str:
-        """Where a checkpoint version lies: below its own root, below this one where none is recorded."""
+        """Location of a checkpoint version: below its own root, or below this one if none is recorded."""
         return checkpoint_location(self.root_of(query, version, root), self.job, query, version)
 
     def root_of(self, query: str, version: str, root: str) -> str:
-        """The root below which a checkpoint version lies; this one where none is recorded."""
+        """The root of a checkpoint version, or this one if none is recorded."""
         recorded = self.version(query, version)
         return (recorded and recorded.root) or root
 
@@ -164,7 +164,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
-        """What the output consists of while this version serves: those it carries on, and itself, in order."""
+        """The segments of the output while this version is current: its predecessors and itself, in order."""
         found, heir = [Span(version=version)], self.version(query, version)
         while heir is not None and heir.parent and heir.parent_batch is not None:
             found.append(Span(version=heir.parent, last=heir.parent_batch))
@@ -172,7 +172,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(reversed(found))
 
     def output_history(self, query: str, version: str) -> OutputHistory:
-        """What the output of a query must hold while this version serves."""
+        """The batches that a query's output must contain while this version is current."""
         found, epoch = output_history(self.versions.get(query, ()), version), self.epochs.get(query)
         if epoch is None or epoch.version != version:
             return found
@@ -186,12 +186,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owners(self) -> list[InstanceState]:
-        """The instances that may have opened a checkpoint and are not proven dead."""
+        """The instances that may have opened a checkpoint and are not proven terminated."""
         return [instance for instance in self.instances.values() if instance.appointed and not instance.ended]
 
     @property
     def relieved_instance(self) -> str:
-        """The one that owned the checkpoints before the serving one; empty for the first."""
+        """The owner of the checkpoints before the current one; empty for the first."""
         owned = [instance.instance for instance in self.instances.values() if instance.appointed]
         if self.serving_instance not in owned:
             return ""
@@ -199,7 +199,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return before[-1] if before else ""
 
     def instances_of(self, operation: str, role: Role) -> list[InstanceState]:
-        """The instances an operation planned in a role, oldest first."""
+        """The instances that an operation planned in a role, oldest first."""
         return [
             instance
             for instance in self.instances.values()
@@ -208,7 +208,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
-    """The state after ``entry``; entries that name the unknown, or come twice, change nothing but the number."""
+    """The state after ``entry``; entries with unknown names, or repeated ones, change only the number."""
     state = msgspec.structs.replace(state, number=entry.number)
     if isinstance(entry, PassedEntry):
         return state
@@ -252,7 +252,7 @@ def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
 
 
 def _rebuilt(state: JobState, record: JobRebuilt) -> JobState:
-    """Only a journal's first entry makes it again: whatever is recorded knows better."""
+    """Only a journal's first entry rebuilds it: any later record is more reliable."""
     if state.number != 1:
         return state
     versions = {query: tuple(seen(query, version) for version in of.versions) for query, of in record.queries.items()}
@@ -301,12 +301,12 @@ def _appointed(state: JobState, record: InstanceAppointed) -> JobState:
 
 
 def _promoted(state: JobState, release: str, instance: str) -> JobState:
-    # What was appointed without naming versions serves on the newest, as every release once did.
+    # An appointment without versions uses the newest ones, as every release once did.
     on = {query: version for query, version in state.current.items() if query in state.described.get(release, {})}
-    # The last one stands last, also when it comes to serve again: the one before it is what a rollback goes back to.
+    # The last one is last in order, also when it becomes current again: a rollback goes to the one before it.
     before = {name: versions for name, versions in state.served.items() if name != release}
     served = {**before, release: on} if on else state.served
-    # Whoever deploys a stopped job wants it to serve; nothing but an operation promotes.
+    # Deploying a stopped job means that it should run; only an operation promotes.
     return msgspec.structs.replace(
         state, serving_release=release, serving_instance=instance, served=served, stopped=None
     )
@@ -348,7 +348,7 @@ def _created(state: JobState, record: CheckpointVersionCreated) -> JobState:
 
 
 def _begins_to_serve(state: JobState, reserved: CheckpointVersion) -> JobState:
-    """A version that was recorded before it was filled serves from its second record on."""
+    """A version that was recorded before it was filled is current from its second record on."""
     known = state.versions[reserved.query]
     serving = msgspec.structs.replace(reserved, serves=True)
     state = _put(

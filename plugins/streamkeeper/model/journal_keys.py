@@ -1,10 +1,10 @@
-"""Where in a store a job's journal and its folded copies stand."""
+"""The keys of a job's journal and its folded copies in a store."""
 
 from __future__ import annotations
 
 
 def entry_key(job: str, number: int) -> str:
-    """``registry/<job>/journal/0000000042.json``: keys sort as their numbers do."""
+    """``registry/<job>/journal/0000000042.json``: keys sort like their numbers."""
     return f"{journal_prefix(job)}{number:010d}.json"
 
 

@@ -1,4 +1,4 @@
-"""What the records say of a checkpoint version: whoever goes on from it must not find less."""
+"""The recorded facts about a checkpoint version: a driver that resumes from it must find no less."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from streamkeeper.model.control import DriverStatus
 
 
 class KnownCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version, ``series`` being ``<job>/<query>``.
-
-    ``query_id``: Spark's id of the query, empty where nobody has recorded it; ``committed``: the newest batch that is
-    known to be committed. ``begun``: whether its directory must be there by now.
-    """
+    """One checkpoint version."""
 
     series: str
+    """``<job>/<query>``."""
     version: str
+    """The version's name."""
     query_id: str = ""
+    """Spark's id of the query; empty if not recorded."""
     committed: int | None = None
+    """The newest batch that is known to be committed; None for none."""
     begun: bool = False
+    """Whether its directory must exist."""
 
     @property
     def name(self) -> str:
-        """For a person."""
+        """Its name for a person."""
         return f"checkpoint {self.version} of {self.series}"
 
 
 def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str, int]) -> KnownCheckpoint:
-    """From the journal, and what the driver that claimed it last said to have committed (``commits_of`` its status).
+    """From the journal, and the commits that its last claiming driver reported (``commits_of`` its status).
 
-    A version that is handed over has its batch on record before its directory is made: until a batch of its own was
-    committed the directory may still be missing, and is made again.
+    The batch of a handed-off version is recorded before its directory is created. Until a batch of its own was
+    committed, the directory may still be missing, and is then created again.
     """
     told = commits.get(commit_key(version.query, version.version))
     committed = max((batch for batch in (version.committed, told) if batch is not None), default=None)
@@ -51,7 +52,7 @@ def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str,
 
 
 def commits_of(status: DriverStatus | None) -> dict[str, int]:
-    """``<query>/<version>`` -> the newest batch that this driver, in any of its generations, said to have committed."""
+    """``<query>/<version>`` -> the newest batch that this driver reported as committed, in any of its generations."""
     if status is None:
         return {}
     commits = dict(status.commits)

@@ -1,4 +1,4 @@
-"""What the places beside a lost store know of one job: its checkpoints, outputs, snapshots, and drivers."""
+"""The remaining evidence about one job after the loss of the store: checkpoints, outputs, snapshots, drivers."""
 
 from __future__ import annotations
 
@@ -9,76 +9,98 @@ from streamkeeper.model.serving import Span
 
 
 class SeenCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version's directory. ``root``: below which ``<job>/<query>/<version>`` lies; ``query_id``: empty
-    where it cannot be read; ``committed`` and ``planned``: its newest batches."""
+    """The directory of one checkpoint version."""
 
     root: str
+    """The directory above ``<job>/<query>/<version>``."""
     version: str
+    """The version's name."""
     query_id: str = ""
+    """Spark's id of the query; empty if unreadable."""
     committed: int | None = None
+    """Its newest committed batch."""
     planned: int | None = None
+    """Its newest planned batch."""
 
 
 class Fence(msgspec.Struct, frozen=True, kw_only=True):
-    """One output, by its own record of who writes it.
-
-    ``owner``: ``<job>/<query>``; ``epoch``: the newest that it, or a version beside it, has seen; ``claimed``: the
-    newest of its own. ``version``: the checkpoint version that it holds, empty before its first batch; ``batch``: its
-    newest batch. ``serving``: what it consists of where it tells, in order; ``versions``: all that it names.
-    ``server``: as in a ``SinkDescription``.
-    """
+    """One output, according to its own record of its writers."""
 
     output: str
+    """The output's identity."""
     owner: str
+    """``<job>/<query>``."""
     epoch: int
+    """The newest epoch that the output, or a version next to it, has recorded."""
     claimed: int
+    """The newest epoch of the output itself."""
     version: str = ""
+    """The checkpoint version that wrote it; empty before its first batch."""
     batch: int | None = None
+    """Its newest batch."""
     serving: tuple[Span, ...] = ()
+    """Its segments in order, if it records them."""
     versions: tuple[str, ...] = ()
+    """All checkpoint versions that it names."""
     installation: str = ""
+    """The installation that wrote it."""
     server: str = ""
+    """As in a ``SinkDescription``."""
 
 
 class SeenSnapshots(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's snapshots: the newest one, and every checkpoint version and the newest release that any names."""
+    """A query's snapshots."""
 
     name: str
+    """The newest snapshot."""
     version: str
+    """Its checkpoint version."""
     batch: int
+    """Its batch."""
     versions: tuple[str, ...] = ()
+    """Every checkpoint version that any snapshot names."""
     newest_release: int = 0
+    """The newest release that any snapshot names."""
 
 
 class SeenDriver(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver, by what is left of its records, or by its processes. ``alive``: which they are, empty for none."""
+    """A driver, according to the remains of its records, or its processes."""
 
     instance: str
+    """The instance's name."""
     alive: str = ""
+    """Its processes; empty for none."""
     epoch: int = 0
+    """Its newest epoch."""
     release: int = 0
+    """Its release's number."""
     installation: str = ""
+    """The installation that started it."""
 
 
 class LostJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was seen of one job, by query.
-
-    ``claims``: the newest of each installation, beside the checkpoints, also of queries without one. ``journal``: why
-    there is no journal to be made, empty where there is none yet; ``unseen``: why a driver could be somewhere that
-    cannot be looked at, empty where none can; ``host``: where was looked.
-    """
+    """All observations of one job, by query."""
 
     job: str
+    """The job's name."""
     journal: str = ""
+    """Why no journal must be made; empty if there is none yet."""
     checkpoints: dict[str, tuple[SeenCheckpoint, ...]] = {}
+    """Query -> its checkpoint versions."""
     claims: dict[str, tuple[EpochClaim, ...]] = {}
+    """Query -> the newest claim of each installation, also for queries without a checkpoint."""
     fences: dict[str, tuple[Fence, ...]] = {}
+    """Query -> its outputs."""
     snapshots: dict[str, SeenSnapshots] = {}
+    """Query -> its snapshots."""
     drivers: tuple[SeenDriver, ...] = ()
+    """The drivers."""
     unseen: str = ""
+    """Why a driver could run where it cannot be observed; empty if none can."""
     host: str = ""
+    """The observing host."""
 
     @property
     def queries(self) -> list[str]:
-        """Every query of which a checkpoint or an output is there."""
+        """Every query with an existing checkpoint or output."""
         return sorted({*self.checkpoints, *self.fences})

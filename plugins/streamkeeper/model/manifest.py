@@ -1,4 +1,4 @@
-"""The manifest: what an un-started query is, in a form that two builds of the same code share."""
+"""The manifest: the description of an un-started query, equal for two builds of the same code."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from streamkeeper.model.quoting import read_schema_line
 from streamkeeper.model.redaction import Structure, Text
 
 FORMAT = 3
-"""1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only. 2: meanings and
-structures that left out what Spark's own JSON of a plan leaves out."""
+"""Format of manifests; older ones lack parts.
+
+1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only. 2: expressions and structures
+without the parts that Spark's own JSON of a plan leaves out.
+"""
 
 DIGESTS = 2
-"""What digests are made of. 1: of code with copies of names and the form of annotations; of plans with the place of the
-bundle's files."""
+"""The definition of digests.
+
+1: of code with copies of names and the form of annotations; of plans with the location of the bundle's files.
+"""
 
 BUNDLE = "<bundle>"
-"""Stands for the bundle's directory wherever a path shows it."""
+"""Placeholder for the bundle's directory in any path."""
 CONTENT = " sha256:"
-"""Between the name of a file of the bundle and the digest of its content."""
+"""Separates the name of a file of the bundle from the digest of its content."""
 
 BELOW_STATE = "below/"
 ABOVE_STATE = "above/"
@@ -28,191 +33,222 @@ SINK_FUNCTION = "sink/"
 """Places in ``Manifest.functions``: in or below a stateful operator, above all of them, called by the sink."""
 
 UNREADABLE = "unreadable:"
-"""Prefix of a digest in ``Manifest.functions`` that does not cover all that the function depends on."""
+"""Prefix of a digest in ``Manifest.functions`` that does not cover all dependencies of the function."""
 LOCAL_NAMES = "names 1:"
-"""What such a digest begins with; the number is raised when more is left out of it."""
+"""Prefix of such a digest; the number is raised when the digest leaves out more."""
 
 
 ALL_COLUMNS = "*"
-"""In ``Manifest.sink_columns``: a function makes something of all columns at once, one that is new included."""
+"""In ``Manifest.sink_columns``: a function uses all columns at once, new ones included."""
 
 
 def columns_of(schema: str) -> Iterator[tuple[str, str]]:
-    """Name and type of each column of a schema that is a column per line."""
+    """Name and type of each column of a schema with one column per line."""
     return map(read_schema_line, schema.splitlines())
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """One streaming source, in the query's order.
-
-    ``kind``: file, kafka, rate … ; ``location``: where it reads (movable); ``options``: those that change meaning;
-    ``limits``: rate limits (movable); ``name``: of a named source; ``catches_up``: whether it was seen that a source in
-    a new place would read every file there that the checkpoint has not, or every partition at which it stands.
-    """
+    """One streaming source, in the query's order."""
 
     kind: Structure
+    """file, kafka, rate …"""
     location: str
+    """Where it reads (movable)."""
     options: dict[str, str]
+    """Options that change its meaning."""
     limits: dict[str, str]
+    """Rate limits (movable)."""
     schema: str
+    """Its schema, one column per line."""
     name: str | None = None
+    """Name of a named source; None otherwise."""
     catches_up: bool = False
+    """Whether it was verified that a source in a new place would read every file there that the checkpoint lacks, or
+    every partition from its position.
+    """
 
     @property
     def cleaner(self) -> str:
-        """What becomes of a file once it is read: ``delete`` or ``archive``; empty where it stays."""
+        """The treatment of files that were read: ``delete`` or ``archive``; empty if they stay."""
         chosen = self.options.get("cleansource", "").lower() if self.kind == "file" else ""
         return "" if chosen == "off" else chosen
 
 
 class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """One column of a state's key or value: its type there, with ``not null`` where it holds, and what it means.
-
-    ``meaning``: an expression over the sources' own columns, in which renames leave no trace; ``name`` only where code
-    that no plan shows reads the column by it; ``may_hold_null``: False once the state itself was seen to hold none.
-    ``functions``: of a column of the output, the names in ``Manifest.functions`` of those that compute it, in the order
-    of the meaning; None: not known.
-    """
+    """One column of a state's key or value."""
 
     meaning: str
+    """An expression over the sources' own columns, independent of renames."""
     type: Structure
+    """Its type in the state, with ``not null`` where that applies."""
     name: str = ""
+    """Its name, only if code that no plan shows reads the column by it."""
     may_hold_null: bool = True
+    """False once the state itself was verified to contain no null."""
     functions: tuple[Structure, ...] | None = None
+    """For a column of the output: the names in ``Manifest.functions`` that compute it, in the order of the expression;
+    None: unknown.
+    """
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
-    """One stateful operator, from the bottom of the plan upward.
-
-    ``keys`` and ``expressions`` as a reader knows them; ``key_columns`` and ``values``: the predicted state; ``rows``:
-    the filters below it; ``shape``: joins, unions, generators and Python below it; ``resolved``: whether those four say
-    all; ``unknown``: classes in them of which nothing is known; ``may_have_evicted``: False once every state it ever
-    had was seen to live on. ``upstream`` is the normalised plan of everything at and below it.
-    """
+    """One stateful operator, from the bottom of the plan upward."""
 
     kind: Structure
+    """Its kind."""
     keys: tuple[str, ...]
+    """The keys as a reader knows them."""
     expressions: tuple[str, ...]
+    """The expressions as a reader knows them."""
     upstream: str
+    """The normalised plan of everything at and below it."""
     detail: dict[str, str] = {}
+    """Further properties."""
     key_columns: tuple[StateColumn, ...] = ()
+    """The predicted key columns of the state."""
     values: tuple[StateColumn, ...] = ()
+    """The predicted value columns of the state."""
     rows: tuple[str, ...] = ()
+    """The filters below it."""
     shape: tuple[str, ...] = ()
+    """Joins, unions, generators and Python below it."""
     resolved: bool = False
+    """Whether the preceding four fields are complete."""
     unknown: tuple[Structure, ...] = ()
+    """Unknown classes in them."""
     may_have_evicted: bool = True
+    """False once every state that it ever had was verified to still exist."""
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):
-    """How long late rows of an event-time column (by its meaning) are waited for."""
+    """How long late rows of an event-time column (given by its expression) are waited for."""
 
     column: str
     delay_ms: int
 
 
 class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """``kind``: table, file or foreach; ``output``: its identity, without secrets; ``options``: those that matter.
-
-    ``server``: of a table, which server and schema its URL leads to beyond that; None where nobody has recorded it.
-    """
+    """The output of a query."""
 
     kind: Structure
+    """table, file or foreach."""
     output: str
+    """Its identity, without secrets."""
     options: dict[str, str]
+    """The options that matter."""
     server: str | None = None
+    """For a table: the server and schema of its URL, in addition to ``output``; None if not recorded."""
 
     def same_place(self, other: SinkDescription) -> bool:
-        """Whether both write to one place, as far as both say where."""
+        """Whether both write to one place, as far as both are known."""
         known = None not in (self.server, other.server)
         same = (self.kind, self.output) == (other.kind, other.output)
         return same and (not known or self.server == other.server)
 
 
 def is_schema(server: str) -> bool:
-    """Whether a ``server`` names a schema by its URL's options, which versions without a ``server`` ignored."""
+    """Whether a ``server`` names a schema by its URL's options; versions without ``server`` ignored these."""
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
 
 IMPORT = " (import)"
-"""Ends the name of a part that is what importing a module does."""
+"""Suffix of the name of a part that is the effect of importing a module."""
 
 MOST_PARTS = 400
-"""Of more parts that a function reaches, a manifest has the first, by name."""
+"""A manifest contains at most this many parts that a function reaches: the first ones by name."""
 
 
 class CodePart(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of the job's code that a function reaches: a function, a class's header, a value, a file.
-
-    ``digest``: of this piece alone, not of what it uses; ``text``: without comments, docstrings and secrets, empty
-    where it is too long or not known; ``place``: ``file:line``; ``lines``: the line in the file of each line of the
-    text. ``beside``: a file, or what an import does: named only where no other part differs.
-    """
+    """A piece of the job's code that a function reaches: a function, a class's header, a value, a file."""
 
     digest: Structure
+    """Digest of this piece only, without its dependencies."""
     text: str = ""
+    """Its text without comments, docstrings and secrets; empty if too long or unknown."""
     place: str = ""
+    """``file:line``."""
     lines: tuple[int, ...] = ()
+    """For each line of the text, its line in the file."""
     beside: bool = False
+    """A file, or the effect of an import: named only if no other part differs."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The canonical description of one un-started query.
-
-    ``output_schema`` and a source's ``schema``: a column per line; ``functions``: place, number and name -> digest;
-    ``carried``: those of them that are below deduplications only, and of whose results no state is made; ``delays``:
-    ``watermarks`` for rules; ``columns``: what the output's columns mean. ``context``: a digest of all the bundle's
-    files, the interpreter, the packages, the params and the environment that this was described in; empty where it is
-    not known. ``sink_names``: what the sink's functions name, such as tables and paths; ``sink_routing``: digests of
-    what in them may decide where rows go; None: not known. ``sink_columns``: columns of the output that they may use as
-    a key, route or unit; None: any, or not known. ``sink_reads``: columns that they certainly read from their batch ->
-    ``file:line``, empty where it is outside of the bundle. ``output_rows``: the filters through which the rows of the
-    output come; ``output_shape``: joins, unions, generators and Python on their way; None: not known. ``written``:
-    meanings of expressions, and names in ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so
-    nothing compares it. ``digests``: by which definition (``DIGESTS``) they were made; ``bundle``: where the bundle
-    lay whose files the plan reads, which expressions call ``BUNDLE``; empty where it reads none. ``parts``: name ->
-    piece of the job's code; ``reached``: name in ``functions`` -> names in ``parts`` of all that the function reaches.
-    Digests decide whether code changed, parts only say where. ``essentials``: name in ``functions`` -> digest of
-    rows without their order, or (``LOCAL_NAMES``) of a function without the names of its local variables, only where
-    that provably does not count.
-    """
+    """The canonical description of one un-started query."""
 
     format: int = FORMAT
+    """Format version of the record."""
     query: Structure
+    """The query's name."""
     spark_version: Structure
+    """The Spark version that described it."""
     sources: tuple[Source, ...]
+    """Its sources, in order."""
     watermarks: tuple[str, ...]
+    """Its watermarks as text."""
     operators: tuple[Operator, ...]
+    """Its stateful operators, from the bottom of the plan upward."""
     plan: str
+    """The normalised plan."""
     output_schema: str
+    """The output's schema, one column per line."""
     output_mode: Structure
+    """Spark's output mode."""
     trigger: Structure
+    """The trigger."""
     sink: SinkDescription
+    """The output."""
     confs: dict[str, str]
+    """The confs that matter."""
     functions: dict[str, Structure]
+    """Place, number and name of a function -> its digest."""
     carried: tuple[Structure, ...] = ()
+    """Functions that are below deduplications only, and whose results are not in any state."""
     delays: tuple[Watermark, ...] = ()
+    """``watermarks`` in a form for rules."""
     columns: tuple[StateColumn, ...] = ()
+    """The output's columns as expressions."""
     context: Structure = ""
+    """Digest of all the bundle's files, interpreter, packages, params and environment; empty if unknown."""
     sink_names: tuple[str, ...] | None = None
+    """Names in the sink's functions, such as tables and paths; None: unknown."""
     sink_routing: dict[str, Structure] | None = None
+    """Digests of the parts of them that may decide where rows go; None: unknown."""
     output_rows: tuple[str, ...] | None = None
+    """The filters through which the output's rows pass; None: unknown."""
     output_shape: tuple[str, ...] | None = None
+    """Joins, unions, generators and Python in their path; None: unknown."""
     sink_columns: tuple[Structure, ...] | None = None
+    """Output columns that they may use as a key, route or unit; None: any, or unknown."""
     sink_reads: dict[Structure, str] = {}
+    """Columns that they certainly read from their batch -> ``file:line``, empty outside the bundle."""
     written: dict[Text, str] = {}
+    """Expressions, and names in ``functions`` -> ``file:line`` in the bundle.
+
+    A moved line is not a change, so no rule compares it.
+    """
     digests: int = 1
+    """The definition (``DIGESTS``) of its digests."""
     bundle: str = ""
+    """Location of the bundle whose files the plan reads, ``BUNDLE`` in expressions; empty if it reads none."""
     parts: dict[str, CodePart] = {}
+    """Name -> piece of the job's code."""
     reached: dict[str, tuple[Structure, ...]] = {}
+    """Name in ``functions`` -> names in ``parts`` of all that the function reaches.
+
+    Digests decide whether code changed; parts only show the place.
+    """
     essentials: dict[str, Structure] = {}
+    """Name in ``functions`` -> digest of rows without their order, or (``LOCAL_NAMES``) of a function without the names
+    of its local variables. Only where those provably do not count.
+    """
 
 
 def without_context(manifest: Manifest) -> Manifest:
-    """What two builds of the same query share, in whatever lines it is written and in whatever environment built.
+    """The parts that two builds of the same query share, independent of its source lines and of the environment.
 
-    What earlier versions did not record is left out: which functions compute a column, through which filters and joins
-    the output's rows come, and what is found in functions beside their digests. It follows from the rest.
+    Data that earlier versions did not record is left out: the functions that compute a column, the filters and joins of
+    the output's rows, and findings in functions other than their digests. It follows from the rest.
     """
     columns = tuple(msgspec.structs.replace(column, functions=None) for column in manifest.columns)
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Texts that others wrote, such as names, evidence and code, put into Markdown so that they stay texts."""
+"""Put foreign texts, such as names, evidence and code, into Markdown so that they stay texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BETWEEN = "\N{ZERO WIDTH SPACE}"
 
 
 def escaped(text: str) -> str:
-    """Text for a line or a table's cell: no mark, no HTML, nobody mentioned; a line break is ``<br>``."""
+    """Text for a line or a table's cell: no markup, no HTML, no mentions; a line break is ``<br>``."""
     shown = _MENTION.sub(f"@{_BETWEEN}", _MARKS.sub(r"\\\g<0>", visible(text)))
     return "<br>".join(shown.splitlines())
 
@@ -22,7 +22,7 @@ def code_block(text: str, language: str = "") -> str:
 
 
 def visible(text: str) -> str:
-    """Text in which what would steer a terminal or change the order of reading is spelled out."""
+    """Text in which characters that control a terminal or change the reading order are spelled out."""
     return "".join(
         character if character.isprintable() or character in "\n\t" else _spelled(character) for character in text
     )

@@ -1,6 +1,6 @@
-"""From Spark's progress of a batch to the signals of its query: arithmetic over what it is told; asks nothing itself.
+"""From Spark's progress of a batch to the signals of its query: arithmetic on its arguments, without I/O.
 
-Moments are seconds since 1970, as ``model/signals.py`` says; ``now`` is always an argument.
+Moments are seconds since 1970, as in ``model/signals.py``; ``now`` is always an argument.
 """
 
 from __future__ import annotations
@@ -16,37 +16,46 @@ from streamkeeper.model.coding import decoder_of
 from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals, SourceSignals
 
 RECENT_BATCHES = 30
-"""What is usual, and how fast a source is read, is judged by so many."""
+"""Number of batches for usual values and for a source's reading rate."""
 STEADY_S = 600.0
-"""What a source dropped is spread over at least so long: Kafka drops a segment at a time."""
+"""Seconds. A source's deletions are averaged over at least this time: Kafka deletes one segment at a time."""
 STALE_S = 60.0
-"""A batch older than this says less of its sources than asking them does."""
+"""Seconds. A batch older than this describes its sources less accurately than a request to them."""
 
 Partition = tuple[str, int]
-"""Topic and number."""
+"""Topic and partition number."""
 
 
 class Durations(msgspec.Struct, frozen=True):
-    """Milliseconds, in Spark's words."""
+    """Milliseconds, under Spark's names."""
 
     triggerExecution: int = 0
+    """The whole trigger."""
     addBatch: int = 0
+    """Running the batch."""
     walCommit: int = 0
+    """Writing the offsets."""
     commitOffsets: int = 0
+    """Writing the commit."""
 
 
 class SourceProgress(msgspec.Struct, frozen=True):
-    """One source; its offsets as Spark wrote them."""
+    """One source; its offsets in Spark's form."""
 
     description: str = ""
+    """Spark's description of the source."""
     endOffset: msgspec.Raw = msgspec.Raw(b"null")
+    """The end offset of the batch."""
     latestOffset: msgspec.Raw = msgspec.Raw(b"null")
+    """The newest offset in the source."""
     numInputRows: int = 0
+    """Rows read in the batch."""
     metrics: dict[str, str] = {}
+    """The source's own metrics."""
 
 
 class OperatorMetrics(msgspec.Struct, frozen=True):
-    """Of the state store's own. A store tells its repair for as long as it stays loaded."""
+    """Custom metrics of the state store. A store reports its repair as long as it is loaded."""
 
     rocksdbNumSnapshotsAutoRepaired: int = 0
 
@@ -55,41 +64,61 @@ class OperatorProgress(msgspec.Struct, frozen=True):
     """One stateful operator."""
 
     numRowsTotal: int = 0
+    """Rows of its state."""
     commitTimeMs: int = 0
+    """Milliseconds of its commits, summed over all tasks."""
     memoryUsedBytes: int = 0
+    """Memory of its state."""
     numRowsDroppedByWatermark: int = 0
+    """Rows dropped as too late."""
     customMetrics: OperatorMetrics = OperatorMetrics()
+    """Metrics of the state store."""
 
 
 class QueryProgress(msgspec.Struct, frozen=True):
-    """The part of Spark's progress JSON that is told on; ``timestamp``: when the trigger began."""
+    """The used part of Spark's progress JSON; names are Spark's."""
 
     name: str
+    """The query."""
     batchId: int
+    """The batch."""
     runId: str = ""
+    """Spark's id of the run."""
     timestamp: datetime | None = None
+    """The start of the trigger."""
     numInputRows: int = 0
+    """Rows read."""
     inputRowsPerSecond: float = 0.0
+    """Rows arriving per second."""
     processedRowsPerSecond: float = 0.0
+    """Rows processed per second."""
     durationMs: Durations = Durations()
+    """Durations."""
     sources: list[SourceProgress] = []
+    """One per source."""
     stateOperators: list[OperatorProgress] = []
+    """One per stateful operator."""
 
 
 class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source holds, asked beside the batches; ``waited_s``: how long the oldest unread of it has waited;
-    ``too_old_files``: files that Spark never reads for their age, and one of them."""
+    """The state of a source, requested between the batches. None: unknown."""
 
     lag_records: int | None = None
+    """Unread records."""
     lag_files: int | None = None
+    """Unread files."""
     waited_s: float | None = None
+    """Seconds that the oldest unread item has waited."""
     too_old_files: int | None = None
+    """Files that Spark never reads because of their age."""
     too_old_example: str = ""
+    """One of them."""
     runway_s: float | None = None
+    """Seconds until the source drops unread data."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """What topics held at ``at``: the oldest offset of each partition, and the next one to be written."""
+    """The content of topics at ``at``: the oldest offset of each partition, and its next offset."""
 
     at: float
     oldest: dict[Partition, int]
@@ -97,9 +126,9 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkpoint_write_s(progress: QueryProgress) -> float:
-    """Writing offsets and commit, and the longest commit of state.
+    """Seconds for writing offsets and commit, plus the longest commit of state.
 
-    Spark adds up the commits of tasks that ran side by side: they count for at most as long as the batch ran.
+    Spark adds up the commits of parallel tasks: they count for at most the batch's duration.
     """
     durations = progress.durationMs
     state = max((operator.commitTimeMs for operator in progress.stateOperators), default=0)
@@ -107,10 +136,10 @@ def checkpoint_write_s(progress: QueryProgress) -> float:
 
 
 def scheduling_delay_s(begun_ms: int, interval_s: float | None, before: tuple[int, int] | None) -> float:
-    """How much later than due a trigger began; ``before``: begin and end of the last trigger that had data, in ms.
+    """How much later than due a trigger started; ``before``: start and end of the last trigger with data, in ms.
 
-    Spark's triggers are due at multiples of the interval (``ProcessingTimeExecutor``), and at once after one that ran
-    past the next one's moment. Triggers without data in between are not known; they are taken to have been in time.
+    Spark's triggers are due at multiples of the interval (``ProcessingTimeExecutor``), and at once after one that
+    overran the next one's due time. Triggers without data in between are unknown; they are assumed to be on time.
     """
     interval_ms = round((interval_s or 0) * 1000)
     if interval_ms <= 0 or before is None:
@@ -126,7 +155,7 @@ def _next_due(moment_ms: int, interval_ms: int) -> int:
 
 
 def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
-    """Records beyond ``end`` in the partitions that it knows."""
+    """Records beyond ``end`` in its partitions."""
     return sum(max(0, newest[partition] - offset) for partition, offset in end.items() if partition in newest)
 
 
@@ -156,9 +185,9 @@ _POSITIONS = decoder_of(dict[str, dict[str, int]])
 
 
 def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:
-    """Until the first of the partitions drops the offset that is needed of it, at the rate since ``before``.
+    """Seconds until a partition drops the next needed offset, at the rate since ``before``.
 
-    0 once one has dropped it. None when none drops anything, or has anything that was not read.
+    0 once one has dropped it. None if no partition drops data, or if none has unread data.
     """
     found = []
     for partition, offset in needed.items():
@@ -174,7 +203,7 @@ def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float 
 
 
 class Meter:
-    """One query's measurements over all its runs in one process; not for several threads."""
+    """One query's measurements over all its runs in one process; not thread-safe."""
 
     def __init__(self, trigger_s: float | None) -> None:
         self._trigger_s = trigger_s
@@ -196,7 +225,7 @@ class Meter:
         self._slowest = 0.0
 
     def begin(self, batch: int, now: float) -> None:
-        """A batch runs from now on."""
+        """A batch starts."""
         self._open = batch, now
 
     def end(self) -> None:
@@ -208,15 +237,15 @@ class Meter:
         self._triggered = max(now, self._triggered or now)
 
     def look(self, sources: Sequence[SourceLook], now: float) -> None:
-        """What the sources, in the query's order, hold now."""
+        """The present state of the sources, in the query's order."""
         self._looks, self._looked_at = tuple(sources), now
 
     def weigh(self, checkpoint_bytes: int | None) -> None:
-        """How large the checkpoint is now."""
+        """The present size of the checkpoint."""
         self._bytes = checkpoint_bytes
 
     def commit(self, progress: QueryProgress, now: float) -> None:
-        """A batch was committed. Told late as it may be, it does not end a batch that began after it."""
+        """A batch was committed. A late report does not end a batch that started after it."""
         if progress.runId != self._run:
             self._run, self._before, self._repairs = progress.runId, None, ()
         took_ms = progress.durationMs.triggerExecution
@@ -251,7 +280,7 @@ class Meter:
         )
 
     def signals(self, now: float) -> QuerySignals:
-        """All of it, as it is at ``now``."""
+        """All measurements as of ``now``."""
         return msgspec.structs.replace(
             self._signals,
             sources=self._sources(now),
@@ -261,7 +290,7 @@ class Meter:
         )
 
     def point(self, now: float) -> HistoryPoint:
-        """The history's next point; the slowest batch is counted anew after it."""
+        """The history's next point; the search for the slowest batch restarts after it."""
         slowest, self._slowest = self._slowest, 0.0
         return HistoryPoint(at=now, slowest_batch_s=slowest, signals=self.signals(now))
 
@@ -287,7 +316,7 @@ class Meter:
         if lag is not None:
             waited = self._time_to_read(position, lag)
         elif waited and (self._committed_at or 0) <= self._looked_at:
-            # Nothing was read since: what waited then waits still.
+            # No data was read since: the unread data has waited longer.
             waited += max(0.0, now - self._looked_at)
         return SourceSignals(
             source=told.description,
@@ -304,7 +333,7 @@ class Meter:
         return self._signals.last_commit
 
     def _time_to_read(self, position: int, lag: int) -> float | None:
-        """At the rate of the last batches, which begin no more often than they are due; None without one."""
+        """Seconds to read the lag at the rate of the last batches, which start only when due; None without a rate."""
         if lag == 0:
             return 0.0
         rows = sum(row[position] for row in self._rows if position < len(row))
@@ -313,5 +342,5 @@ class Meter:
 
 
 def add_point(ring: Sequence[HistoryPoint], point: HistoryPoint) -> tuple[HistoryPoint, ...]:
-    """The ring with its newest point, without the oldest where it is full."""
+    """The ring with its newest point, without the oldest if it is full."""
     return (*ring, point)[-HISTORY_POINTS:]

@@ -1,4 +1,4 @@
-"""Names that become parts of keys and paths: checked here once, so that nothing else has to."""
+"""Names that become parts of keys and paths: checked here once, so that no other code needs to."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def check_name(what: str, name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether it may name a job or a query, as ``check_name`` demands."""
+    """Whether it may name a job or a query, by the rule of ``check_name``."""
     return _NAME.fullmatch(name) is not None
 
 
 def refuse_unknown(what: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise InvalidInput for names that are not among the known ones, each with the one that was probably meant."""
+    """Raise InvalidInput for unknown names, each with the one that was probably meant."""
     unknown = [name for name in names if name not in known]
     if unknown:
         meant = [f"{nearest(name, known)} for {name}" for name in unknown if nearest(name, known)]
@@ -42,12 +42,12 @@ def refuse_unknown(what: str, names: Iterable[str], known: Collection[str]) -> N
 
 
 def shorten(text: str, longest: int = 80) -> str:
-    """The text, or its beginning and how long it is: a line that names it has to stay one line."""
+    """The text, or its beginning and its length: a message that names it must stay one line."""
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
 
 
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str:
-    """The known name that looks most like ``name``; empty where none does (``likeness``: 0 to 1, as difflib has it)."""
+    """The known name most similar to ``name``; empty if none is (``likeness``: 0 to 1, as in difflib)."""
     return next(iter(get_close_matches(name, known, n=1, cutoff=likeness)), "")
 
 
@@ -61,7 +61,7 @@ def check_instance(name: str) -> str:
 
 
 def key_number(key: str, name: Callable[[int], str]) -> int | None:
-    """The number in a store's key, where ``name`` gives it that very key; None for anything else, as a copy."""
+    """The number in a store's key, if ``name`` maps it to that very key; None for other keys, such as a copy."""
     found = _LAST_NUMBER.search(key)
     return int(found[1]) if found and name(int(found[1])) == key else None
 

@@ -1,4 +1,4 @@
-"""One operation of a job, as its journal has it."""
+"""One operation of a job, as recorded in its journal."""
 
 from __future__ import annotations
 
@@ -21,39 +21,56 @@ from streamkeeper.model.ways import QueryWay
 
 
 class OperationState(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation, open until it has an outcome.
-
-    ``steps``, ``begun``: tags; ``done``: tag -> what stands on record of it, which the properties read. ``compared``:
-    query -> how far its rebuilt output is the serving one; ``review``: what a person said of that.
-    ``fault``: a ``Fault`` by its value, of one that has failed.
-    """
+    """One operation, open until it has an outcome."""
 
     operation: str
+    """The operation's id."""
     request: DeployRequest
+    """The request."""
     steps: tuple[str, ...]
+    """Tags of the announced steps."""
     started: int
+    """Number of the journal entry that opened it."""
     begun: tuple[str, ...] = ()
+    """Tags of the steps that have started to change the current driver or checkpoint."""
     done: dict[str, dict[str, str]] = {}
+    """Tag of a finished step -> its recorded result; the properties read it."""
     verdict: Verdict | None = None
+    """The verdict on the candidate; None before the assessment."""
     reverse: Verdict | None = None
+    """The verdict on the old release after the candidate."""
     verdict_sentence: str = ""
+    """The assessment's summary."""
     report: str = ""
+    """Key of the assessment."""
     ways: dict[str, QueryWay] = {}
+    """Query -> its transition."""
     refusal: str = ""
+    """Why a query has no transition; empty otherwise."""
     evidence: str = ""
+    """Key of the evidence."""
     approval: ApprovalAnswered | None = None
+    """The answer about the state; None without one."""
     compared: dict[str, OutputComparison] = {}
+    """Query -> comparison of its rebuilt output with the current one."""
     review: ApprovalAnswered | None = None
+    """The answer about a rebuilt output; None without one."""
     fall_back: str = ""
+    """Why the candidate will not take over; empty otherwise."""
     untouched: Outcome = Outcome.FAILED
+    """The outcome if no current driver or checkpoint was changed at that decision."""
     abort: str = ""
+    """Who asked to end it, and why; empty otherwise."""
     outcome: Outcome | None = None
+    """The outcome; None while it is open."""
     sentence: str = ""
+    """The outcome for a person."""
     fault: str = ""
+    """Value of the ``Fault`` of a failed operation."""
 
     @property
     def release(self) -> str:
-        """The release that it is about; empty until its first step is done."""
+        """The release of the operation; empty until its first step is done."""
         return Bundled.read(self._left_by(Step.BUNDLE)).release
 
     @property
@@ -63,30 +80,30 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_batches(self) -> dict[str, int]:
-        """Query -> the last batch that the release which ended has committed."""
+        """Query -> the last batch that the ended release has committed."""
         return LastBatches.read(self._left_by(Step.PROVE_DEAD)).of_query
 
     @property
     def first_backlog(self) -> dict[str, int]:
-        """Query -> how many records waited for it at its first commit, as far as its sources tell."""
+        """Query -> records waiting at its first commit, if its sources report it."""
         return FirstBacklog.read(self._left_by(Step.FIRST_COMMIT)).of_query
 
     @property
     def cutover_snapshots(self) -> CutoverSnapshots:
-        """Of the last batches before the cutover."""
+        """The snapshots of the last batches before the cutover."""
         return CutoverSnapshots.read(self._left_by(Step.SNAPSHOT))
 
     @property
     def versions_back(self) -> dict[str, str]:
-        """Query -> the checkpoint version that was restored for the release before."""
+        """Query -> the checkpoint version that was restored for the old release."""
         return VersionsRestored.read(self._left_by(Step.FALL_BACK)).of_query
 
     def has_begun(self, step: Step) -> bool:
-        """Whether a step has touched what serves, or is about to."""
+        """Whether a step has changed the current driver or checkpoint, or is about to."""
         return step.tag in self.begun
 
     def has_done(self, step: Step) -> bool:
-        """Whether a step is done and need not be done again."""
+        """Whether a step is done and need not be repeated."""
         return step.tag in self.done
 
     def _left_by(self, step: Step) -> dict[str, str]:

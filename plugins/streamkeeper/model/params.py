@@ -1,4 +1,4 @@
-"""Params of a job: declared with a type, checked before anything is started."""
+"""A job's params: declared with a type, checked before anything is started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES: tuple[type, ...] = (str, int, float, bool)
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One declared param: ``type`` is str, int, float or bool; without a default it must be given."""
+    """One declared param: ``type`` is str, int, float or bool; a param without a default must be given."""
 
     type: type[str] | type[int] | type[float] | type[bool]
     default: ParamValue | Literal[_Required.REQUIRED] = _Required.REQUIRED
@@ -36,12 +36,12 @@ class Param:
 
     @property
     def given_default(self) -> ParamValue:
-        """The default; None where there is none."""
+        """The default; None without one."""
         return None if isinstance(self.default, _Required) else self.default
 
 
 def check_declared(job: str, declared: Mapping[str, Param]) -> None:
-    """Raise JobUnusable when a declaration itself is wrong."""
+    """Raise JobUnusable if a declaration itself is wrong."""
     for name, param in declared.items():
         if not isinstance(param, Param):
             raise JobUnusable(f"job {job}: param {name} is declared as {param!r}", hint="declare it as Param(...)")
@@ -56,7 +56,7 @@ def check_declared(job: str, declared: Mapping[str, Param]) -> None:
 
 
 def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str = "") -> dict[str, ParamValue]:
-    """``given`` with the defaults filled in; raises InvalidInput that names every param that is wrong."""
+    """``given`` with the defaults filled in; raises InvalidInput that names every wrong param."""
     faults = [_unknown(name, declared) for name in sorted(set(given) - set(declared))]
     values: dict[str, ParamValue] = {}
     for name, param in declared.items():

@@ -1,4 +1,4 @@
-"""Ages, sizes and moments as a person reads them, and what several figures come to of which some are not known."""
+"""Ages, sizes and moments in a readable form, and aggregates of figures of which some are unknown."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def tell_size(count: int) -> str:
 
 
 def tell_moment(seconds: float) -> str:
-    """Of seconds since 1970: 2026-11-25 11:03:12 UTC."""
+    """From seconds since 1970: 2026-11-25 11:03:12 UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def least(found: Iterable[T | None]) -> T | None:
-    """The least of what is known; None where nothing is."""
+    """The minimum of the known values; None without any."""
     return min((value for value in found if value is not None), default=None)
 
 
 def most(found: Iterable[T | None]) -> T | None:
-    """The most of what is known; None where nothing is."""
+    """The maximum of the known values; None without any."""
     return max((value for value in found if value is not None), default=None)
 
 
 def total(found: Iterable[T | None]) -> T | None:
-    """The sum of what is known; None where nothing is."""
+    """The sum of the known values; None without any."""
     known = [value for value in found if value is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""The record of a journal that was lost and made again: what checkpoints, outputs and snapshots still knew of a job."""
+"""The record of a rebuilt journal: the remaining evidence about a job in checkpoints, outputs and snapshots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class RebuiltVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version; ``origin``: where it was seen. The other fields as in CheckpointVersion."""
+    """One checkpoint version; ``origin``: where it was observed. The other fields as in CheckpointVersion."""
 
     version: str
     origin: str
@@ -20,7 +20,7 @@ class RebuiltVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebuiltQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """``output``: what it wrote, empty where nobody knows; ``version``: the one that served, ``versions``: all."""
+    """``output``: the output that it wrote, empty if unknown; ``version``: the current one, ``versions``: all."""
 
     output: str
     version: str
@@ -28,24 +28,27 @@ class RebuiltQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRebuilt(msgspec.Struct, frozen=True, kw_only=True, tag="job-rebuilt"):
-    """The first entry of a journal that was made again, whole; anywhere else it has no meaning.
-
-    ``at``: UTC, for people; ``proof``: how it is known that no driver of before is left. ``epoch``: no epoch up to it
-    is claimed again, by any query; ``newest_release``: no release up to its number is made again, for snapshots name
-    releases. ``lost``: what could not be had again, one sentence each.
-    """
+    """The first entry of a rebuilt journal, complete; elsewhere it has no meaning."""
 
     requested_by: str
+    """The person who requested the rebuild."""
     reason: str
+    """The person's reason."""
     at: str
+    """UTC, for people."""
     proof: str
+    """How it is known that no earlier driver is left."""
     epoch: int
+    """No query claims an epoch up to this one again."""
     newest_release: int
+    """No release is created with a number up to this one, because snapshots name releases."""
     queries: dict[str, RebuiltQuery]
+    """Query -> its output and checkpoint versions."""
     lost: tuple[str, ...] = ()
+    """The losses, one sentence each."""
 
     @property
     def sentence(self) -> str:
-        """By whom and when, for a person."""
+        """Who rebuilt it and when, for a person."""
         why = f" ({self.reason})" if self.reason else ""
         return f"rebuilt from checkpoints on {self.at[:16].replace('T', ' ')} UTC, by {self.requested_by}{why}"

@@ -1,11 +1,11 @@
-"""How the values of secrets are kept out of texts and out of stored values, and what must stay readable.
+"""How values of secrets are kept out of texts and stored values, and which text must stay readable.
 
-A secret is masked as it is, as URLs, JSON, SQL, CSV, HTML, shells and base64 write it, and so are the passwords inside
-of a URL, a connection string or a key file.
+A secret is masked as it is, and as URLs, JSON, SQL, CSV, HTML, shells and base64 write it; so are the passwords inside
+a URL, a connection string or a key file.
 
-A stored value is masked string by string: keys, numbers, enums and every ``Structure`` survive whatever a secret is.
-In a text a secret of fewer than ``SHORTEST`` characters is masked where it stands as a word of its own: anywhere else
-it is part of something else, and a mask there would make the text unreadable and tell what the secret is.
+A stored value is masked string by string: keys, numbers, enums and every ``Structure`` stay unchanged, whatever a
+secret is. In a text, a secret of fewer than ``SHORTEST`` characters is masked only as a separate word: elsewhere it is
+part of another word, and a mask would make the text unreadable and reveal the secret.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from streamkeeper.model.secret_references import MASK
 T = TypeVar("T")
 
 SHORTEST = 4
-"""Characters of a secret from which on it is masked inside of words too."""
+"""Minimum length of a secret, in characters, that is also masked inside words."""
 _STRUCTURE, _TEXT = "structure", "text"
 Structure = Annotated[str, _STRUCTURE]
-"""A string that holds no value of a job's: a name, a kind, a digest, a version. It is never masked."""
+"""A string that contains no value of a job: a name, a kind, a digest, a version. It is never masked."""
 Text = Annotated[str, _TEXT]
 """Marks the keys of a dict that are texts, such as expressions: they are masked."""
 _PASSWORD = re.compile(r"://[^/?#\s:@]*:([^/?#\s]+)@")
 _UNQUOTED_PASSWORD = re.compile(r"://[^/?#\s:@]*:([^\s@]*[/?#][^\s@]*)@")
-"""With a slash, a question mark or a hash that should have been percent-encoded; clients of databases accept that."""
+"""A password with a slash, a question mark or a hash that should be percent-encoded; database clients accept them."""
 _NAMED_PART = re.compile(
     r"(?:[\w.\-]{0,64}(?:pass|pwd|secret|token|credential"
     r"|(?:api|access|account|private|shared|client|signing|encryption)[_-]?key)[\w.\-]{0,64}"
@@ -44,7 +44,7 @@ _NAMED_PART = re.compile(
     r"""["']?\s*[:=]\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|([^&;,\s"'}]+))""",
     re.IGNORECASE,
 )
-"""``password=x`` of a URL's query or a connection string, ``"private_key": "x"`` of a key file."""
+"""``password=x`` in a URL's query or a connection string, ``"private_key": "x"`` in a key file."""
 _PARTS = (_PASSWORD, _UNQUOTED_PASSWORD, _NAMED_PART)
 _BETWEEN_PARTS = re.compile(r"[:/@?&=;,\s\"'{}]+")
 _A_URL = re.compile(r"[a-z][a-z0-9+.\-]*://", re.IGNORECASE)
@@ -54,48 +54,48 @@ _IN_PROPERTIES = re.compile(r"([\\:=#! ])")
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _SHORTEST_CORE = 6
-"""Characters of base64 by which a secret is known inside of a longer text that was encoded with it."""
+"""Minimum number of base64 characters that identify a secret inside a longer encoded text."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=_\-]")
 _LINE_BREAK = re.compile(r"(?<=[A-Za-z0-9+/_\-])[ \t]*(?:\r?\n|\\r\\n|\\n)[ \t]*(?=[A-Za-z0-9+/=_\-])")
-"""Between two lines of base64, as it is or as JSON writes it."""
+"""A line break within base64, as it is or as JSON writes it."""
 _ESCAPED = ("\\n", "\\r", "\\t")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
 def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """``text`` with every secret's value masked, in every form of it that ``secret_forms`` knows, or in base64."""
+    """``text`` with every secret's value masked, in every form that ``secret_forms`` returns, or in base64."""
     return _masked(text, tuple(secrets.values()))
 
 
 def redact_value(value: T, secrets: Mapping[str, str]) -> T:
-    """A struct, or dicts and tuples of them, with its texts masked; it encodes to the same JSON but for these."""
+    """A struct, or dicts and tuples of structs, with masked texts; otherwise it encodes to the same JSON."""
     values = tuple(secrets.values())
     return change_texts(value, lambda text: _masked(text, values)) if values else value
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
-    """A struct, or dicts and tuples of them, with its texts changed: every string that is no ``Structure``."""
+    """A struct, or dicts and tuples of structs, with changed texts: every string that is not a ``Structure``."""
     changed: T = _walked(value, type(value), change)
     return changed
 
 
 def redact_everywhere(text: str, secrets: Mapping[str, str]) -> str:
-    """As JSON of manifests was masked before its structure was spared, for those that are stored like that."""
+    """Mask like earlier versions, which did not spare a manifest's structure; for manifests stored in that form."""
     for form in _early_forms(tuple(secrets.values())):
         text = text.replace(form, MASK)
     return text
 
 
 def secret_forms(secrets: Mapping[str, str]) -> list[str]:
-    """The texts a log could show of these secrets, longest first."""
+    """The forms in which a log could show these secrets, longest first."""
     return list(_forms(tuple(secrets.values())))
 
 
 def secret_parts(value: str) -> Iterator[str]:
-    """Passwords, tokens and keys inside of a URL, a connection string or a key file, as written and decoded.
+    """Passwords, tokens and keys inside a URL, a connection string or a key file, as written and decoded.
 
-    One that stands in the same text as something else too, as a user's or a database's name, is no part of its own: a
-    mask for it would hide that name everywhere.
+    A part that also occurs elsewhere in the same text, such as a user's or a database's name, is not returned: a mask
+    for it would hide that name everywhere.
     """
     for match in (match for form in _PARTS for match in form.finditer(value)):
         assert match.lastindex is not None
@@ -111,12 +111,12 @@ def secret_parts(value: str) -> Iterator[str]:
 
 
 def _unquoted(text: str) -> str:
-    """Without a URL's percent signs."""
+    """Decode a URL's percent-encoding."""
     return _PERCENT.sub(lambda found: bytes([int(found[1], 16)]), _bytes(text)).decode(errors="surrogateescape")
 
 
 def _unescaped(text: str) -> str:
-    """As JSON has it between quotes; the text itself where it is none."""
+    """Decode a JSON string without its quotes; return other text unchanged."""
     try:
         return str(json.loads(f'"{text}"'))
     except ValueError:
@@ -140,7 +140,7 @@ def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _lines(values: tuple[str, ...]) -> Iterator[str]:
-    """Each secret and each part of it, whole and line by line."""
+    """Each secret and each part of it, as a whole and line by line."""
     for value in values:
         for part in (value, *secret_parts(value)):
             lines = [line for line in part.splitlines() if len(line) >= SHORTEST or any(map(str.isalnum, line))]
@@ -148,7 +148,7 @@ def _lines(values: tuple[str, ...]) -> Iterator[str]:
 
 
 def _json_forms(text: str) -> Iterator[str]:
-    """As encoders of other languages have it: Go and Gson escape signs of HTML, PHP and others the slash."""
+    """The JSON forms of other encoders: Go and Gson escape special characters of HTML, PHP and others the slash."""
     for plain in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
         for signs, case in (("", "04x"), ("&<>", "04x"), ("&<>='", "04x"), ("&<>", "04X"), ("&<>='", "04X")):
             escaped = plain.translate({ord(sign): f"\\u{ord(sign):{case}}" for sign in signs})
@@ -156,7 +156,7 @@ def _json_forms(text: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """As SQL, CSV, shells, HTML and Java's properties have it between or without quotes."""
+    """The forms of SQL, CSV, shells, HTML and Java's properties, with or without quotes."""
     yield from (text.replace("'", "''"), text.replace('"', '""'))
     backslashed = text.replace("\\", "\\\\")
     yield from (backslashed, backslashed.replace("'", "\\'"), backslashed.replace('"', '\\"'))
@@ -175,7 +175,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 @lru_cache(maxsize=16)
 def _cores(values: tuple[str, ...]) -> tuple[str, ...]:
-    """What is the same in base64 wherever a secret begins in the text that was encoded."""
+    """The base64 characters that are the same at every position of a secret in the encoded text."""
     cores: set[str] = set()
     for part in _lines(values):
         raw = _bytes(part)
@@ -193,7 +193,7 @@ def _longest_first(forms: set[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _early_forms(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Never more than these: what was stored with them is compared with what is masked by them."""
+    """The forms of earlier versions, never more: stored texts masked by them are compared with newly masked ones."""
     forms: set[str] = set()
     for value in values:
         lines = [line for line in value.splitlines() if len(line) >= SHORTEST or any(map(str.isalnum, line))]
@@ -206,7 +206,7 @@ def _early_forms(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _bytes(text: str) -> bytes:
-    """A variable of the environment need not be UTF-8: what is not is kept as lone surrogates."""
+    """A variable of the environment need not be UTF-8: other bytes are kept as lone surrogates."""
     try:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -214,12 +214,12 @@ def _bytes(text: str) -> bytes:
 
 
 def _quote(raw: bytes) -> str:
-    """Percent-encoded, as in a URL."""
+    """Percent-encode for a URL."""
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)
 
 
 def _masked(text: str, values: tuple[str, ...]) -> str:
-    """Found all in the text as it came: secrets that overlap leave no tail, and no mask is masked again."""
+    """Find all secrets in the original text: overlapping secrets leave no remainder, and no mask is masked again."""
     found = [span for form in _forms(values) if form in text for span in _places(form, text)]
     found += [_run(text, *span) for core in _cores(values) if core in text for span in _places(core, text)]
     found += _wrapped(text, _cores(values))
@@ -236,7 +236,7 @@ def _masked(text: str, values: tuple[str, ...]) -> str:
 
 
 def _wrapped(text: str, cores: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Places of base64 that goes on in the next line, as mail, PEM and ``base64`` wrap it."""
+    """Places of base64 that continues on the next line, as mail, PEM and ``base64`` wrap it."""
     breaks = [match.span() for match in _LINE_BREAK.finditer(text)] if cores else []
     if not breaks:
         return
@@ -254,7 +254,7 @@ def _wrapped(text: str, cores: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _run(text: str, start: int, end: int) -> tuple[int, int]:
-    """All of the base64 around a place: the first and last characters tell a few bits of the secret, too."""
+    """All of the base64 around a place: its first and last characters also reveal a few bits of the secret."""
     while start and _BASE64.match(text[start - 1]) and text[start - 2 : start] not in _ESCAPED:
         start -= 1
     while end < len(text) and _BASE64.match(text[end]):
@@ -303,7 +303,7 @@ def _walked(value: Any, kind: Any, mask: Callable[[str], str]) -> Any:
 
 
 def _kind_of(value: Any, kind: Any) -> Any:
-    """Of several that a value may be, the one that it is."""
+    """Of several possible types of a value, the actual one."""
     choices = get_args(kind) if _mark_of(kind) is None else ()
     if get_origin(kind) in (dict, list, tuple) or not choices:
         return kind
@@ -319,6 +319,6 @@ def _mark_of(kind: Any) -> str | None:
 
 @cache
 def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Of a struct's own fields, with their marks."""
+    """The types of a struct's own fields, with their marks."""
     hints = get_type_hints(kind, include_extras=True)
     return {name: hints[name] for name in kind.__struct_fields__}

@@ -1,4 +1,4 @@
-"""A release: an immutable, numbered version of a job, and what it was made in."""
+"""A release: an immutable, numbered version of a job, and its environment."""
 
 from __future__ import annotations
 
@@ -9,41 +9,50 @@ from streamkeeper.model.names import release_name
 ParamValue = str | int | float | bool | None
 
 STATE_FORMAT = "rocksdb+changelog/v2"
-"""RocksDB with changelog checkpointing, checkpoint format v2: what every new checkpoint version is written in."""
+"""RocksDB with changelog checkpointing, checkpoint format v2: the format of every new checkpoint version."""
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a release was made in; ``digest`` is one hash over all of it.
-
-    ``archive``: name, by its hash, of the environment that its executors get; empty where each has one of its own.
-    """
+    """The environment of a release."""
 
     python: str
+    """The Python version."""
     spark: str
+    """The Spark version."""
     packages_sha256: str
+    """Hash of the packages."""
     jars_sha256: str
+    """Hash of the jars."""
     digest: str
+    """One hash over all of it."""
     archive: str = ""
+    """Name, by its hash, of the executors' environment; empty if each executor has its own."""
 
 
 class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
-    """All that makes a release what it is; two equal contents are one release.
-
-    ``bundle``: sha256 of the code zip; ``entry``: the job's file inside it; ``params``: with ``secret://`` references,
-    never their values; ``state_format``: what a new checkpoint version of it is written in. ``health``: rule -> the
-    job's own threshold, None where it switches the rule off; empty in releases of before there were any. ``approvers``:
-    who may answer what operations ask while this release serves; empty for everybody whom the installation lets.
-    """
+    """The complete content of a release; two equal contents are one release."""
 
     bundle: str
+    """sha256 of the code zip."""
     bundle_bytes: int
+    """Size of the zip."""
     entry: str
+    """The job's file inside it."""
     params: dict[str, ParamValue]
+    """The params, with ``secret://`` references, never their values."""
     conf: dict[str, str]
+    """The Spark conf."""
     environment: Environment
+    """The environment."""
     state_format: str
+    """The format of its new checkpoint versions."""
     health: dict[str, float | None] = {}
+    """Rule -> the job's own threshold, None if it switches the rule off; empty in older releases."""
     approvers: tuple[str, ...] = ()
+    """Who may answer questions while this release is current.
+
+    Empty: everyone whom the installation allows.
+    """
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Spark confs that no release may set, by its conf or in its code: they are the installation's to decide."""
+"""Spark confs that no release may set, by its conf or in its code: only the installation decides them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MASTER = "spark.master"
 UI = "spark.ui.enabled"
 _CORES = "spark.driver.cores"
 OWN_THREADS = "local[2]"
-"""What that is where a release does not say."""
+"""The default master if a release does not set the number of threads."""
 _IN_THE_DRIVER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?")
 
 _USUAL = (
@@ -95,14 +95,14 @@ _KINDS = {
     "spark.task.maxFailures": _COUNT,
     UI: _FLAG,
 }
-"""Confs whose values are looked at before a driver is started: those that a form is filled in with by hand."""
+"""Confs whose values are checked before a driver is started: those that are often typed into a form."""
 _SQL = "spark.sql."
 _NAMES_CODE = frozenset(
     {"artifact", "catalog", "catalogs", "class", "classes", "committer", "extensions", "factory", "hive", "jars"}
     | {"listener", "listeners", "maven", "plugin", "plugins", "provider", "providers", "redaction", "serializer"}
     | {"warehouse"}
 )
-"""Words of SQL confs that name code to load or where to get it, or what is to be left out of logs."""
+"""Words in SQL confs that name code to load or its source, or text to omit from logs."""
 _NAMES_A_FORMAT = "spark.sql.sources.default"
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -113,24 +113,26 @@ FIXED = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
-"""The state format of every new checkpoint version: the confs that ``model.release.STATE_FORMAT`` stands for."""
+"""The state format of every new checkpoint version: the confs behind ``model.release.STATE_FORMAT``."""
 _ABSENT = "spark.sql.streaming.checkpointFileManagerClass"
 _JAVA_OPTIONS = frozenset({"spark.driver.extrajavaoptions", "spark.driver.defaultjavaoptions"})
 
 
 def own_threads(conf: Mapping[str, str]) -> str:
-    """The master of a driver that runs its tasks itself: as many at once as it has cores, two unless a release asks for
-    another number.
+    """The master of a driver that runs its tasks itself.
+
+    It runs as many tasks at once as it has cores: two, unless a release sets another number.
     """
     asked = conf.get(_CORES, "").strip()
     return f"local[{int(asked)}]" if asked.isdecimal() and int(asked) else OWN_THREADS
 
 
 def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> None:
-    """Raise InvalidInput for what is no Spark conf, and for one that a release may not set.
+    """Raise InvalidInput for an invalid Spark conf, and for one that a release may not set.
 
-    Whoever triggers a deploy chooses its conf, and need not be somebody who may write its code: a conf that names code,
-    a path or a command passes only where the installation has ``allowed`` it, by its name or as ``spark.hadoop.fs.*``.
+    The person who triggers a deploy chooses its conf, and may not have the right to write its code. A conf that names
+    code, a path or a command therefore passes only if the installation has ``allowed`` it, by its name or as
+    ``spark.hadoop.fs.*``.
     """
     known = tuple(allowed)
     for key, value in conf.items():
@@ -165,15 +167,15 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
 
 
 def without_later_refusals(conf: Mapping[str, str]) -> dict[str, str]:
-    """A stored release's confs without those that earlier versions took and a new release may not set any more.
+    """A stored release's confs, without those that earlier versions accepted and a new release may not set.
 
-    Such a release must still be started, recovered and rolled back to. Its session keeps Spark's UI closed.
+    Such a release must still be startable, for recoveries and rollbacks. Its session keeps Spark's UI closed.
     """
     return {key: value for key, value in conf.items() if key.lower() not in _REFUSED_SINCE}
 
 
 def _misfit(key: str, value: str) -> str:
-    """What Spark takes there, where it is plain that the value is none of it; empty otherwise."""
+    """The values that Spark accepts, if the given value is clearly none of them; empty otherwise."""
     kind = _KINDS.get(key, _FLAG if key.startswith(_SQL) and key.endswith(".enabled") else "")
     if not kind or value.startswith("secret://") or _VALUES[kind].fullmatch(value.strip()):
         return ""
@@ -198,7 +200,7 @@ def _is_usual(key: str) -> bool:
 
 
 def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
-    """Raise JobUnusable when a job's code has set such a conf itself; ``confs``: those of its described queries."""
+    """Raise JobUnusable if a job's code has set such a conf itself; ``confs``: those of its described queries."""
     for conf in confs:
         changed = [key for key, value in FIXED.items() if conf.get(key, value) != value]
         changed += [_ABSENT] if _ABSENT in conf else []
@@ -208,18 +210,18 @@ def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
 
 
 def installation_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Of all that is set, what is not a job's to set; Hadoop's with and without their prefix."""
+    """The confs that a job may not set; Hadoop's with and without their prefix."""
     return {key: value for key, value in confs.items() if _reason_against(key.lower())}
 
 
 def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raise JobUnusable when a job's code has set, changed or unset one of ``installation_confs``."""
+    """Raise JobUnusable if a job's code has set, changed or unset one of ``installation_confs``."""
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):
             raise JobUnusable(f"the job's code sets {key}: {_reason_against(key.lower())}", hint="remove it there")
 
 
 def _reason_against(key: str) -> str:
-    # A session takes Hadoop's settings without their prefix as well.
+    # A session also accepts Hadoop's settings without their prefix.
     reason = _REASONS.get(key) or _REASONS.get(f"spark.hadoop.{key}")
     return reason or (_STATE_FORMAT if _STATE_FORMAT_VERSION.fullmatch(key) else "")

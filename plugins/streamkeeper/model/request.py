@@ -1,8 +1,8 @@
-"""What a deploy, a rollback or a recovery asks for, and the words in which the form and the command line ask a person.
+"""The request of a deploy, a rollback or a recovery, and the texts of its form and command line.
 
-A field with a title is a person's to fill in; ``asked_fields`` reads the words. Bounds, and what else a form's JSON
-schema holds, are in ``extra``, which msgspec does not check: what is on record stays readable. ``request_limits``
-checks what is asked.
+A person fills in the fields with a title; ``asked_fields`` reads their texts. Bounds and other parts of a form's JSON
+schema are in ``extra``, which msgspec does not check: stored requests stay readable. ``request_limits`` checks new
+requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARE = {"minimum": 0, "maximum": 1, "section": SWITCHING}
 
 
 class Strategy(Enum):
-    """How a deploy treats the checkpoint; ``auto`` follows the verdict, the others ask for one way."""
+    """How a deploy treats the checkpoint; ``auto`` follows the verdict, the others request one transition."""
 
     AUTO = "auto"
     RESUME = "resume"
@@ -34,19 +34,19 @@ class Strategy(Enum):
 
 
 class Handover(Enum):
-    """``warm``: the candidate is started beside the serving driver; ``cold``: only after it has ended."""
+    """``warm``: the candidate starts next to the current driver; ``cold``: only after that has ended."""
 
     WARM = "warm"
     COLD = "cold"
 
 
 class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asked for. ``release``: a pushed one, or None for the code now under the jobs root.
+    """A request. Durations are in seconds. ``release``: a pushed one, or None for the code now under the jobs root.
 
-    ``rollback``: back to ``release``, or to the one before the serving one. ``start``: the serving release again, from
-    where it stands, because nothing serves. ``recover``: what a recovery has announced, if any. Durations are in
-    seconds. ``inherit_params``, ``inherit_conf``: the serving release's are meant; ``inherited_from``: that release,
-    once they are filled in; ``not_inherited``: its params that the code declares no more.
+    ``rollback``: to ``release``, or to the previous one. ``start``: the current release resumes where it stopped,
+    because no driver runs. ``recover``: the announced recovery, if any. ``inherit_params``, ``inherit_conf``: whether
+    the current release's apply; ``inherited_from``: that release, once they are filled in; ``not_inherited``: its
+    params that the code no longer declares.
     """
 
     job: Annotated[str, Meta(title="Job", description="The job's name", extra={"pattern": "^[a-z][a-z0-9_]{0,62}$"})]
@@ -63,7 +63,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             title="Job params",
             description="All that the job declares, as JSON; left out: those of the serving release",
-            # Airflow cannot hand a larger number to a task.
+            # Airflow cannot pass a larger number to a task.
             extra={
                 "additionalProperties": {
                     "type": ["string", "number", "boolean", "null"],
@@ -258,6 +258,6 @@ ROLLBACK = {
     "release": "The release to go back to, like `r0003`; else the one that served before",
     "dry_run": "Say which way back there is and what would be written again, then stop",
 }
-"""What these fields mean in a rollback."""
+"""The meaning of these fields in a rollback."""
 RECOVERY = {"dry_run": "Say what the action would do and what that costs, then stop"}
-"""And in a recovery."""
+"""The meaning of this field in a recovery."""

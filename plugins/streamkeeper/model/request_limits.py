@@ -1,4 +1,4 @@
-"""What a request may hold: numbers that are some, texts that can be stored, and not too much of either."""
+"""The limits of a request: valid numbers, texts that can be stored, and a bounded size."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from streamkeeper.model.names import shorten
 from streamkeeper.model.request import LONGEST_S, DeployRequest
 
 MOST_BYTES = 1024 * 1024
-"""Of a whole request: it is read with the journal for as long as the job lives."""
+"""Bytes of a whole request: it is read with the journal for as long as the job exists."""
 
 
 def check_request(request: DeployRequest) -> None:
-    """Raise InvalidInput, naming the field, for what cannot be kept as it was given."""
+    """Raise InvalidInput, naming the field, for a value that cannot be stored as given."""
     for name in request.__struct_fields__:
         value = getattr(request, name)
         if name.endswith("_s"):
@@ -42,16 +42,16 @@ def check_request(request: DeployRequest) -> None:
 
 
 def check_seconds(name: str, value: float) -> None:
-    """Raise InvalidInput for a span that is none, not above zero, or longer than a year."""
+    """Raise InvalidInput for a duration that is not a number, not above zero, or longer than a year."""
     if not 0 < value <= LONGEST_S:
         raise InvalidInput(f"{name}={value:g} is no deadline", hint=f"seconds, above 0 and up to {LONGEST_S:.0f}")
 
 
 def check_length(name: str, value: str, *, required: bool = False) -> None:
-    """Raise InvalidInput for a text of a person's beyond the lengths that its field declares, in characters.
+    """Raise InvalidInput for a person's text beyond the lengths that its field declares, in characters.
 
-    An empty one was not given, which is refused where it is ``required``. What Streamkeeper says by itself, as in the
-    reason of a restart, is not held to it.
+    An empty text was not given; that is refused if it is ``required``. Streamkeeper's own texts, such as the reason of
+    a restart, are not subject to it.
     """
     least, most = (asked_fields(DeployRequest)[name].extra[bound] for bound in ("minLength", "maxLength"))
     if (value or required) and not least <= len(value) <= most:

@@ -1,7 +1,7 @@
-"""Settings of Spark with which rows can be lost, doubled or become unreadable without an error. Read from Spark 4.2.0.
+"""Spark settings that can lose, duplicate or corrupt rows without an error. Read from Spark 4.2.0.
 
-A release's conf comes from whoever deploys: such a value is refused there. A job's code comes from its author: there it
-is named in every assessment.
+A release's conf comes from the person who deploys: such a value is refused there. A job's code comes from its author:
+there it is named in every assessment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 _SQL = "spark.sql."
 _STREAMING = f"{_SQL}streaming."
 _LEAST_RETAINED = 2
-"""Batches. With one, state of the last committed batch is deleted while the next batch may still fail."""
+"""Batches. With one, the state of the last committed batch is deleted while the next batch may still fail."""
 _LEAST_DELAY_S = 600.0
 """Spark's own default."""
 _DURATION = re.compile(r"(-?\d+)\s*([a-z]*)")
@@ -31,13 +31,13 @@ _HISTORY = "entries of earlier batches are deleted at once: a restore cannot tel
 
 
 def risk_of_conf(key: str, value: str) -> str:
-    """What a conf with this value puts at risk; empty for one that is safe."""
+    """The effect of a risky value of this conf; empty for a safe one."""
     is_unsafe, effect = _CONFS.get(key, (_never, ""))
     return effect if is_unsafe(value.strip().lower()) else ""
 
 
 def risk_of_option(kind: str, option: str, value: str) -> str:
-    """The same of a reader's option, by the kind of its source: ``file`` or ``kafka``."""
+    """The same for a reader's option, by the kind of its source: ``file`` or ``kafka``."""
     is_unsafe, effect = _OPTIONS.get((kind, option.lower()), (_never, ""))
     return effect if is_unsafe(value.strip().lower()) else ""
 

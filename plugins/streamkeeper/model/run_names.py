@@ -1,4 +1,4 @@
-"""An operation's id follows from its DAG run's: a task that runs again finds the operation it began."""
+"""An operation's id derives from its DAG run's id: a repeated task finds the operation that it started."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _KEPT = 40
 
 
 def operation_id(dag_id: str, run_id: str, group_id: str = "") -> str:
-    """Of ``[a-z0-9-]``, at most 49 characters, one for each run: the hash keeps apart what the readable part merges.
+    """The id: ``[a-z0-9-]``, at most 49 characters, unique per run; the hash separates runs with equal readable parts.
 
-    ``group_id``: of the task group that is the operation, in a DAG that is more than one.
+    ``group_id``: of the task group that is the operation, in a DAG that contains more.
     """
     readable = _UNWANTED.sub("-", run_id.lower())[:_KEPT].strip("-") or "run"
     digest = hashlib.sha256("\n".join((dag_id, run_id, *([group_id] if group_id else []))).encode()).hexdigest()[:8]

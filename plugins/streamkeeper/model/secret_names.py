@@ -1,4 +1,4 @@
-"""What must never be written down: values under the names of secrets, and texts that look like one."""
+"""Values that must never be written down: those under the names of secrets, and texts that look like one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECRET_PART = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"(?=.*[a-z])(?=.*[0-9])((?=.*[A-Z])[A-Za-z0-9+/=_.\-]{20,}|[a-f0-9]{32,})")
-"""Letters of both cases and digits, or long hexadecimal: no name that a person gave."""
+"""Letters of both cases and digits, or long hexadecimal: not a name that a person chose."""
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)", re.DOTALL)
 _NAMED = re.compile(
     rf"(?:(?:{'|'.join(_WORDS)}|passw|passphrase|passcode|pgpass|pwd|authorization|bearer"
@@ -31,16 +31,16 @@ _NAMED = re.compile(
     r"""|\bpw|\bauth(?=\s*=\s*\())["'\])]*\s*[=:,(]""",
     re.IGNORECASE,
 )
-"""A name of a secret with what comes before its value; ``auth`` where it is a pair of user and password."""
+"""A name of a secret with the text before its value; ``auth`` if it is a pair of user and password."""
 _SCHEME = re.compile(r"\b(Bearer|Basic)(\s+)(?!secret://)[A-Za-z0-9+/=_.~\-]{8,}", re.IGNORECASE)
-"""What an Authorization header holds."""
+"""The content of an Authorization header."""
 _LITERAL = re.compile(r"""(["'])((?:\\.|(?!\1).)+)(\1|$)""")
 _PIECE = re.compile(r"""("{3}|\'{3})|(["'])((?:\\.|(?!\2).)*)(\2|$)|([(\[{])|([)\]}])""")
-"""The beginning of a text of several lines; a literal; a bracket."""
+"""The start of a text of several lines; a literal; a bracket."""
 _UNQUOTED = re.compile(r"""^\s*(?!\s|["']?secret://).+""")
 _GOES_ON = ("=", "(", "[", ",", ":", "|", "\\", "+")
 _MOST_LINES = 100
-"""Of one value; what goes on for longer is no secret, but a bracket that closes nowhere."""
+"""Lines of one value; a longer one is not a secret but an unclosed bracket."""
 _URL_PART = re.compile(
     r"([?&;][\w.\-]{0,64}(?:pass|pwd|secret|token|credential|sig)\w{0,64}=)[^&;\s\"']+", re.IGNORECASE
 )
@@ -52,14 +52,14 @@ def is_secret(key: str) -> bool:
 
 
 def names_secret(key: str) -> bool:
-    """Whether a param or a conf of this name is taken for a secret: more names than drop an option from a manifest."""
+    """Whether a param or conf of this name counts as a secret: more names than drop an option from a manifest."""
     return is_secret(key) or _OTHER_NAMES.search(key) is not None
 
 
 def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
-    """Values of params or confs that stand where a reference should, long enough to be told in any text.
+    """Values of params or confs where a reference should be, long enough to be recognised in any text.
 
-    Of a value with another name it is the passwords that it holds, as a URL does.
+    For a value under another name: the passwords in it, as in a URL.
     """
     for key, value in values.items():
         if not isinstance(value, str) or is_reference(value):
@@ -71,17 +71,17 @@ def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
 
 
 def with_literals(secrets: Mapping[str, str], *given: Mapping[str, object]) -> dict[str, str]:
-    """The secrets, and those that params and confs hold themselves: all that no text may show."""
+    """The secrets, and those contained in params and confs: all that no text may show."""
     return {**secrets, **{literal: literal for values in given for literal in literal_secrets(values)}}
 
 
 def literals_of(releases: Iterable[Release]) -> dict[str, str]:
-    """All secrets that stand in the params and confs of these releases where a reference should."""
+    """All secrets in these releases' params and confs where a reference should be."""
     return with_literals({}, *(values for each in releases for values in (each.content.params, each.content.conf)))
 
 
 def masked(text: str) -> str:
-    """A value without credentials; what looks like a key or a token shows only whether it is the same."""
+    """A value without credentials; a value that looks like a key or a token shows only whether it is the same."""
     shown = _SECRET_PART.sub(rf"\1{MASK}", _CREDENTIALS.sub(rf"\1{MASK}@", " ".join(text.split())))
     if _TOKEN.fullmatch(shown):
         return f"{MASK} {hashlib.sha256(shown.encode()).hexdigest()[:12]}"
@@ -89,35 +89,35 @@ def masked(text: str) -> str:
 
 
 def masked_place(location: str) -> str:
-    """A path is masked folder by folder: as a whole it may look like a token."""
+    """Mask a path folder by folder: as a whole it may look like a token."""
     return "/".join(map(masked, location.split("/"))) if location.startswith("/") else masked(location)
 
 
 def shown_value(key: str, value: ParamValue) -> str:
-    """A param or a conf for people, as JSON: a reference as it is, and nothing under the name of a secret."""
+    """A param or a conf for people, as JSON: a reference unchanged, and no value under the name of a secret."""
     if not isinstance(value, str) or is_reference(value):
         return json.dumps(value)
     return MASK if names_secret(key) else json.dumps(_without_parts(value), ensure_ascii=False)
 
 
 def is_shown_whole(key: str, value: str) -> bool:
-    """Whether a param's or a conf's value holds nothing that has to be masked."""
+    """Whether a param's or a conf's value contains no text to mask."""
     return is_reference(value) or not (names_secret(key) or _without_parts(value).count(MASK) > value.count(MASK))
 
 
 def _without_parts(value: str) -> str:
-    """A place, a connection string or JSON without the passwords and tokens that it holds."""
+    """A place, a connection string or JSON without its passwords and tokens."""
     for part in sorted(secret_parts(value), key=len, reverse=True):
         value = value.replace(part, MASK)
     return _SCHEME.sub(rf"\1\2{MASK}", masked_place(value))
 
 
 def masked_code(text: str, *, python: bool = True) -> str:
-    """Source code or a plan without what looks like a secret; every line stays a line.
+    """Source code or a plan without text that looks like a secret; every line stays a line.
 
-    Behind the name of a secret every literal goes, up to the end of the line and of each bracket and text that is open
-    there, or on the next line where the value follows there. Where it is not ``python``, values need no quotes, and all
-    that is behind the name goes.
+    After the name of a secret every literal is masked: up to the end of the line and of each bracket and text that is
+    open there, or on the next line if the value follows there. If it is not ``python``, values need no quotes, and all
+    text after the name is masked.
     """
     shown = _PRIVATE_KEY.sub(lambda found: f"{found[1]}{MASK}{chr(10) * found[0].count(chr(10))}{found[2]}", text)
     shown = _SCHEME.sub(rf"\1\2{MASK}", _URL_PART.sub(rf"\1{MASK}", shown))
@@ -139,7 +139,7 @@ def masked_code(text: str, *, python: bool = True) -> str:
 
 
 class _Value:
-    """The value behind the name of a secret, line by line. ``goes_on``: whether the next line belongs to it."""
+    """The value after the name of a secret, line by line. ``goes_on``: whether the next line belongs to it."""
 
     def __init__(self, *, goes_on: bool = False) -> None:
         self.goes_on = goes_on

@@ -1,7 +1,8 @@
-"""Secret references: where they may stand, and how they get their values.
+"""Secret references: where they are allowed, and how they get their values.
 
 A reference is a whole param or conf value: ``secret://env/NAME`` or ``secret://airflow/CONN_ID[/field]``. Releases,
-statuses, logs and reports hold the reference only. Nothing here reads the environment or Airflow: resolvers do that.
+statuses, logs and reports contain only the reference. This module reads neither the environment nor Airflow: resolvers
+do that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _REFERENCE = re.compile(r"secret://([a-z]+)/([A-Za-z0-9_.\-]+(?:/[A-Za-z0-9_.\-]
 
 
 def is_reference(value: object) -> bool:
-    """Whether a param or conf value asks for a secret (well-formed or not)."""
+    """Whether a param or conf value is a secret reference (well-formed or not)."""
     return isinstance(value, str) and value.startswith(_MARK)
 
 
@@ -43,7 +44,7 @@ def split_reference(reference: str) -> tuple[str, str]:
 
 
 def find_references(params: Mapping[str, object], conf: Mapping[str, str]) -> list[str]:
-    """The references among the values, sorted, each once; raises InvalidInput, naming the param or conf at fault."""
+    """The references among the values, sorted, each once; raises InvalidInput, which names the wrong param or conf."""
     found: set[str] = set()
     for where, values in (("param", params), ("conf", conf)):
         for key, value in values.items():
@@ -66,9 +67,9 @@ def _checked(where: str, reference: str) -> str:
 
 
 def resolve(references: Iterable[str], resolvers: Mapping[str, Callable[[str], str]]) -> dict[str, str]:
-    """Reference -> value. A resolver is named by its scheme and gets the path behind it (``NAME``, ``CONN_ID/field``).
+    """Reference -> value. A resolver is named by its scheme and gets the rest (``NAME``, ``CONN_ID/field``).
 
-    Raises InvalidInput for a scheme without a resolver, or an empty value; resolvers raise their own.
+    Raises InvalidInput for a scheme without a resolver, or an empty value; resolvers raise their own errors.
     """
     values: dict[str, str] = {}
     for reference in references:
@@ -84,7 +85,7 @@ def resolve(references: Iterable[str], resolvers: Mapping[str, Callable[[str], s
 
 
 def substitute(values: Mapping[str, T], secrets: Mapping[str, str]) -> dict[str, T | str]:
-    """The values with each reference replaced; raises InvalidInput for one that ``secrets`` does not hold."""
+    """The values with each reference replaced; raises InvalidInput for one that ``secrets`` lacks."""
     filled: dict[str, T | str] = {}
     for key, value in values.items():
         if isinstance(value, str) and is_reference(value):

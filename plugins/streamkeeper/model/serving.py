@@ -1,4 +1,4 @@
-"""Which batches of which checkpoint versions an output is made of."""
+"""The batches of each checkpoint version that make up an output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Span(msgspec.Struct, frozen=True):
-    """The batches of a checkpoint version that serve: up to and with ``last``; None: all of them."""
+    """The current batches of a checkpoint version: up to and including ``last``; None: all of them."""
 
     version: str
     last: int | None = None

@@ -10,7 +10,7 @@ import msgspec
 
 PREFIX = "STREAMKEEPER_"
 SECRET_PREFIX = "STREAMKEEPER_SECRET_"
-"""What the variables begin with that ``secret://env/…`` may name."""
+"""Prefix of the variables that ``secret://env/…`` may name."""
 
 
 class Variable(msgspec.Struct, frozen=True, kw_only=True):

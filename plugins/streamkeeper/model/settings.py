@@ -1,4 +1,4 @@
-"""Where an installation keeps its things, read once from the environment."""
+"""The settings of an installation, read once from the environment."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from streamkeeper.model.names import nearest
 from streamkeeper.model.setting_variables import PREFIX, SECRET_PREFIX, VARIABLES
 
 _KNOWN = tuple(each.name for each in VARIABLES)
-"""The variables that an installation is set by, without their prefix."""
+"""The variables of an installation, without their prefix."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
-"""What Spark unpacks on an executor."""
+"""File endings that Spark unpacks on an executor."""
 _TAKES_APART = {
     ",": "Spark takes it for two folders",
     ":": "Python takes it for two folders",
 }
 _LIKENESS = 0.7
-"""From here on one name is taken for a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
+"""Similarity from which a name counts as a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
-"""Kubernetes tells every pod of the services beside it: one named ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
+"""Kubernetes sets variables for services in every pod: a service ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
 _BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
 CONNECTION = "airflow://"
-"""What a master begins with that an Airflow connection tells."""
+"""Prefix of a master that an Airflow connection provides."""
 _CONNECTION = re.compile(rf"{CONNECTION}[A-Za-z0-9_.\-]+")
 _STANDALONE = re.compile(r"spark://[^/,:@\s]+:\d{1,5}(,[^/,:@\s]+:\d{1,5})*")
 _QUEUE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*")
@@ -37,75 +37,81 @@ _NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """``store``: URL of the store; ``checkpoints``: an absolute local directory, ``s3a://bucket/prefix`` or
-    ``hdfs://namenode:port/path``; ``jobs``, ``home``: absolute local directories.
-
-    ``home`` holds logs and scratch space; nothing in it is needed after a restart but archives of executors'
-    environments, by whoever goes back to a release. ``snapshots``: URL of the store for
-    snapshots, empty for the same one. ``keep``: which snapshots a prune keeps, as ``last=3,hourly=24,daily=7``;
-    ``objective_s``: how much older than its newest commit a query's newest snapshot may be, seconds; ``retired_days``:
-    how long a checkpoint version that no longer serves is kept; ``ended_days``: how long the records and logs of a dead
-    driver are. ``jars``: directories, with ``:`` between them, whose
-    jars every driver gets; empty for those of ``make connectors``. ``driver_metrics``: where each driver serves its
-    metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere. ``confs``: Spark confs that
-    a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``. ``master``: whose executors run
-    the tasks of drivers, as ``spark://host:7077``, or ``airflow://CONN_ID`` for the one that an Airflow connection
-    names; empty for the drivers' own threads. ``executor_environment``: the archive of a Python environment that those
-    executors get; empty where each has the drivers' at the same path. ``drivers``: the runner of drivers that are
-    started from now on; ``queue``: YARN's for them, empty for its default; ``pod_template``: the file
-    that Kubernetes' pods of them are made from.
-
-    ``approvers``: who may answer what operations ask, as ``ada``, ``cli:ada`` or ``ada=3``; empty for whoever may
-    trigger. ``four_eyes``: nobody answers what they have asked for.
-    """
+    """The settings of an installation."""
 
     store: str
+    """URL of the store."""
     checkpoints: str
+    """An absolute local directory, ``s3a://bucket/prefix`` or ``hdfs://namenode:port/path``."""
     jobs: str
+    """Absolute local directory of job files."""
     home: str
+    """Absolute local directory for logs and scratch space.
+
+    After a restart none of it is needed, except archives of executors' environments, for returning to a release.
+    """
     snapshots: str = ""
+    """URL of the store for snapshots; empty for the same one."""
     keep: str = ""
+    """The snapshots that a prune keeps, such as ``last=3,hourly=24,daily=7``."""
     objective_s: float = 24 * 3600.0
+    """Seconds that a query's newest snapshot may be older than its newest commit."""
     retired_days: float = 7.0
+    """Days that a checkpoint version is kept after it was current."""
     ended_days: float = 30.0
+    """Days that the records and logs of a dead driver are kept."""
     jars: str = ""
+    """Directories, separated by ``:``, whose jars every driver gets; empty for those of ``make connectors``."""
     driver_metrics: str = ""
+    """Where each driver serves its metrics, such as ``9470-9569``: the first free port; empty for nowhere."""
     confs: tuple[str, ...] = ()
+    """Additional Spark confs that a deploy may set, by name or as ``spark.hadoop.fs.s3a.*``."""
     approvers: tuple[str, ...] = ()
+    """Who may answer questions, such as ``ada``, ``cli:ada`` or ``ada=3``; empty: everyone who may trigger."""
     four_eyes: bool = False
+    """Whether people may not answer their own requests."""
     master: str = ""
+    """The cluster whose executors run the tasks of drivers.
+
+    ``spark://host:7077``, or ``airflow://CONN_ID`` for the one of an Airflow connection; empty for the drivers' own
+    threads.
+    """
     executor_environment: str = ""
+    """Archive of a Python environment for executors; empty if each has the drivers' at the same path."""
     drivers: str = LOCAL
+    """The runner of drivers that are started from now on."""
     queue: str = ""
+    """The YARN queue for them; empty for its default."""
     pod_template: str = ""
+    """The file from which their Kubernetes pods are made."""
 
     @property
     def bundles(self) -> Path:
-        """Where bundles are unpacked on this machine, each under its hash."""
+        """Where this machine unpacks bundles, each under its hash."""
         return Path(self.home, "bundles")
 
     @property
     def environments(self) -> Path:
-        """Where archives of executors' environments are kept on this machine, each under its hash."""
+        """Where this machine keeps archives of executors' environments, each under its hash."""
         return Path(self.home, "environments")
 
     @property
     def scratch(self) -> Path:
-        """For what is gone with whoever made it: a driver, a drill, a dry run."""
+        """Scratch space of a driver, a drill or a dry run, not needed after it."""
         return Path(self.home, "scratch")
 
     def log(self, job: str, instance: str) -> Path:
-        """``<home>/logs/<job>/<instance>.log``; the part before it is ``.log.1``."""
+        """``<home>/logs/<job>/<instance>.log``; the preceding part is ``.log.1``."""
         return Path(self.home, "logs", job, f"{instance}.log")
 
     @property
     def store_directory(self) -> Path | None:
-        """Where the store is, if it is a directory."""
+        """The store's directory, if it is one."""
         return local_path("store", self.store) if scheme_of(self.store) in ("", "file") else None
 
     @property
     def checkpoint_directory(self) -> Path | None:
-        """Where the checkpoints are, if that is a directory."""
+        """The checkpoints' directory, if it is one."""
         return Path(self.checkpoints) if not scheme_of(self.checkpoints) else None
 
 
@@ -154,7 +160,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def _refuse_taken_apart(variable: str, path: str) -> None:
-    """Spark and Python read some signs in a path as the end of it, and nothing can quote them."""
+    """Spark and Python split paths at some characters, which cannot be quoted."""
     for sign in path:
         if sign in _TAKES_APART or not sign.isprintable():
             raise InvalidInput(
@@ -164,7 +170,7 @@ def _refuse_taken_apart(variable: str, path: str) -> None:
 
 
 def _refuse_misspelt(environ: Mapping[str, str]) -> None:
-    """A variable of ours that is nearly one of these would be passed over, and its default taken."""
+    """A misspelt variable of ours would be ignored, and the default used."""
     for variable in environ:
         name = variable.removeprefix(PREFIX)
         others = not variable.startswith(PREFIX) or variable.startswith(SECRET_PREFIX)
@@ -175,7 +181,7 @@ def _refuse_misspelt(environ: Mapping[str, str]) -> None:
 
 
 def _begun_alike(name: str) -> str:
-    """The setting that a longer or a shorter name is likely to mean, as STORE_URL means STORE; empty if none is."""
+    """The setting that a longer or a shorter name probably means, as STORE_URL means STORE; empty if there is none."""
     alike = (
         known
         for known in _KNOWN
@@ -303,7 +309,7 @@ def _archive(variable: str, environ: Mapping[str, str]) -> str:
 
 
 def check_standalone(told: str, master: str) -> None:
-    """Raise Unsupported or InvalidInput, which begins with ``told``, unless it is a standalone cluster's master."""
+    """Raise Unsupported or InvalidInput, which starts with ``told``, unless it is a standalone cluster's master."""
     if not _STANDALONE.fullmatch(master):
         kind = Unsupported if master.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
         raise kind(f"{told} is no standalone master", hint="write spark://host:7077, or leave it out")
@@ -320,7 +326,7 @@ def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _approvers(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """A variable that is set and names nobody is refused: it would let nobody, or everybody, answer."""
+    """A variable without names is refused: it would allow no one, or everyone, to answer."""
     text = environ.get(variable, "")
     return check_approvers(variable, [part for part in text.split(",") if part.strip()]) if text else ()
 
@@ -333,7 +339,7 @@ def _yes_or_no(variable: str, environ: Mapping[str, str]) -> bool:
 
 
 def _directories(variable: str, environ: Mapping[str, str]) -> str:
-    """Several, with ``:`` between them, which no URL fits into."""
+    """Several directories, separated by ``:``, which excludes URLs."""
     value = environ.get(variable, "")
     if "://" in value or any(scheme_of(f"{part}:") for part in value.split(":")):
         raise Unsupported(

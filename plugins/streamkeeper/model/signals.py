@@ -1,7 +1,7 @@
-"""What a driver measures of its queries: read from Spark's own progress, told in its status and in a short history.
+"""A driver's measurements of its queries: read from Spark's own progress, reported in its status and a short history.
 
 Seconds are seconds, bytes are bytes, moments are seconds since 1970 by the driver's clock: compare them with each other
-and with ``DriverStatus.at``, never with another machine's. None: the source, sink or Spark does not tell.
+and with ``DriverStatus.at``, never with another machine's. None: the source, sink or Spark does not report it.
 """
 
 from __future__ import annotations
@@ -12,70 +12,83 @@ HISTORY_POINTS = 120
 
 
 class SourceSignals(msgspec.Struct, frozen=True, kw_only=True):
-    """One source, in the query's order; ``source``: as Spark describes it.
-
-    ``lag_records``, ``lag_files``: what waits there unread; ``lag_s``: how long the newest of it needs to be read at
-    the present rate, or how long the oldest has waited, where the source tells that (consumer delay). ``runway_s``:
-    until the source drops the next offset that is needed, at the rate at which it drops now. ``too_old_files``: files
-    that Spark never reads because they are older than ``maxFileAge`` allows; ``too_old_example``: one of them.
-    """
+    """One source, in the query's order."""
 
     source: str
+    """Spark's description of the source."""
     lag_records: int | None = None
+    """Unread records."""
     lag_files: int | None = None
+    """Unread files."""
     lag_s: float | None = None
+    """Seconds to read the newest unread item at the present rate.
+
+    Or the time that the oldest one has waited, if the source reports that (consumer delay).
+    """
     runway_s: float | None = None
+    """Seconds until the source drops the next needed offset, at its present rate of dropping."""
     too_old_files: int | None = None
+    """Files that Spark never reads because they are older than ``maxFileAge`` allows."""
     too_old_example: str = ""
+    """One of them."""
 
 
 class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):
-    """One query after its last trigger.
-
-    ``trigger_s``: its interval, None for availableNow; ``usual_batch_s``: median of the history;
-    ``scheduling_delay_s``:
-    how much later than due its last batch began; ``checkpoint_write_s``: writing the offsets and commit of the last
-    batch, and the longest commit of its state; ``dropped_rows``: by watermarks, since the driver started.
-    ``last_trigger``: moment of the last completed trigger, with or without data; ``last_commit``: with data;
-    ``open_since``: moment at which the batch that runs now began.
-    """
+    """One query after its last trigger."""
 
     batch: int = -1
+    """The last batch."""
     batch_s: float = 0.0
+    """Its duration."""
     usual_batch_s: float = 0.0
+    """Median duration in the history."""
     trigger_s: float | None = None
+    """The trigger interval; None for availableNow."""
     scheduling_delay_s: float = 0.0
+    """How much later than due the last batch started."""
     input_rows_per_s: float = 0.0
+    """Arriving rows per second."""
     processed_rows_per_s: float = 0.0
+    """Processed rows per second."""
     sources: tuple[SourceSignals, ...] = ()
+    """One per source."""
     checkpoint_write_s: float = 0.0
+    """Writing offsets and commit of the last batch, plus the longest commit of its state."""
     state_rows: int = 0
+    """Rows of its state."""
     state_memory_bytes: int = 0
+    """Memory of its state."""
     dropped_rows: int = 0
+    """Rows dropped by watermarks since the driver's start."""
     checkpoint_bytes: int | None = None
+    """Size of the checkpoint."""
     repaired_stores: int = 0
+    """State stores that Spark has repaired."""
     last_trigger: float | None = None
+    """Moment of the last completed trigger, with or without data."""
     last_commit: float | None = None
+    """Moment of the last commit with data."""
     open_since: float | None = None
+    """Moment at which the running batch started; None without one."""
 
     @property
     def checkpoint_share(self) -> float:
-        """Of the last batch's time, what went into the checkpoint."""
+        """Share of the last batch's duration that was spent on the checkpoint."""
         return self.checkpoint_write_s / self.batch_s if self.batch_s > 0 else 0.0
 
     @property
     def lag_s(self) -> float | None:
-        """Of the source that is furthest behind."""
+        """Lag of the source with the largest lag."""
         return max((source.lag_s for source in self.sources if source.lag_s is not None), default=None)
 
     @property
     def runway_s(self) -> float | None:
-        """Of the source that drops first."""
+        """Runway of the source that drops first."""
         return min((source.runway_s for source in self.sources if source.runway_s is not None), default=None)
 
 
 class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One minute of a query at most: the newest signals at ``at``, and the slowest batch since the point before."""
+    """At most one minute of a query: the newest signals at ``at``, and the slowest batch since the previous point."""
 
     at: float
     slowest_batch_s: float
@@ -83,7 +96,7 @@ class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """A ring for every query; ``history.json`` beside the status, replaced as a whole at most once a minute."""
+    """A ring per query; ``history.json`` next to the status, replaced as a whole at most once a minute."""
 
     format: int = 1
     queries: dict[str, tuple[HistoryPoint, ...]] = {}

@@ -1,4 +1,4 @@
-"""What each kind of output can do: the one place where those look who decide by its description, without its code."""
+"""The capabilities of each kind of output: the only source for decisions by its description, without its code."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from streamkeeper.locations import scheme_of
 
 
 class Numbering(Enum):
-    """How the batches of a checkpoint version are numbered that was handed over from another one."""
+    """How the batches of a handed-off checkpoint version are numbered."""
 
     KEEP = "keep"
-    """They go on from the old version's numbers: the output knows one row of numbers."""
+    """They continue the old version's numbers: the output has one sequence of numbers."""
     REBASE = "rebase"
-    """The handed-over batch gets one of the first numbers: the output begins anew with each version."""
+    """The handed-over batch gets one of the first numbers: the output restarts its numbers with each version."""
 
 
 class Reconciliation(Enum):
-    """What becomes of the batches that an output holds beyond a checkpoint that was restored to an older one."""
+    """The treatment of an output's batches beyond a checkpoint that was restored to an older one."""
 
     REPLAY = "replay"
-    """They come again and change nothing but what they wrote: each row replaces the one with its key."""
+    """They are replayed and change only their own rows: each row replaces the one with its key."""
     CUT_BACK = "cut-back"
-    """Readers do not see them any more; what comes again stands in their place."""
+    """Readers no longer see them; the replayed batches take their place."""
     REFUSE = "refuse"
-    """They would be there twice: a person has to say that the output takes that."""
+    """They would be there twice: a person must confirm that the output accepts that."""
 
 
 class ColumnChange(Enum):
@@ -41,35 +41,36 @@ class ColumnChange(Enum):
 
 
 class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind of output can do; the defaults are those of one of which nothing is known.
-
-    ``takes_again``: how it takes rows a second time without doubling them, as a clause; empty: it has them twice.
-    ``fences``: a writer that was superseded changes nothing, whenever it wakes up.
-    ``knows_batches``: it tells its last batch, and leaves one alone that it holds. ``shadows``: it can be written
-    beside what serves, unseen, compared with it, and swapped. ``numbering``: of a handed-over version's batches.
-    ``reconciles``: what becomes of what it holds beyond a restored checkpoint. ``one_place``: every checkpoint version
-    writes into the same place, which has to take the new rows; else each has its own. ``names_place``: its identity is
-    the place that it writes to. ``not_from_elsewhere``: why executors on other machines cannot write it, as a clause;
-    empty where they can. ``columns``: file format, or ``""`` -> the changes of its columns that it takes.
-    ``placed_by``: the option of its description that lists the columns by whose values it finds a row's place; empty:
-    none is known to. ``place``: what such a column is called. ``needs_place``: it refuses a row in which one is null.
-    ``complete_replaces``: in complete mode each batch replaces all rows.
-    """
+    """The capabilities of a kind of output; the defaults are those of an unknown kind."""
 
     takes_again: str = ""
+    """How it accepts replayed rows without duplicates, as a clause; empty if it has them twice."""
     fences: bool = False
+    """A superseded writer changes nothing, whenever it resumes."""
     knows_batches: bool = False
+    """It reports its last batch, and skips a batch that it already has."""
     shadows: bool = False
+    """It can be written as a shadow next to the current output, compared with it, and swapped."""
     numbering: Numbering = Numbering.KEEP
+    """Numbers of a handed-off version's batches."""
     reconciles: Reconciliation = Reconciliation.REFUSE
+    """Treatment of its batches beyond a restored checkpoint."""
     one_place: bool = False
+    """Every version writes to the same place, which must accept the new rows; else each to its own."""
     names_place: bool = True
+    """Its identity is the place that it writes to."""
     not_from_elsewhere: str = "nothing says that it does not take what one writes that outlives its driver"
+    """Why executors on other machines cannot write it, as a clause; empty if they can."""
     columns: Mapping[str, frozenset[ColumnChange]] = {}
+    """File format, or ``""`` -> the accepted changes of its columns."""
     placed_by: str = ""
+    """Option of its description with the columns that determine a row's place; empty if none."""
     place: str = "key"
+    """The name of such a column."""
     needs_place: bool = False
+    """It refuses a row in which one is null."""
     complete_replaces: bool = False
+    """In complete mode each batch replaces all rows."""
 
 
 _EVERY = frozenset(ColumnChange)
@@ -104,7 +105,7 @@ _SINKS = {
         placed_by="partition_by",
         place="partition",
     ),
-    # A function decides itself, and only its author knows how.
+    # A function decides by itself, and only its author knows how.
     "foreach": SinkCapabilities(
         names_place=False,
         not_from_elsewhere="nothing keeps an executor that outlives its driver from what its function writes",
@@ -117,14 +118,14 @@ _OF_ONE_MACHINE = "a SQLite database is a file of one machine"
 
 
 def why_not_from_elsewhere(kind: str, output: str) -> str:
-    """Why executors on other machines cannot write an output, as its description has both; empty where they can."""
+    """Why executors on other machines cannot write an output of this description; empty if they can."""
     if kind == "table" and output.startswith("sqlite:"):
         return _OF_ONE_MACHINE
     return capabilities_of(kind).not_from_elsewhere
 
 
 def why_not_from_any_node(kind: str, output: str) -> str:
-    """Why a driver that may be on another machine each time cannot write an output; empty where it can."""
+    """Why a driver that may change machines cannot write an output; empty if it can."""
     if kind == "table" and output.startswith("sqlite:"):
         return _OF_ONE_MACHINE
     if kind == "file" and scheme_of(output) in ("", "file"):
@@ -133,5 +134,5 @@ def why_not_from_any_node(kind: str, output: str) -> str:
 
 
 def capabilities_of(kind: str) -> SinkCapabilities:
-    """Those of a kind, as a manifest names it; of one that is not known, none."""
+    """The capabilities of a kind, as named in a manifest; none for an unknown kind."""
     return _SINKS.get(kind, _UNKNOWN)

@@ -29,7 +29,8 @@ _ADOPTED = re.compile(r"adopted/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
     """A piece of a file. ``hash``: blake3 of its ``size`` bytes; ``pack``: position in the snapshot's packs.
 
-    It lies at ``at`` in the pack, ``stored`` bytes long: as it is where that equals ``size``, else as a zstd frame.
+    It starts at ``at`` in the pack and is ``stored`` bytes long: unchanged if that equals ``size``, otherwise a zstd
+    frame.
     """
 
     hash: str
@@ -47,7 +48,7 @@ class Pack(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
-    """What tells a file from one that took its name, without reading it; times in nanoseconds.
+    """The stamp that distinguishes a file from one that took its name, without reading it; times in nanoseconds.
 
     ``tag``: device and inode of a local file; an object's ETag.
     """
@@ -58,12 +59,12 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
     tag: str
 
     def is_same_file(self, other: Stamp) -> bool:
-        """Whether nobody has written it since; a file that was removed while it was read has changed in time only."""
+        """Whether the file was not rewritten since; a removal during the read alters only its change time."""
         return (self.size, self.modified, self.tag) == (other.size, other.modified, other.tag)
 
 
 class SnapshotFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file of the checkpoint, by its path inside it; ``stamp`` as it was when it was read."""
+    """A file of the checkpoint, by its path inside it; ``stamp``: its stamp when it was read."""
 
     path: str
     stamp: Stamp
@@ -71,29 +72,38 @@ class SnapshotFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot. ``batch``: its newest committed batch; ``pending``: with the plan of the batch after it.
-
-    ``checkpoint``: URL of the directory it was taken from; ``version`` and ``release``: the checkpoint version and the
-    release that wrote it, empty for an adopted one. ``offsets``: source -> end offset of ``batch``, as Spark wrote it.
-    ``watermark_ms``: UTC epoch milliseconds, None where there is none. ``taken_at``: UTC, ISO 8601. ``stored``: bytes
-    that this snapshot added to the store. ``number`` is 0 in a pack's own copy, for it is given when it is published.
-    """
+    """One snapshot."""
 
     format: int = FORMAT
+    """Format version of the record."""
     number: int
+    """Its number; 0 in a pack's own copy, because the number is assigned at its publication."""
     series: str
+    """Its series."""
     checkpoint: str
+    """URL of the directory that it was taken from."""
     version: str = ""
+    """The checkpoint version; empty for an adopted checkpoint."""
     release: str = ""
+    """The release that wrote it; empty for an adopted checkpoint."""
     query_id: str
+    """Spark's id of the query."""
     batch: int
+    """Its newest committed batch."""
     pending: bool
+    """Whether it contains the plan of the following batch."""
     offsets: dict[str, str]
+    """Source -> end offset of ``batch``, in Spark's form."""
     watermark_ms: int | None
+    """UTC epoch milliseconds; None without a watermark."""
     taken_at: str
+    """UTC, ISO 8601."""
     stored: int
+    """Bytes that it added to the store."""
     packs: tuple[Pack, ...]
+    """Its packs."""
     files: tuple[SnapshotFile, ...]
+    """Its files."""
 
     @property
     def name(self) -> str:
@@ -102,7 +112,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_batch(self) -> int | None:
-        """The batch that a restored query runs first, with the offsets it was planned with."""
+        """The batch that a restored query runs first, with its planned offsets."""
         return self.batch + 1 if self.pending else None
 
     @property
@@ -112,30 +122,35 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrillResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of restoring a snapshot and resuming its query on it, with the sink diverted.
-
-    ``batch``: the batch that ran, None when there was nothing to read: then reading the state is the proof.
-    ``state_rows``: rows of every state store, read through Spark. ``message``: one sentence. ``id``: the drill's own.
-    """
+    """The result of restoring a snapshot and resuming its query on it, with the sink diverted."""
 
     format: int = FORMAT
+    """Format version of the record."""
     id: str
+    """The drill's own id."""
     ok: bool
+    """Whether the query resumed."""
     message: str
+    """One sentence."""
     batch: int | None = None
+    """The batch that ran; None without input: then reading the state is the proof."""
     state_rows: int = 0
+    """Rows of every state store, read through Spark."""
     release: str = ""
+    """The release that ran it."""
     at: str = ""
+    """UTC, ISO 8601."""
     seconds: float = 0.0
+    """Its duration."""
 
     @property
     def sentence(self) -> str:
-        """What it says of the snapshot, for a person."""
+        """The result for a person."""
         return f"{'verified' if self.ok else 'NOT verified'}: {self.message} ({self.seconds:.1f} s)"
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody wants this snapshot kept."""
+    """A person wants this snapshot kept."""
 
     format: int = FORMAT
     reason: str
@@ -144,7 +159,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation needs this snapshot; ``until``: UTC, ISO 8601, empty as long as nobody lets go of it."""
+    """An operation needs this snapshot; ``until``: UTC, ISO 8601, empty until it is released."""
 
     format: int = FORMAT
     owner: str
@@ -175,17 +190,17 @@ def snapshot_number(name: str) -> int:
 
 
 def series_of_query(job: str, query: str) -> str:
-    """The series of a deployed query; raises InvalidInput for names that are none."""
+    """The series of a deployed query; raises InvalidInput for invalid names."""
     return f"{check_name('job', job)}/{check_name('query', query)}"
 
 
 def series_of_checkpoint(query_id: str) -> str:
-    """The series of a checkpoint that was never deployed from here."""
+    """The series of a checkpoint that this installation never deployed."""
     return check_series(f"adopted/{query_id.lower()}")
 
 
 def check_series(series: str) -> str:
-    """Return ``series`` if it is one, else raise InvalidInput."""
+    """Return ``series`` if it is valid, otherwise raise InvalidInput."""
     if _ADOPTED.fullmatch(series):
         return series
     job, separator, query = series.partition("/")
@@ -205,5 +220,5 @@ def series_key(series: str, *parts: str) -> str:
 
 
 def padded(number: int) -> str:
-    """7 -> 0000000007: keys sort as their numbers do."""
+    """7 -> 0000000007: keys sort like their numbers."""
     return f"{number:010d}"

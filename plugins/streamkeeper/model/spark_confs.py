@@ -1,4 +1,4 @@
-"""What each conf of Spark SQL does: one table, read from Spark 4.2.0's own 767. What it does not list is meaning."""
+"""The effect of each conf of Spark SQL: one table, read from Spark 4.2.0's own 767. Unlisted ones change results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from streamkeeper.model.names import nearest
 
 SQL = "spark.sql."
 _LIKENESS = 0.96
-"""A letter or two of a conf's name: what another version of Spark calls otherwise differs in more."""
+"""One or two letters of a conf's name: names of other Spark versions differ in more."""
 
 
 class Role(Enum):
-    """What another value of a conf can do to a query that goes on."""
+    """The effect of another value of a conf on a query that resumes."""
 
     MEANING = "meaning"
     TUNING = "tuning"
@@ -33,16 +33,16 @@ CODE = (
     "spark.plugins",
     "spark.submit.pyFiles",
 )
-"""Of Spark's other confs, those that bring code beside the job's own."""
+"""Other Spark confs that add code to the job's own."""
 
 
 def current_key(key: str) -> str:
-    """The key that Spark reads a conf by; keys have no other spelling, upper and lower case included."""
+    """The key under which Spark reads a conf; keys have no other spelling and are case-sensitive."""
     return _FORMER.get(key, key)
 
 
 def meant_key(key: str) -> str:
-    """The conf of Spark SQL that a misspelt one nearly is; empty for one that there is, and for one like none."""
+    """The conf of Spark SQL that a misspelt one probably means; empty for an existing one, and for one like none."""
     there = PINNED | REFUSED | TUNING | MEANING | _FORMER.keys()
     if key in there or not key.startswith(SQL) or key.startswith(_TUNING_FAMILIES):
         return ""
@@ -50,7 +50,7 @@ def meant_key(key: str) -> str:
 
 
 def role(key: str) -> Role:
-    """What a conf does, by its current key; MEANING for one that nobody has judged."""
+    """The effect of a conf, by its current key; MEANING for an unlisted one."""
     if key in PINNED:
         return Role.PINNED
     if key in REFUSED:
@@ -61,7 +61,7 @@ def role(key: str) -> Role:
 
 
 def hash_setting(value: str) -> str:
-    """The value of a setting that is not Spark SQL's, as a manifest keeps it; it may hold a secret."""
+    """The value of a setting that is not Spark SQL's, as stored in a manifest; it may contain a secret."""
     value = value.strip()
     value = value.lower() if value.lower() in ("true", "false") else value
     return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]
@@ -79,10 +79,10 @@ _FORMER = {
     ),
     "spark.sql.legacy.parquet.datetimeRebaseModeInRead": "spark.sql.parquet.datetimeRebaseModeInRead",
 }
-"""Former key -> the key that falls back to it; where both are set Spark takes the second."""
+"""Former key -> the key that falls back to it; if both are set Spark uses the second."""
 
 _TUNING_FAMILIES = ("spark.sql.streaming.stateStore.rocksdb.",)
-"""Read by their text, in no list of Spark's: how the state store keeps what it is given."""
+"""Read as text, in no list of Spark's: how the state store keeps its data."""
 
 PINNED = _keys(
     """
@@ -97,7 +97,7 @@ PINNED = _keys(
 """Written into every offset file; Spark takes them from there and ignores the session."""
 
 REFUSED = _keys("streaming.queryEvolution.enableSourceEvolution streaming.stateStore.checkpointFormatVersion")
-"""Not taken from the checkpoint, and refused when they differ from what it was written with."""
+"""Not taken from the checkpoint, and refused if they differ from the values that it was written with."""
 
 TUNING = _keys(
     """
@@ -241,10 +241,10 @@ TUNING = _keys(
     windowExec.buffer.spill.threshold streaming.checkpointFileManagerClass
     """
 )
-"""Speed, memory, place, display, upkeep and checks: the same rows come out whatever they are, up to their order.
+"""Speed, memory, place, display, maintenance and checks: the rows are the same for every value, up to their order.
 
-How many rows Python gets at once counts as that: it follows from partitions and rate limits too, and no code may
-depend on it. Checks (``stateSchemaCheck``, ``checkCorrectness``) only refuse; what they would refuse is compared here.
+The number of rows per Python batch is included: it also follows from partitions and rate limits, and no code may depend
+on it. Checks (``stateSchemaCheck``, ``checkCorrectness``) only refuse; this check compares the same facts itself.
 """
 
 MEANING = _keys(
@@ -397,4 +397,4 @@ MEANING = _keys(
     window.segmentTree.minPartitionRows xml.variant.respectInferSchema
     """
 )
-"""What a value, a row or a plan is, or nobody is sure: listed so that a conf of a new Spark is seen to be new."""
+"""They change a value, a row or a plan, or may do so: listed so that a conf of a new Spark is recognised as new."""

@@ -1,4 +1,4 @@
-"""How a job stands, in one word."""
+"""The status of a job."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from streamkeeper.model.restarts import Cause
 
 
 class Standing(Enum):
-    """How a job stands, in one word."""
+    """The status of a job."""
 
     NOT_DEPLOYED = "not deployed"
-    """No release of it ever served."""
+    """No release of it was ever current."""
     STARTING = "starting"
-    """Its driver runs and does not serve yet."""
+    """Its driver runs and is not current yet."""
     SERVING = "serving"
     """Its driver runs, owns its checkpoints and writes."""
     RESTARTING = "restarting"
     """Its driver failed, and has not completed a trigger since."""
     WAITING = "waiting"
-    """A store, sink or source does not answer, or the machine has no room: it goes on by itself once that passes."""
+    """A store, sink or source does not answer, or the machine has no capacity: it continues by itself afterwards."""
     DRAINING = "draining"
     """Its driver finishes the open batch."""
     FINISHED = "finished"
-    """Its driver read all there was and ended (availableNow)."""
+    """Its driver read all input and ended (availableNow)."""
     FAILED = "failed"
-    """Its driver ended with an error, or without a word."""
+    """Its driver ended with an error, or without a report."""
     ENDED = "ended"
-    """Its driver ended as it was asked to, or was superseded."""
+    """Its driver ended on command, or was superseded."""
     STOPPED = "stopped"
-    """A person has stopped it; nothing starts it again but a person."""
+    """A person has stopped it; only a person starts it again."""
     UNKNOWN = "unknown"
-    """Its driver runs where it cannot be looked at from here."""
+    """Its driver runs where it cannot be observed from here."""
 
 
 def find_standing(
     status: DriverStatus | None, exit: DriverExit | None, liveness: Liveness | None, *, stopped: bool = False
 ) -> Standing:
-    """One word from the driver's last word and what the runner sees of its processes; ``stopped``: by a person."""
+    """The status from the driver's last report and the runner's observation; ``stopped``: by a person."""
     if liveness is None:
         return Standing.NOT_DEPLOYED
     if stopped and (exit is not None or liveness.life in (Life.DEAD, Life.ABSENT)):
@@ -58,7 +58,7 @@ def find_standing(
 
 
 def _living(status: DriverStatus) -> Standing:
-    """Of a driver with processes: what it said last, unless that is a promise that it has not kept since it failed."""
+    """For a driver with processes: its last report, unless it has failed since and not recovered."""
     said = _LIVES.get(status.state, Standing.ENDED)
     if said not in (Standing.SERVING, Standing.STARTING):
         return said
@@ -78,7 +78,7 @@ _LIVES = {
     DriverState.STANDBY: Standing.STARTING,
     DriverState.SERVING: Standing.SERVING,
     DriverState.DRAINING: Standing.DRAINING,
-    # The word is said shortly before the last process is gone; a failed driver may be started again.
+    # The report is made shortly before the last process ends; a failed driver may be restarted.
     DriverState.FINISHED: Standing.FINISHED,
     DriverState.FAILED: Standing.STARTING,
 }

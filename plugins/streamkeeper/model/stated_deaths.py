@@ -1,16 +1,17 @@
-"""Ends of drivers that a person has stated and nothing proves: who may live all the same, and where it may write."""
+"""Driver terminations that a person has stated without proof: which driver may still run, and where it may write."""
 
 from __future__ import annotations
 
 from streamkeeper.model.job_state import InstanceState, JobState
 
 STATED = "stated by "
-"""What the proof of such an end begins with: for people, and for records of versions that stored nothing else."""
+"""Prefix of the proof of such an end: for people, and for records of versions that stored no other mark."""
 
 
 def unproven_owner(state: JobState, query: str, version: str = "") -> str:
-    """Who may still write in a checkpoint version, the serving one where none is named: it claimed it last, and its end
-    was stated. Empty where there is none.
+    """The driver that may still write in a checkpoint version, by default the current one; empty if there is none.
+
+    It claimed the version last, and its termination was stated.
     """
     found = state.version(query, version) if version else state.current_version(query)
     owner = state.instances.get(found.claimed_by) if found is not None else None
@@ -18,5 +19,5 @@ def unproven_owner(state: JobState, query: str, version: str = "") -> str:
 
 
 def is_stated(owner: InstanceState) -> bool:
-    """Whether its end is a person's word."""
+    """Whether its end was stated by a person."""
     return owner.proof.startswith(STATED) if owner.stated_by is None else bool(owner.stated_by)

@@ -1,4 +1,4 @@
-"""The steps of a deploy: what each is called, by people and in records."""
+"""The steps of a deploy, and their names for people and in records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Step(IntEnum):
-    """The steps of a deploy in their order; FALL_BACK is where one goes that cannot go on."""
+    """The steps of a deploy in their order; FALL_BACK is the step of one that cannot continue."""
 
     BUNDLE = 1
     STANDBY = 2
@@ -31,7 +31,7 @@ class Step(IntEnum):
 
     @property
     def label(self) -> str:
-        """``first-commit``: its name in plans, reports and docs; a task of its own is called ``first_commit``."""
+        """``first-commit``: its name in plans, reports and docs; a task of its own is named ``first_commit``."""
         return self.name.lower().replace("_", "-")
 
     @property
@@ -46,13 +46,13 @@ _TAGS = {
     Step.SNAPSHOT: "boundary",
     Step.PROMOTE: "stable",
 }
-"""Of steps that were called otherwise when they were first recorded."""
+"""For steps with another name when they were first recorded."""
 
 
 BEFORE_DRAIN = frozenset(step.tag for step in Step if step < Step.DRAIN)
-"""Tags of the steps during which the driver that serves goes on."""
+"""Tags of the steps during which the current driver continues."""
 
 
 def label_of(tag: str) -> str:
-    """The label of a step that is on record; what a newer version has recorded is told as it is."""
+    """The label of a recorded step; a step of a newer version is returned unchanged."""
     return next((step.label for step in Step if step.tag == tag), tag)

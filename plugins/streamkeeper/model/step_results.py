@@ -1,4 +1,4 @@
-"""What a step of a deploy leaves for the later ones, and the text that stands for it in a journal."""
+"""The results of a deploy's steps for later steps, and their text in a journal."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from streamkeeper.model.step import Step
 
 
 class StepResult(msgspec.Struct, frozen=True):
-    """Nothing, unless a step has a type of its own. ``read`` takes what ``stored`` gives, and nothing at all."""
+    """Empty, unless a step has a type of its own. ``read`` accepts the result of ``stored``, and an empty one."""
 
     def stored(self) -> dict[str, str]:
-        """The ``result`` of its StepDone: what every version reads."""
+        """The ``result`` of its StepDone, in a form that every version reads."""
         return {}
 
 
 class Bundled(StepResult, frozen=True):
-    """Of *bundle*: the release that the operation is about."""
+    """Of *bundle*: the operation's release."""
 
     release: str = ""
 
@@ -64,19 +64,19 @@ class StateKept(_Names, frozen=True):
 
 
 class LastBatches(_Numbers, frozen=True):
-    """Of *prove-dead*: query -> the last batch that the release which ended has committed."""
+    """Of *prove-dead*: query -> the last batch that the ended release has committed."""
 
 
 class VersionsRestored(_Names, frozen=True):
-    """Of *restore* and *fall-back*: query -> the checkpoint version made of its snapshot."""
+    """Of *restore* and *fall-back*: query -> the checkpoint version made from its snapshot."""
 
 
 class FirstBacklog(_Numbers, frozen=True):
-    """Of *first-commit*: query -> how many records waited for it then, as far as its sources tell."""
+    """Of *first-commit*: query -> its waiting records at that time, if its sources report them."""
 
 
 class OutputsCompared(StepResult, frozen=True):
-    """Of *compare*: query -> what its two outputs have in common, which has a field of its own in StepDone."""
+    """Of *compare*: query -> the comparison of its two outputs, which has a field of its own in StepDone."""
 
     found: dict[str, OutputComparison]
 
@@ -103,7 +103,7 @@ _FAILED = "failed: "
 
 
 def step_done(operation: str, step: Step, result: StepResult | None = None) -> StepDone:
-    """The record of a step that is done, with what it leaves."""
+    """The record of a finished step, with its result."""
     stored = result.stored() if result is not None else {}
     compared = result.found if isinstance(result, OutputsCompared) else {}
     return StepDone(operation=operation, step=step.tag, result=stored, compared=compared)

@@ -1,4 +1,4 @@
-"""How a Kafka source names what it reads: ``subscribe a,b``, ``subscribepattern a.*`` or ``assign {"a": [0]}``."""
+"""How a Kafka source names its input: ``subscribe a,b``, ``subscribepattern a.*`` or ``assign {"a": [0]}``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Collection
 
 
 def subscribed_topics(named: str) -> frozenset[str] | None:
-    """The topics of a list of them; None where they are named otherwise."""
+    """The topics of a list; None if they are named otherwise."""
     way, _, rest = named.partition(" ")
     return frozenset(topic.strip() for topic in rest.split(",")) if way == "subscribe" else None
 
 
 def reads(named: str, topic: str, partitions: Collection[int] | None = None) -> bool:
-    """Whether these partitions of a topic are read; None stands for all that it has or may get.
+    """Whether these partitions of a topic are read; None means all that it has or may get.
 
-    False where that cannot be told.
+    False if that is unknown.
     """
     way, _, rest = named.partition(" ")
     try:

@@ -1,4 +1,4 @@
-"""When a query looks for new data: an interval, or once through all there is."""
+"""When a query checks for new data: at an interval, or once through all available input."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Trigger:
 
     @property
     def available_now(self) -> bool:
-        """Whether the query ends once it has read all there was."""
+        """Whether the query ends once it has read all available input."""
         return self.interval_s is None
 
 
 def parse_trigger(text: object, *, where: str = "trigger") -> Trigger:
-    """``"5 seconds"`` or ``"availableNow"``; raises Unsupported for Spark's other triggers, else InvalidInput."""
+    """``"5 seconds"`` or ``"availableNow"``; raises Unsupported for Spark's other triggers, otherwise InvalidInput."""
     if not isinstance(text, str):
         raise InvalidInput(f"{where}: trigger {text!r} is not text", hint=_HINT)
     plain = text.strip()

@@ -1,8 +1,8 @@
-"""The trigger forms of the DAGs that act on a job: their fields, each a JSON schema with the words for a person.
+"""The trigger forms of the DAGs that act on a job: their fields, each a JSON schema with texts for a person.
 
 Airflow's own form and the page's dialogs are both made from these. A field without a ``default`` is required.
-``section``: the fold that it stands in; ``values_display``: a choice's word -> what it says; ``description_md``: a
-description with backticks in it.
+``section``: its fold in the form; ``values_display``: the text of each choice; ``description_md``: a description with
+backticks.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Form = dict[str, Field]
 _ASKED = asked_fields(DeployRequest)
 _SECRET = "A secret is `secret://airflow/CONN_ID/password`"
 DEADLINE_FIELDS = tuple(name for name, field in _ASKED.items() if field.extra.get("section") == DEADLINES)
-"""Of a deploy, and so of a recovery."""
+"""Of a deploy, and therefore of a recovery."""
 ONLY_OF_A_ROLLBACK = ("accept_loss",)
 INHERIT = "inherit"
-"""The field by which an empty params or conf means the serving release's."""
+"""The field by which empty params or conf mean the current release's."""
 
 
 def deploy_fields(jobs: Sequence[str] = ()) -> Form:
-    """Of ``streaming_deploy``; what their schemas refuse never becomes a run. ``jobs``: names to suggest."""
+    """Of ``streaming_deploy``; input that their schemas refuse never becomes a run. ``jobs``: names to suggest."""
     names = [name for name in _ASKED if name not in ONLY_OF_A_ROLLBACK]
     own_values = names.index("conf") + 1
     form = {**_fields(*names[:own_values]), INHERIT: _inherit(), **_fields(*names[own_values:])}
@@ -133,10 +133,10 @@ def recover_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def unclamped(schema: Mapping[str, Any]) -> Field:
-    """The schema with its bounds where Airflow's page does not see them, and what is sent is held to them all the same.
+    """The schema with its bounds hidden from Airflow's page; they are still enforced on the input.
 
-    The page would turn a number beyond a bound into that bound without a word: a share of 1.5 into all there is. And of
-    a text that is too long it would take the beginning.
+    The page would silently replace a number beyond a bound by that bound: a share of 1.5 by everything. It would also
+    cut a text that is too long.
     """
     bounds = {key: value for key, value in schema.items() if key in ("minimum", "maximum", "maxLength")}
     rest = {key: value for key, value in schema.items() if key not in bounds}
@@ -144,7 +144,7 @@ def unclamped(schema: Mapping[str, Any]) -> Field:
 
 
 def clamped(field: Field) -> Field:
-    """A form's field with its bounds where a dialog of our own looks for them: the other way round of ``unclamped``."""
+    """A form's field with its bounds where our own dialogs read them: the inverse of ``unclamped``."""
     return {**field, **(field.get("allOf") or [{}])[0], **field.get("then", {})}
 
 
@@ -153,7 +153,7 @@ def _fields(*names: str) -> Form:
 
 
 def _field(name: str, **other: Any) -> Field:
-    """A field as the request declares it; ``other``: what this form says otherwise, None for what it leaves out."""
+    """A field as declared by the request; ``other``: this form's differences, None for a part that it leaves out."""
     field = _ASKED[name]
     description = f"{field.description}; a line each" if isinstance(field.default, tuple) else field.description
     shown = {**_json_type(field), **unclamped(field.extra), "title": field.title, "description": description, **other}
@@ -179,7 +179,7 @@ def _job(jobs: Sequence[str], description: str) -> Field:
 
 
 def _reason(*, required: bool = True) -> Field:
-    """Whoever asks in Airflow is asked why; where nothing is changed it may stay empty."""
+    """Requests in Airflow need a reason; it may stay empty if nothing is changed."""
     field = _ASKED["reason"]
     shown = {"type": "string", "title": field.title, "description": field.description}
     if required:

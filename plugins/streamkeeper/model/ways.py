@@ -1,4 +1,4 @@
-"""The ways by which a query gets from the serving release to the candidate, and back."""
+"""The transitions of a query from the current release to the candidate, and back."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import msgspec
 
 
 class Way(Enum):
-    """How one query goes on."""
+    """How one query changes releases."""
 
     START = "start"
-    """It is new: in a checkpoint version of its own, from the beginning of its sources."""
+    """It is new: a checkpoint version of its own, from the beginning of its sources."""
     RESUME = "resume"
-    """In the same checkpoint version."""
+    """The same checkpoint version."""
     HANDOFF = "handoff"
-    """In a new checkpoint version, seeded at the exact offsets at which the old one stopped."""
+    """A new checkpoint version, seeded at the exact offsets at which the old one stopped."""
     REBUILD = "rebuild"
-    """In a new checkpoint version that has read the sources again, in a dual run."""
+    """A new checkpoint version that has read the sources again, in a dual run."""
     RETURN = "return"
-    """In an older checkpoint version that was kept; what was read since is read again."""
+    """An older checkpoint version that was kept; input read since is read again."""
     RESTORE = "restore"
-    """In a new checkpoint version, restored from a snapshot; what was read since is read again."""
+    """A new checkpoint version, restored from a snapshot; input read since is read again."""
 
     @property
     def switches(self) -> bool:
-        """Whether it ends in another checkpoint version than the one that serves."""
+        """Whether it ends in another checkpoint version than the current one."""
         return self not in (Way.START, Way.RESUME)
 
     @property
@@ -35,29 +35,34 @@ class Way(Enum):
 
 
 class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
-    """The way of one query. ``before`` and ``version``: the checkpoint version it leaves, and the one it goes on in.
-
-    ``opaque``: nothing proves that its state means the same to the candidate, or of one that starts that it is new;
-    ``batch`` and ``snapshot``: of a restore; ``opaque_code``: whether code changed of which nothing proves what it
-    means to an output that is rebuilt; ``output_lacks``: newest committed batch that its output may lack, None where it
-    lacks none; ``back``: the way back should the candidate not hold, None with ``no_way_back`` where there is none.
-    """
+    """The transition of one query."""
 
     way: Way
+    """The transition."""
     before: str = ""
+    """The checkpoint version that it leaves."""
     version: str = ""
+    """The checkpoint version in which it continues."""
     opaque: bool = False
+    """Its state's meaning for the candidate is unproven; for a new query: it may be a renamed one."""
     opaque_code: bool = False
+    """Code changed whose effect on a rebuilt output is unproven."""
     state_given_up: bool = False
+    """Its state is dropped."""
     batch: int | None = None
+    """Of a restore: the batch."""
     snapshot: str = ""
+    """Of a restore: the snapshot."""
     output_lacks: int | None = None
+    """Newest committed batch that its output may lack; None if it lacks none."""
     back: Way | None = None
+    """The rollback path if the candidate fails; None with ``no_way_back``."""
     no_way_back: str = ""
+    """Why there is no rollback path; empty otherwise."""
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of what the serving release has read its shadow has read too; ``told``: for a person."""
+    """How much of the current release's input its shadow has read; ``told``: for a person."""
 
     holds: bool
     told: str
