@@ -72,7 +72,7 @@ def finding(new: Manifest, old: Manifest = OLD) -> Finding:
         ({"settings__LIMIT": None}, "no longer uses value settings.LIMIT (settings.py:3)", "job.py:5"),
         (
             {"helpers__rate": part("def rate(x):\n    z = x + 1\n    return z * 3", 12, "helpers.py")},
-            "function helpers.rate (helpers.py:13): `y = x` → `z = x + 1` and 1 more changed line",
+            "function helpers.rate (helpers.py:13): `y = x` → `z = x + 1`, `return y * 2` → `return z * 3`",
             "helpers.py:13",
         ),
         (
@@ -162,7 +162,12 @@ def test_long_lines_are_cut_around_the_difference() -> None:
         (
             "def rate(x):\n    for y in x:\n        keep(y)\n    close()",
             "def rate(x):\n    try:\n        for y in x:\n            keep(y)\n    finally:\n        close()",
-            "added: `try:` and 1 more changed line",
+            "added: `try:`, added: `finally:`",
+        ),
+        (
+            "def rate(x):\n    a = 1\n    keep(x)\n    b = 1\n    done()\n    c = 1",
+            "def rate(x):\n    a = 2\n    keep(x)\n    b = 2\n    done()\n    c = 2",
+            "`a = 1` → `a = 2`, `b = 1` → `b = 2` and 1 more changed line",
         ),
         (
             "def rate(x):\n    if x:\n        keep(x)\n        close()",
@@ -170,7 +175,7 @@ def test_long_lines_are_cut_around_the_difference() -> None:
             "`close()` → `close()`",
         ),
     ],
-    ids=["removed", "added", "indented", "indented alone"],
+    ids=["removed", "added", "indented", "three", "indented alone"],
 )
 def test_added_and_removed_lines_are_called_that(before: str, after: str, told: str) -> None:
     """Lines are joined as Python would allow it; a new level of indentation alone is no changed line."""

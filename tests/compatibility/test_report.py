@@ -18,7 +18,8 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
     values = (StateColumn(meaning="max(source 0.x)", type="long"),)
     new = changed(with_operator(STATEFUL, values=values), trigger="1 second")
     assert render_text(assess({"totals": STATEFUL}, {"totals": new})) == (
-        "SWITCH: state or offsets cannot carry over: a new checkpoint version takes the place of this one\n"
+        "SWITCH: the state, the offsets or the output do not fit the change: a new checkpoint version replaces this "
+        "one\n"
         "query totals: SWITCH\n"
         "  breaking aggregate-function-changed: aggregation\n"
         "           on resume: the new function would continue from values that the old one stored: results would be "

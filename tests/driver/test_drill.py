@@ -122,7 +122,7 @@ def test_one_process_drills_what_it_is_asked(house: House, tmp_path: Path) -> No
     assert not failed.ok
     assert "cannot log in with" in failed.message
     assert "hunter22" not in failed.message
-    assert (idle.ok, idle.message) == (True, "nothing new to read; 1 state store holds 5 rows")
+    assert (idle.ok, idle.message) == (True, "no new input; 1 state store holds 5 rows")
 
 
 def test_one_process_exports_what_it_is_asked(house: House, tmp_path: Path) -> None:

@@ -349,5 +349,5 @@ def test_the_jobs_listeners_hear_nothing_of_a_clone(spark: SparkSession, tmp_pat
 
 def test_a_source_of_which_nothing_is_known_is_not_cloned(spark: SparkSession) -> None:
     """Reading it may change it."""
-    with pytest.raises(Unsupported, match="a clone might change what it reads: source 'rate'"):
+    with pytest.raises(Unsupported, match="a clone could change the data that it reads: source 'rate'"):
         clone_of(spark.readStream.format("rate").load())

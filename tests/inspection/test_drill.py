@@ -98,7 +98,7 @@ def test_a_good_closed_set_goes_on_by_one_batch(made: Callable[[str], Live], lay
         keys = len(sums_of(rows_of(live.folder, last=batch + 1)))
         assert (found.ok, found.error_class, found.batch) == (True, "", ran)
         assert (found.rows, found.stores, found.state_rows) == (read, 1, keys)
-        what = "nothing new to read" if ran is None else f"batch {ran} ran ({read} rows)"
+        what = "no new input" if ran is None else f"batch {ran} ran ({read} rows)"
         assert found.message == f"{what}; 1 state store holds {keys} rows"
 
 
@@ -126,7 +126,7 @@ def test_damaged_state_fails_a_drill_although_nothing_ran(made: Callable[[str], 
         found = live.drill(checkpoint, NEWEST)
         assert (found.ok, found.batch) == (False, None)
         assert found.error_class.startswith("CANNOT_LOAD_STATE_STORE.")
-        assert found.message.startswith("nothing new to read, but state store 0/default cannot be read: CANNOT_LOAD")
+        assert found.message.startswith("no new input, but state store 0/default cannot be read: CANNOT_LOAD")
         # Spark's uncategorized errors say nothing of their own: the cause is told.
         assert not found.message.endswith("An error occurred during loading state.  SQLSTATE: 58030")
 
@@ -179,7 +179,7 @@ def test_a_lost_commit_is_noticed(live: Live) -> None:
     (checkpoint / "commits/3").unlink()
     found = live.drill(checkpoint, 3)
     assert (found.ok, found.error_class) == (False, NOT_AT_BATCH)
-    assert found.message == "the checkpoint does not stand at batch 3: it has no commit"
+    assert found.message == "the checkpoint is not at batch 3: it has no commit"
     unnoticed = live.restored(2, pending=True)
     assert run_planned(query(totals(live.stream())), LocalTree(unnoticed), timeout_s=120).fault is None
     assert last_committed(LocalTree(unnoticed)) == 3
@@ -187,12 +187,10 @@ def test_a_lost_commit_is_noticed(live: Live) -> None:
 
 def test_a_checkpoint_of_another_batch_is_noticed(live: Live) -> None:
     """Committed further, or planned further."""
-    assert live.drill(live.restored(4), 3).message == (
-        "the checkpoint does not stand at batch 3: its last commit is of batch 4"
-    )
+    assert live.drill(live.restored(4), 3).message == ("the checkpoint is not at batch 3: its last commit is batch 4")
     further = live.restored(3)
     shutil.copyfile(live.checkpoint / "offsets/5", further / "offsets/5")
-    assert live.drill(further, 3).message == "the checkpoint does not stand at batch 3: batch 5 is planned"
+    assert live.drill(further, 3).message == "the checkpoint is not at batch 3: batch 5 is planned"
 
 
 @pytest.mark.parametrize(("entry", "batch"), [("offsets/5", 5), ("offsets/3", 3), ("commits/5", 5), ("metadata", 3)])
@@ -212,7 +210,7 @@ def test_another_querys_checkpoint_is_refused_once_a_batch_runs(live: Live) -> N
     assert (found.ok, found.error_class) == (False, "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE")
     assert found.message.startswith("Spark refused: STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE: Provided key schema")
     idle = live.drill(live.restored(NEWEST), NEWEST, other)
-    assert idle.message.startswith("nothing new to read; ")
+    assert idle.message.startswith("no new input; ")
 
 
 def test_a_drill_reads_one_batch_of_a_backlog(live: Live) -> None:

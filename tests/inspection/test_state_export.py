@@ -246,7 +246,7 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(
 ) -> None:
     """A target that is there, a batch without a commit, a checkpoint without one."""
     (tmp_path / "out").mkdir()
-    with pytest.raises(InvalidInput, match="is there already"):
+    with pytest.raises(InvalidInput, match="already exists"):
         export_state(spark, LocalTree(live), None, tmp_path / "out")
     with pytest.raises(NotFound, match="no commit of batch 9"):
         export_state(spark, LocalTree(live), 9, tmp_path / "new")

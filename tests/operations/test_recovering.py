@@ -223,7 +223,7 @@ def test_the_deploy_goes_by_what_was_announced(job: Registered) -> None:
     assert (way.way, way.before, way.version, way.snapshot, way.back) == (
         Way.RESTORE, "v0001", "v0002", "s0001", None,
     )  # fmt: skip
-    assert found.sentence.startswith("RESTORE: query totals: back from v0001 to batch 7 (s0001), as v0002")
+    assert found.sentence.startswith("RESTORE: query totals: returns from v0001 to batch 7 (s0001), as v0002")
 
 
 def test_without_the_announcement_the_same_deploy_is_refused(job: Registered) -> None:

@@ -97,7 +97,7 @@ def test_findings_stand_beside_the_way_of_their_query() -> None:
     played = Played(back=Way.RESTORE)
     played.play()
     (query,) = view(played, assessment=found).queries
-    assert (query.verdict, query.goes) == ("RESUME", "goes on in v0001")
+    assert (query.verdict, query.goes) == ("RESUME", "resumes from v0001")
     assert query.back.startswith("r0001 returns to its last batch, from a snapshot")
     assert [each.rule for each in query.findings] == ["fatal", "opaque", "note"]
 

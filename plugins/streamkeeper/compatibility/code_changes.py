@@ -18,6 +18,8 @@ from streamkeeper.model.manifest import IMPORT, MOST_PARTS, CodePart, Manifest
 _MOST = 3
 _WIDTHS = (88, 56, 40)
 """Characters of one side, by how many parts are shown."""
+_MOST_OF_TWO = 150
+"""Characters up to which two changes of one part are shown."""
 _ALIKE = 0.6
 _LOCALS = ".<locals>"
 _DEFINES = re.compile(r"(?:@.*\n)*(?:async )?(?P<kind>def|class)\b|(?P<lambda>\(?lambda\b)")
@@ -258,10 +260,11 @@ def _difference(before: str, after: str, width: int, *, counted: bool) -> str:
     if not before or not after or before == after:
         return ""
     hunks = list(_hunks(before.split("\n"), after.split("\n")))
-    old, new = hunks[0]
-    shown = change(*text_pieces(_one_line(old), _one_line(new), width))
-    more = sum(max(len(gone), len(come)) for gone, come in hunks[1:])
-    return f"{shown}{f' and {more} more changed line' if more and counted else ''}{'s' if more > 1 and counted else ''}"
+    shown = [change(*text_pieces(_one_line(old), _one_line(new), width)) for old, new in hunks]
+    fit = 2 if counted and sum(map(len, shown[:2])) <= _MOST_OF_TWO else 1
+    more = sum(max(len(gone), len(come)) for gone, come in hunks[fit:])
+    told = ", ".join(shown[:fit])
+    return f"{told}{f' and {more} more changed line' if more and counted else ''}{'s' if more > 1 and counted else ''}"
 
 
 def _one_line(lines: list[str]) -> str:

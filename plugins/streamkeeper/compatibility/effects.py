@@ -26,7 +26,7 @@ _STORED = {"join-column": "rows waiting in the join state", "state-column": "row
 
 def _keyed(noun: str, rows: str, groups: str, one: str) -> dict[str, str]:
     orphaned = f"{rows} would not find the {groups} in the state, or would match wrong ones"
-    refused = f"Spark would reject the state, or {orphaned}, because"
+    refused = f"Spark would reject the state or find none of its {groups}, because"
     return {
         f"{noun}s-changed": f"{orphaned}, because these are stored under the old keys",
         f"{noun}-changed": f"{orphaned}, because these are stored under the old key",

@@ -14,9 +14,13 @@ _NODES = {
     "Filter": "where",
     "Aggregate": "aggregate",
     "Generate": "explode",
+    "ArrowEvalPython": "run Python",
+    "BatchEvalPython": "run Python",
     "Sort": "order by",
     "Union": "union",
 }
+_PYTHON_RESULTS = re.compile(r", \[pythonUDF[^\[\]]*\](?:, \d+)?$")
+"""Columns that Spark makes of the results of Python functions, and how it runs them."""
 _READS = ("StreamingRelation", "StreamingDataSource", "FileSource[", "DataSource")
 """Sources have findings of their own."""
 
@@ -46,7 +50,7 @@ def plan_line(line: str, *, schemas: bool = False) -> Term:
         return leaf("union")
     name, _, rest = text.partition(" ")
     try:
-        text_of = _BATCH_TIME.sub("current_timestamp()", rest)
+        text_of = _PYTHON_RESULTS.sub("", _BATCH_TIME.sub("current_timestamp()", rest))
         told = by_brackets(_fields(text_of)) if schemas else _without_schemas(by_brackets(text_of))
         return Term(f"{_NODES.get(name, name)} ", (told,), "")
     except (ValueError, RecursionError):

@@ -36,7 +36,7 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             severity=Severity.OPAQUE,
             where=f"{' and '.join(dict.fromkeys(functions))}, in or below a stateful operator",
             evidence=changed.evidence,
-            hint=APPROVE,
+            hint=f"{APPROVE}; approve if the new code fits the existing state; otherwise revert the change",
             reference="measured: apws_logic, tws_logic",
         )
 

@@ -1,7 +1,7 @@
-"""An assessment for people: what changed, the verdict, what the deploy would do. Pure.
+"""Renders an assessment as text and as Markdown: what changed, the verdict, what a deploy would do. Pure.
 
-``decision``: what a deploy makes of the verdict, in the words of its record; ``ways``: what each of its queries does.
-A check alone knows neither, and says what the verdict means in general.
+``decision``: the deploy's decision as it is recorded; ``ways``: what the deploy does with each query. A check has
+neither and describes the verdict in general.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def render_markdown(assessment: Assessment, *, decision: str = "", ways: Mapping
 
 
 def _begins(way: QueryWay | None) -> bool:
-    """Whether there was nothing to hold the query against."""
+    """Whether the query starts without a deployed one to compare it with."""
     return way is not None and way.way is Way.START
 
 
@@ -62,21 +62,21 @@ def _told(query: QueryAssessment, way: QueryWay | None) -> str:
 
 
 def told_way(way: QueryWay) -> str:
-    """What a query does, as a clause."""
+    """What a deploy does with a query, as a clause."""
     match way.way:
         case Way.START:
             return f"starts in {way.version}"
         case Way.RESUME:
-            return f"goes on in {way.version}"
+            return f"resumes from {way.version}"
         case Way.HANDOFF:
-            lost = ", its state is given up" if way.state_given_up else ""
+            lost = ", without its state" if way.state_given_up else ""
             return f"handoff from {way.before} to {way.version}{lost}"
         case Way.REBUILD:
             return f"rebuild in {way.version}, beside {way.before}"
         case Way.RETURN:
-            return f"back from {way.before} to {way.version}"
+            return f"returns from {way.before} to {way.version}"
         case Way.RESTORE:
-            return f"back from {way.before} to batch {way.batch} ({way.snapshot}), as {way.version}"
+            return f"returns from {way.before} to batch {way.batch} ({way.snapshot}), as {way.version}"
 
 
 def _hint_is(finding: Finding) -> str:
@@ -85,16 +85,18 @@ def _hint_is(finding: Finding) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """What the deploy would do."""
+    """What the verdict means for a deploy."""
     match verdict:
         case Verdict.RESUME:
-            return "the new release goes on from the same checkpoint: standby, drain the old one, go"
+            return "the new release resumes from the same checkpoint after the old one is drained"
         case Verdict.BACKUP:
-            return "Spark will take the change, but nothing can prove its meaning: snapshot first, a person approves"
+            return "Spark accepts the change, but no check proves state and output right: snapshot, then approval"
         case Verdict.SWITCH:
-            return "state or offsets cannot carry over: a new checkpoint version takes the place of this one"
+            return (
+                "the state, the offsets or the output do not fit the change: a new checkpoint version replaces this one"
+            )
         case Verdict.REFUSE:
-            return "there is no safe way: nothing is touched"
+            return "no deploy of this candidate is safe: nothing is changed"
         case _:
             assert_never(verdict)
 
@@ -112,5 +114,5 @@ _ORDER = (Severity.FATAL, Severity.BREAKING, Severity.OPAQUE, Severity.NOTE)
 
 
 def strictest_first(query: QueryAssessment) -> list[Finding]:
-    """The findings of a query, those first that ask for most."""
+    """The findings of a query, the most severe first."""
     return sorted(query.findings, key=lambda finding: _ORDER.index(finding.severity))

@@ -12,6 +12,8 @@ _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _OPENS = {close: opens for opens, close in _CLOSES.items()}
 _MOST_ALIGNED = 400
 _SHORT = 16
+_LEAST = 40
+"""Characters from which on a piece of an expression is shown with what is around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +128,17 @@ def _one_part(
     """The changed part in what is around it if there is room, else alone."""
     if left is None or right is None:
         return None
-    inner = _pieces(left, right, width)
-    for most in (_SHORT, 0):
-        framed = [
-            _joined(around, [text if pair[0] != pair[1] else _ifshort(pair[0], most) for pair in pairs])
-            for text in inner
-        ]
-        if max(map(len, framed)) <= width:
-            return framed[0], framed[1]
-    return _marked(inner[0]), _marked(inner[1])
+    alone = _pieces(left, right, width)
+    room = width - len(_joined(around, [None if pair[0] == pair[1] else "" for pair in pairs]))
+    for inner in (alone, _pieces(left, right, room)) if room >= _LEAST else (alone,):
+        for most in (_SHORT, 0):
+            framed = [
+                _joined(around, [text if pair[0] != pair[1] else _ifshort(pair[0], most) for pair in pairs])
+                for text in inner
+            ]
+            if max(map(len, framed)) <= width:
+                return framed[0], framed[1]
+    return _marked(alone[0]), _marked(alone[1])
 
 
 def _in_frame(around: Term, pairs: list[tuple[Term | None, Term | None]], width: int) -> tuple[str, str]:

@@ -47,7 +47,7 @@ def clone_of(df: DataFrame) -> DataFrame:
         try:
             promise_of(source.kind)
         except Unsupported as error:
-            raise Unsupported(f"a clone might change what it reads: {error.message}") from error
+            raise Unsupported(f"a clone could change the data that it reads: {error.message}") from error
     context, session = df.sparkSession.sparkContext, given.sparkSession._jsparkSession.cloneSession()
     if context not in _PLANS:
         _PLANS[context] = load_class(df.sparkSession, _SOURCE).newInstance()

@@ -37,7 +37,7 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
         with whole_strings(session):
             return _described(query, session, confs, spark.version, bundle_root)
     except RecursionError as error:
-        hint = "build it in fewer steps"
+        hint = "build the query in fewer steps"
         raise JobUnusable(f"query {query.name} is nested too deeply to be described", hint=hint) from error
     except Exception as error:
         if not is_too_deep(error):

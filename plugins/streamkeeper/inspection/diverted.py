@@ -125,7 +125,7 @@ def _fault_of(error: Exception) -> Fault:
     text = mask_hidden(str(error))
     if effect := stopped_effect(text):
         return Fault(
-            EFFECT_STOPPED, f"a function of the job would change something beside its owner: {effect}"[:_LONGEST]
+            EFFECT_STOPPED, f"a function of the job tried to change something outside the clone: {effect}"[:_LONGEST]
         )
     condition = _condition(error)
     if condition in _WRAPPERS or not condition:

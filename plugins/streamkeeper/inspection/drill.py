@@ -71,11 +71,11 @@ def _must_stand_at(checkpoint: Tree, batch: int) -> None:
     read_offsets(checkpoint.fresh(), batch)
     committed, planned = last_committed(checkpoint.fresh()), last_planned(checkpoint.fresh())
     if committed != batch:
-        where = f"its last commit is of batch {committed}" if committed is not None else "it has no commit"
-        raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: {where}")
+        where = f"its last commit is batch {committed}" if committed is not None else "it has no commit"
+        raise _Failed(NOT_AT_BATCH, f"the checkpoint is not at batch {batch}: {where}")
     read_commit(checkpoint.fresh(), batch)
     if planned not in (batch, batch + 1):
-        raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: batch {planned} is planned")
+        raise _Failed(NOT_AT_BATCH, f"the checkpoint is not at batch {batch}: batch {planned} is planned")
 
 
 def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tuple[int | None, int, str]:
@@ -87,13 +87,13 @@ def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tupl
     if run.fault is not None and run.fault.error_class == EFFECT_STOPPED:
         return None, 0, f"batch {batch + 1} was stopped: {run.fault.message}"
     if run.fault is not None:
-        raise _Failed(run.fault.error_class, _told("the query did not go on", run.fault))
+        raise _Failed(run.fault.error_class, _told("the query failed", run.fault))
     newest = last_committed(checkpoint.fresh())
     if newest == batch + 1:
         return newest, run.rows.get(newest, 0), ""
     if newest != batch or pending:
-        done = f"batch {newest} is the last committed, not batch {batch + 1}"
-        raise _Failed(NOT_AT_BATCH, f"the query did not go on from batch {batch} by one batch: {done}")
+        done = f"the last committed batch is {newest}, not {batch + 1}"
+        raise _Failed(NOT_AT_BATCH, f"the query did not run exactly one batch after batch {batch}: {done}")
     return None, 0, ""
 
 
@@ -109,7 +109,7 @@ def _read_state(spark: SparkSession, checkpoint: Tree, ran: int | None, batch: i
         return count, ""
     unread = f"Spark's reader does not know {', '.join(count.unsupported)}"
     if ran is None:
-        raise _Failed(STATE_UNPROVEN, f"nothing new to read, and {unread}: nothing shows that this state loads")
+        raise _Failed(STATE_UNPROVEN, f"no new input, and {unread}: this does not prove that the state can be loaded")
     return count, f"; {unread}"
 
 
@@ -121,7 +121,7 @@ def _what_ran(ran: int | None, rows: int | None, stopped: str = "") -> str:
     if stopped:
         return stopped
     if ran is None:
-        return "nothing new to read"
+        return "no new input"
     return f"batch {ran} ran" + (f" ({_counted(rows, 'row')})" if rows is not None else "")
 
 

@@ -55,7 +55,7 @@ def export_state(spark: SparkSession, checkpoint: Tree, batch: int | None, targe
     """
     number = _committed(checkpoint, batch)
     if target.exists():
-        raise InvalidInput(f"{target} is there already", hint="export into a directory that does not exist")
+        raise InvalidInput(f"{target} already exists", hint="export into a directory that does not exist")
     make_folders(target.parent)
     draft = target.parent / f".{target.name}.{uuid.uuid4().hex}"
     make_folders(draft)
