@@ -18,8 +18,8 @@ reads the [settings](settings.md) from the environment. `streamkeeper COMMAND --
 | exit code | meaning |
 |---|---|
 | 0 | done; a dry run: it would go ahead |
-| 1 | not done, or a problem was found: a failed deploy or drill, a damaged checkpoint |
-| 2 | refused, or used wrongly: one line on stderr says why and what to do |
+| 1 | a problem was found: a diagnosis with a cause, damage, a failed drill, a dry run that would not go ahead |
+| 2 | refused, failed or used wrongly: one line on stderr says why and what to do |
 | 130 | interrupted |
 
 `check` has [codes of its own](../guides/change.md#check-a-change-before-deploying-it).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.reference.markdown import anchor, code, page, prose, table
+from harness.reference.rule_meanings import MEANINGS
 from streamkeeper.health.rule import Rule
 from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES
 from streamkeeper.model.health import Severity
@@ -27,11 +28,12 @@ def render_health_rules() -> str:
     order = list(Severity)
     rules = sorted(RULES, key=lambda rule: order.index(rule.severity))
     every = table(
-        ("rule", "severity", "default threshold", "action", "runbook"),
+        ("rule", "severity", "raised when", "default threshold", "action", "runbook"),
         (
             (
                 code(rule.id),
                 code(rule.severity.value),
+                MEANINGS[rule.id],
                 _threshold(rule),
                 prose(rule.action.format(job="JOB", query="QUERY", series="JOB/QUERY", instance="INSTANCE")),
                 f"[{rule.heading}](../operations/runbook.md#{anchor(rule.heading)})",

@@ -10,6 +10,8 @@ import pytest
 
 from harness.reference.markdown import cell, prose
 from harness.reference.pages import FOLDER, PAGES
+from harness.reference.rule_meanings import MEANINGS
+from streamkeeper.health.rules import RULES
 from streamkeeper.model.setting_variables import VARIABLES
 from streamkeeper.model.settings import read_settings
 from streamkeeper.operations.pruning import read_policy
@@ -66,6 +68,11 @@ def test_settings_that_only_airflow_reads_are_marked() -> None:
     for each in VARIABLES:
         read = any(f'"{each.variable}"' in text for text in elsewhere)
         assert read is not each.airflow_only, each.variable
+
+
+def test_every_health_rule_has_a_meaning_in_the_reference() -> None:
+    """A new rule needs its line; a removed one takes it along."""
+    assert set(MEANINGS) == {rule.id for rule in RULES}
 
 
 def test_prose_escapes_markup_outside_of_code_only() -> None:
