@@ -139,7 +139,7 @@ def test_one_process_exports_what_it_is_asked(house: House, tmp_path: Path) -> N
     found = parquet.read_table(target / store.path).to_pylist()
     assert {row["key"]["k"]: row["value"]["sum"] for row in found} == sums_of(rows_of(house.input, last=2))
     assert (second.batch, second.stores) == (None, ())
-    assert "is there already" in second.error
+    assert "already exists" in second.error
     assert contents(house.checkpoint) == before
 
 
