@@ -1,6 +1,6 @@
-"""Streamkeeper: the life of PySpark streaming jobs, from Airflow.
+"""Streamkeeper: the lifecycle of PySpark streaming jobs, run from Airflow.
 
-What a job's author imports. Everything is loaded on first use, so that parsing a DAG never loads pyspark.
+The public names for job authors. Everything is loaded on first use, so that parsing a DAG never loads pyspark.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Named points at which a crash campaign ends a process; without one they cost two look-ups in the environment.
+"""Named points at which a crash campaign kills a process; when unused they cost two look-ups in the environment.
 
-``STREAMKEEPER_CRASH=one,other:3`` ends this process with SIGKILL when it reaches the point ``one`` the first time, or
+``STREAMKEEPER_CRASH=one,other:3`` kills this process with SIGKILL when it reaches the point ``one`` the first time, or
 ``other`` the third time; ``STREAMKEEPER_CRASH_SIGNAL=SIGSTOP`` freezes it there instead.
-``STREAMKEEPER_CRASH_ONCE=path``: only where the file ``path-one`` can be created: a
-point is hit once, and a re-run lives.
-``STREAMKEEPER_CRASH_TRACE=path``: the names of all points reached are appended to that file, one a line.
+``STREAMKEEPER_CRASH_ONCE=path``: only if the file ``path-one`` can be created: a point is hit once, and a re-run
+survives. ``STREAMKEEPER_CRASH_TRACE=path``: the names of all points reached are appended to that file, one per line.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _reached: dict[str, int] = {}
 
 
 def crash_point(name: str) -> None:
-    """Die here if the environment says so."""
+    """Kill this process here if the environment says so."""
     trace = os.environ.get("STREAMKEEPER_CRASH_TRACE")
     if trace:
         _append(trace, name)
@@ -38,7 +37,7 @@ def crash_point(name: str) -> None:
         except FileExistsError:
             return
     os.kill(os.getpid(), signal.Signals[os.environ.get("STREAMKEEPER_CRASH_SIGNAL", "SIGKILL")])
-    # Another thread may be the first to learn of a SIGSTOP: this one would run on until the whole process stops.
+    # Another thread may be the first to receive a SIGSTOP: this one would continue until the whole process stops.
     time.sleep(_STOPPED_WITHIN_S)
 
 

@@ -1,6 +1,6 @@
 """The public job interface: params, queries, the job decorator, and loading a job from its code.
 
-Everything that can be wrong with a job is found here, before a checkpoint is touched, and told in one line.
+Every possible error of a job is detected here, before a checkpoint is touched, and reported in one line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "validate_params",
 ]
 
-# Every job's file imports this module, and before it names a type: no other place of ours is loaded in a worker.
+# Every job's file imports this module before it names a type; a worker loads no other module of ours.
 leave_types_unparsed()
 
 JobFunction = Callable[["SparkSession", ParamMap], "Iterable[Query] | Query | None"]
@@ -54,17 +54,18 @@ _SECOND_OWNER = (
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One streaming query of a job: a streaming DataFrame and where it goes.
-
-    ``output_mode``: append, update or complete, as far as the sink takes it; ``trigger``: an interval such as
-    ``"5 seconds"``, or ``"availableNow"``.
-    """
+    """One streaming query of a job: a streaming DataFrame and its output."""
 
     name: str
+    """The query's name."""
     df: DataFrame
+    """The streaming DataFrame."""
     sink: Sink = field(kw_only=True)
+    """The output."""
     output_mode: str = field(kw_only=True, default="append")
+    """append, update or complete, if the sink supports it."""
     trigger: str = field(kw_only=True, default="5 seconds")
+    """An interval such as ``"5 seconds"``, or ``"availableNow"``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class JobDefinition:
     approvers: tuple[str, ...] = ()
 
     def build(self, spark: SparkSession, params: Mapping[str, ParamValue]) -> Iterator[Query]:
-        """Yield each query, checked, at the moment the job yields it: the session's confs are then those it means.
+        """Yield each query, checked, at the moment the job yields it: the session's confs are then the intended ones.
 
         Raises JobUnusable, Unsupported or InvalidInput in one line that names the job's own file and line.
         """
@@ -123,11 +124,11 @@ def streaming_job(
 ) -> Callable[[JobFunction], JobDefinition]:
     """Declare a function of ``(spark, params)`` that yields the job's queries.
 
-    ``params`` maps each name to a ``Param``; the function is given a read-only mapping of checked values. ``health``
-    maps a rule of health to the job's own threshold, or to None, which switches it off; write it out in place, for it
-    is read without running the job. ``approvers`` names who may answer what operations ask while this code serves, as
-    ``"ada"``, ``"cli:ada"`` or ``"ada=3"``; written out in place as well. Raises InvalidInput for an unknown rule, with
-    the nearest name, and for a list that names nobody.
+    ``params`` maps each name to a ``Param``; the function receives a read-only mapping of checked values. ``health``
+    maps a health rule to the job's own threshold, or to None, which switches the rule off; write it as a literal,
+    because it is read without running the job. ``approvers`` names the people who may answer questions while this code
+    is current, as ``"ada"``, ``"cli:ada"`` or ``"ada=3"``; write it as a literal as well. Raises InvalidInput for an
+    unknown rule, with the nearest name, and for a list without names.
     """
     check_name("job", name)
     declared = MappingProxyType(dict(params or {}))
@@ -146,10 +147,10 @@ def streaming_job(
 
 
 def load_job(root: Path, entry: str, name: str) -> JobDefinition:
-    """The job ``name`` that the file ``entry`` below ``root`` declares; its code is run afresh.
+    """The job ``name`` that the file ``entry`` below ``root`` declares; its code is always executed anew.
 
-    Raises JobUnusable when it does not import, declares no such job, or two of them, or names a checkpoint
-    itself, or whose approvers are not those that its text says.
+    Raises JobUnusable if it does not import, declares no such job, or two of them, names a checkpoint itself, or if its
+    approvers differ from those in its text.
     """
     before = len(_declared)
     module = run_job_file(root, entry)
@@ -168,7 +169,7 @@ def load_job(root: Path, entry: str, name: str) -> JobDefinition:
 
 
 def _check_approvers_are_written_out(job: JobDefinition, file: Path) -> None:
-    """The release has those that the text says: another list, by whatever detour, would never be asked."""
+    """The release contains the approvers of the text: another list, assigned at run time, would never be used."""
     said = read_approvers(file.read_bytes(), job.name, where=file.name)
     if job.approvers != said:
         raise JobUnusable(
@@ -177,7 +178,7 @@ def _check_approvers_are_written_out(job: JobDefinition, file: Path) -> None:
 
 
 def check_conf(conf: Mapping[str, str]) -> None:
-    """Refuse Spark confs that would take the job out of Streamkeeper's hands; raises Unsupported or JobUnusable."""
+    """Refuse Spark confs that would bypass Streamkeeper; raises Unsupported or JobUnusable."""
     if conf.get("spark.remote") or conf.get("spark.api.mode", "").lower() == "connect":
         raise Unsupported(
             "Spark Connect is not supported (conf spark.remote or spark.api.mode)",

@@ -1,42 +1,42 @@
 """Every error Streamkeeper raises, in one tree.
 
 StreamkeeperError
-├── PermanentError            trying again cannot help: somebody has to change something
+├── PermanentError            a retry cannot help: a person must change something
 │   ├── InvalidInput          a name, a param, a file or a setting is wrong
 │   │   ├── JobUnusable       the job's own code does not import, or yields what cannot be run
-│   │   ├── Unsupported       right in itself, but no promise is implemented for it
-│   │   └── OutputUnfit       the output that is there does not take what the query writes
+│   │   ├── Unsupported       valid by itself, but no guarantee is implemented for it
+│   │   └── OutputUnfit       the existing output does not accept the query's rows
 │   ├── NotFound              an unknown job, release, operation or instance
-│   │   └── JournalLost       a job without a journal that other records name
-│   ├── OperationRefused      not allowed in the job's present state; nothing was touched
+│   │   └── JournalLost       a job without a journal, named by other records
+│   ├── OperationRefused      not allowed in the job's present state; nothing was changed
 │   │   └── OperationOpen     another operation is open: continue or abort it first
-│   ├── DeployFailed          a deploy ended without its release serving
+│   ├── DeployFailed          a deploy ended without making its release current
 │   ├── InputUnreadable       Spark would read files of a batch twice, because of their names
 │   ├── Fenced                a newer epoch exists: this writer has been superseded
-│   ├── SinkAhead             the sink holds batches that the checkpoint does not know
+│   ├── SinkAhead             the sink contains batches that the checkpoint does not
 │   ├── OutputLost            the output lacks batches that the checkpoint has committed
 │   ├── RegistryDamaged       a stored record is missing or cannot be read
-│   │   └── JournalOutdated   it is older than what outputs and checkpoints hold: an older copy was put back
-│   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
-│   │   └── CheckpointLost    it is missing, emptied, another query's, or has gone back behind what was recorded
-│   ├── InputGone             files that the open batch reads are gone: Spark would run it without them
-│   ├── SnapshotDamaged       an object of a snapshot is missing or not what was stored
+│   │   └── JournalOutdated   older than outputs and checkpoints: an older copy was put back
+│   ├── CheckpointDamaged     a checkpoint lacks a file, or contains one that cannot be read
+│   │   └── CheckpointLost    it is missing, emptied, another query's, or older than its record
+│   ├── InputGone             files of the open batch no longer exist: Spark would run it without them
+│   ├── SnapshotDamaged       an object of a snapshot is missing or differs from the stored one
 │   └── FormatTooNew          written by a newer Streamkeeper
 └── TemporaryError            the same call may succeed later
     ├── StoreUnavailable      the store did not answer
-    ├── CheckpointChanged     a checkpoint's owner went on while it was being read
-    ├── SnapshotsChanged      a prune went on while a snapshot was being taken or read
-    ├── WrongMachine          the job's drivers or its checkpoint are another machine's; nothing was touched
-    └── StillWaiting          something outside has not happened yet
+    ├── CheckpointChanged     a checkpoint's owner continued while it was being read
+    ├── SnapshotsChanged      a prune ran while a snapshot was being taken or read
+    ├── WrongMachine          drivers or checkpoint belong to another machine; nothing was changed
+    └── StillWaiting          an outside event has not happened yet
 
-`KeyExists` and `KeyMissing` are a store's two ordinary answers, not failures; they stand beside the tree.
+`KeyExists` and `KeyMissing` are a store's two ordinary answers, not failures; they are outside the tree.
 """
 
 from __future__ import annotations
 
 
 class StreamkeeperError(Exception):
-    """One clear line that names the thing, and a hint that names the way out."""
+    """One clear line that names the problem, and a hint that names the remedy."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class StreamkeeperError(Exception):
 
 
 class PermanentError(StreamkeeperError):
-    """Trying again cannot help."""
+    """A retry cannot help."""
 
 
 class TemporaryError(StreamkeeperError):
@@ -64,11 +64,11 @@ class JobUnusable(InvalidInput):
 
 
 class Unsupported(InvalidInput):
-    """Right in itself, but no promise is implemented for it."""
+    """Valid by itself, but no guarantee is implemented for it."""
 
 
 class OutputUnfit(InvalidInput):
-    """The output that is there does not take what the query writes: a new one of the same name would."""
+    """The existing output does not accept the query's rows: a new one of the same name would."""
 
 
 class NotFound(PermanentError):
@@ -76,11 +76,11 @@ class NotFound(PermanentError):
 
 
 class JournalLost(NotFound):
-    """A job has no journal any more, and other records name it."""
+    """A job's journal is missing, and other records name the job."""
 
 
 class OperationRefused(PermanentError):
-    """Not allowed in the job's present state; nothing was touched."""
+    """Not allowed in the job's present state; nothing was changed."""
 
 
 class OperationOpen(OperationRefused):
@@ -96,7 +96,7 @@ class OperationOpen(OperationRefused):
 
 
 class DeployFailed(PermanentError):
-    """A deploy ended without its release serving; the message says what serves now."""
+    """A deploy ended without making its release current; the message names the current one."""
 
 
 class Fenced(PermanentError):
@@ -108,7 +108,7 @@ class InputUnreadable(PermanentError):
 
 
 class SinkAhead(PermanentError):
-    """The sink holds batches that the checkpoint does not know: it would skip as many in silence."""
+    """The sink contains batches that the checkpoint does not: it would silently skip as many."""
 
 
 class OutputLost(PermanentError):
@@ -120,23 +120,23 @@ class RegistryDamaged(PermanentError):
 
 
 class JournalOutdated(RegistryDamaged):
-    """A journal is older than what outputs and checkpoints hold: an older copy of the store was put back."""
+    """A journal is older than the data in outputs and checkpoints: an older copy of the store was put back."""
 
 
 class CheckpointDamaged(PermanentError):
-    """A checkpoint lacks a file, or holds one that cannot be read."""
+    """A checkpoint lacks a file, or contains one that cannot be read."""
 
 
 class CheckpointLost(CheckpointDamaged):
-    """It is missing, emptied, another query's, or has gone back behind what was recorded of it."""
+    """The checkpoint is missing, emptied, another query's, or older than its record."""
 
 
 class InputGone(PermanentError):
-    """Files that the open batch of a query reads are gone."""
+    """Files that the open batch of a query reads no longer exist."""
 
 
 class SnapshotDamaged(PermanentError):
-    """An object of a snapshot is missing or not what was stored."""
+    """An object of a snapshot is missing or differs from the stored one."""
 
 
 class FormatTooNew(PermanentError):
@@ -148,27 +148,27 @@ class StoreUnavailable(TemporaryError):
 
 
 class SourceOutOfReach(TemporaryError):
-    """Nobody answers for a source: what it holds is not known."""
+    """A source does not answer: its content is unknown."""
 
 
 class CheckpointChanged(TemporaryError):
-    """A checkpoint's owner went on while it was being read."""
+    """A checkpoint's owner continued while it was being read."""
 
 
 class SnapshotsChanged(TemporaryError):
-    """A prune went on while a snapshot was being taken or read."""
+    """A prune ran while a snapshot was being taken or read."""
 
 
 class WrongMachine(TemporaryError):
-    """The job's drivers, or its checkpoint, are another machine's: the same call succeeds there."""
+    """The job's drivers, or its checkpoint, belong to another machine: the same call succeeds there."""
 
 
 class StillWaiting(TemporaryError):
-    """Something outside has not happened yet."""
+    """An outside event has not happened yet."""
 
 
 class KeyExists(Exception):
-    """A create-only write found its key taken: somebody else won."""
+    """A create-only write found its key taken: another writer won."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -176,7 +176,7 @@ class KeyExists(Exception):
 
 
 class KeyMissing(Exception):
-    """There is nothing under the key."""
+    """There is no object under the key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)

@@ -1,4 +1,4 @@
-"""Where Hadoop's servers answer HTTP, and as whom they are asked: by ``HADOOP_CONF_DIR``, as its clients find out."""
+"""The HTTP addresses and the user for Hadoop's servers, from ``HADOOP_CONF_DIR`` as in Hadoop's clients."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ _MANAGER_PORT = 8088
 def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
     """``http://host:port`` of the NameNode that ``hdfs://<authority>`` names by its RPC address.
 
-    By the HTTP address that belongs to it in ``HADOOP_CONF_DIR``; without one it is the same host's, at Hadoop's
-    default port. Raises Unsupported for a nameservice of several NameNodes, Kerberos and HTTPS, InvalidInput for files
-    that cannot be read.
+    The matching HTTP address in ``HADOOP_CONF_DIR``; without one, the same host at Hadoop's default port. Raises
+    Unsupported for a nameservice of several NameNodes, Kerberos and HTTPS, InvalidInput for unreadable files.
     """
     conf = read_hadoop_conf(environ)
     known_services = conf.get("dfs.nameservices", "").replace(",", " ").split()
@@ -52,7 +51,7 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
 def manager_url(environ: Mapping[str, str]) -> str:
     """``http://host:port`` of YARN's ResourceManager.
 
-    Raises InvalidInput where ``HADOOP_CONF_DIR`` names none, Unsupported for several of them, Kerberos and HTTPS.
+    Raises InvalidInput if ``HADOOP_CONF_DIR`` names none, Unsupported for several of them, Kerberos and HTTPS.
     """
     conf = read_hadoop_conf(environ)
     if conf.get("yarn.resourcemanager.ha.enabled", "").lower() == "true":
@@ -73,12 +72,12 @@ def manager_url(environ: Mapping[str, str]) -> str:
 
 
 def hadoop_user(environ: Mapping[str, str]) -> str:
-    """``HADOOP_USER_NAME``, else the operating system's user."""
+    """``HADOOP_USER_NAME``, otherwise the operating system's user."""
     return environ.get("HADOOP_USER_NAME") or user_name()
 
 
 def read_hadoop_conf(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the files in ``HADOOP_CONF_DIR`` set; nothing without the variable."""
+    """The settings in the files of ``HADOOP_CONF_DIR``; empty without the variable."""
     folder = environ.get("HADOOP_CONF_DIR", "")
     conf: dict[str, str] = {}
     if folder and not Path(folder).is_dir():
@@ -98,7 +97,7 @@ def read_hadoop_conf(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _http_address(authority: str, conf: Mapping[str, str]) -> str:
-    """Of the configured NameNode whose RPC address is this one; empty where the configuration is of other clusters."""
+    """HTTP address of the configured NameNode with this RPC address; empty if only other clusters are configured."""
     for key, address in conf.items():
         if key.startswith(_RPC) and _rpc_address(address) == _rpc_address(authority):
             return conf.get(_HTTP + key.removeprefix(_RPC), "")

@@ -1,6 +1,6 @@
 """The secrets that no error of this process may show: masked before a text is cut or put on one line.
 
-After that a secret is no longer known: half of one is left at the cut, and one with two blanks has only one.
+Afterwards a secret cannot be recognised: a cut leaves half of it, and one line reduces two blanks to one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _hidden: dict[str, str] = {}
 
 
 def hide_secrets(secrets: Mapping[str, str]) -> None:
-    """Have them masked from now on; a process is given its secrets once, when it begins."""
+    """Mask them from now on; a process receives its secrets once, at its start."""
     _hidden.update(secrets)
 
 

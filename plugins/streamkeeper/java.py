@@ -1,4 +1,4 @@
-"""The Java that a driver starts Spark with: where it is, and whether Spark runs on it."""
+"""The Java with which a driver starts Spark: its location, and whether Spark supports it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OLDEST = 17
 
 
 def find_java(environ: Mapping[str, str]) -> str:
-    """The program, found as Spark's own scripts find it; raises PermanentError where there is none."""
+    """The program, found in the way of Spark's own scripts; raises PermanentError if there is none."""
     home = environ.get("JAVA_HOME")
     path = str(Path(home) / "bin") if home else environ.get("PATH", "")
     found = shutil.which("java", path=path)
@@ -26,9 +26,9 @@ def find_java(environ: Mapping[str, str]) -> str:
 
 
 def check_java(environ: Mapping[str, str]) -> None:
-    """Raise PermanentError where Java is missing, does not run, or is older than Spark takes; a tenth of a second.
+    """Raise PermanentError if Java is missing, does not run, or is too old for Spark; takes a tenth of a second.
 
-    A version that cannot be read passes.
+    An unreadable version passes.
     """
     try:
         told = subprocess.run(

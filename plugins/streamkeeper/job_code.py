@@ -1,4 +1,4 @@
-"""A job's own code: running its file, saying where in it an error arose, and finding checkpoints that it names."""
+"""A job's own code: run its file, locate errors in it, and find checkpoints that it names."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 
 def run_job_file(root: Path, entry: str) -> ModuleType:
-    """Run the file ``entry`` below ``root`` as a module; what it imports from the root is run afresh too.
+    """Run the file ``entry`` below ``root`` as a module; its imports from the root are executed anew too.
 
-    Modules of a job that was loaded earlier in this process, from here or another root, are forgotten first.
-    The root stays first on ``sys.path``: functions may import from it later. Raises JobUnusable with file and line.
+    Modules of a job that was loaded earlier in this process, from here or another root, are removed first. The root
+    stays first on ``sys.path``: functions may import from it later. Raises JobUnusable with file and line.
     """
     root = root.resolve()
     path = (root / entry).resolve()
@@ -54,9 +54,9 @@ def run_job_file(root: Path, entry: str) -> ModuleType:
 
 
 def own_files(root: Path) -> list[Path] | None:
-    """The files below ``root`` that a job's code may consist of or read, sorted; None when there are too many to tell.
+    """The files below ``root`` that a job's code may consist of or read, sorted; None if there are too many.
 
-    Left out: hidden folders, caches, and what a package manager put there (virtual environments). Links are followed.
+    Left out: hidden folders, caches, and folders of package managers (virtual environments). Links are followed.
     """
     found: list[Path] = []
     size = 0
@@ -77,7 +77,7 @@ def own_files(root: Path) -> list[Path] | None:
 
 
 def content_of(root: Path) -> str:
-    """A digest of every file of a job's code, byte by byte; empty when there are too many to tell."""
+    """A digest of every file of a job's code, byte by byte; empty if there are too many."""
     files = own_files(root)
     if files is None:
         return ""
@@ -100,7 +100,7 @@ def _may_be_own(parent: str, name: str) -> bool:
 
 @contextmanager
 def modules_put_back() -> Iterator[None]:
-    """What a job file that is run in between replaces of the modules that are loaded is put back afterwards."""
+    """Restore the loaded modules that a job file replaces when it runs inside the context."""
     modules, path, loaded = dict(sys.modules), list(sys.path), set(_loaded_from)
     try:
         yield
@@ -124,12 +124,12 @@ def locate(error: BaseException, root: Path | None) -> str:
 
 
 def is_too_deep(error: BaseException) -> bool:
-    """Whether an error says that a stack of Spark's JVM ran out."""
+    """Whether an error means that a stack of Spark's JVM was exhausted."""
     return "java.lang.StackOverflowError" in str(error)
 
 
 def find_own_checkpoints(path: Path, shown: str) -> None:
-    """Raise JobUnusable where the file names a checkpoint location or starts a query by itself."""
+    """Raise JobUnusable if the file names a checkpoint location or starts a query by itself."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:
@@ -175,7 +175,7 @@ def _put_back(name: str, module: ModuleType | None) -> None:
 
 
 def _modules_under(root: Path) -> list[tuple[str, Path]]:
-    """Name and file of each loaded module below ``root``; a package without a file of its own by its folder."""
+    """Name and file of each loaded module below ``root``; for a package without a file of its own, its folder."""
     found = []
     for name, module in list(sys.modules.items()):
         place = _place_of(root, name, module)
@@ -188,7 +188,7 @@ def _modules_under(root: Path) -> list[tuple[str, Path]]:
 
 def _place_of(root: Path, name: str, module: object) -> str | None:
     if not isinstance(module, ModuleType):
-        # An object that took a module's place says nothing of where it is from.
+        # An object in place of a module does not show its origin.
         file = root.joinpath(*name.split(".")).with_suffix(".py")
         return str(file) if file.is_file() else None
     place = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)

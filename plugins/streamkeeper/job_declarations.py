@@ -1,4 +1,4 @@
-"""What a job's file declares, read from its text; nothing is executed."""
+"""The declarations in a job's file, read from its text; no code is executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ APPROVERS_HINT = 'write it out where the job is declared: approvers=["ada", "cli
 
 
 def declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.expr]]:
-    """The keywords by which this job is declared, or one whose name only running it tells."""
+    """The keywords that declare this job, or one whose name is known only at run time."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
             continue
@@ -23,10 +23,10 @@ def declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.ex
 
 
 def read_approvers(source: str | bytes, job: str, *, where: str) -> tuple[str, ...]:
-    """Whom a job lets answer, as ``@streaming_job(name=job, approvers=[...])`` says; empty where it says nothing.
+    """The people who may answer, from ``@streaming_job(name=job, approvers=[...])``; empty without the argument.
 
-    ``load_job`` holds it against what running the file gives. Raises JobUnusable, naming file and line, for what is not
-    written out, and for two declarations that disagree; InvalidInput for a list of nobody.
+    ``load_job`` compares it with the result of running the file. Raises JobUnusable, naming file and line, for a value
+    that is not a literal, and for two declarations that differ; InvalidInput for a list without names.
     """
     found: list[tuple[str, ...]] = []
     for declared in declarations(ast.parse(source), job):

@@ -1,4 +1,4 @@
-"""Places that somebody names: a URL is never taken for a path, and of URLs only a local file's is a path."""
+"""Locations from users: a URL is never taken for a path, and only the URL of a local file is a path."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ _LOCAL = "use a local path, or file:///path"
 
 
 def scheme_of(location: str) -> str:
-    """The scheme of a URL, ``s3a`` of ``s3a://bucket``, of Hadoop's ``s3a:/bucket`` and of ``s3a:bucket``; empty for a
-    plain path."""
+    """The scheme of a URL: ``s3a`` of ``s3a://bucket``, ``s3a:/bucket`` (Hadoop), ``s3a:bucket``; empty for a path."""
     found = _SCHEME.match(location)
     return found[0].lower() if found else ""
 
@@ -25,8 +24,8 @@ def scheme_of(location: str) -> str:
 def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
     """The absolute path that a plain path, ``file:/path`` or ``file:///path`` names; it need not exist.
 
-    ``what`` names the thing in errors, ``hint`` what to use instead of another scheme. Raises Unsupported for that,
-    InvalidInput for a location that names nothing on this machine.
+    ``what`` names the location in errors, ``hint`` the alternative to another scheme. Raises Unsupported for other
+    schemes, InvalidInput for a location that is not on this machine.
     """
     if not location:
         raise InvalidInput(f"{what}: no path is given", hint=_LOCAL)
@@ -45,9 +44,9 @@ def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
 
 
 def lies_within(place: str, folder: str) -> bool:
-    """Whether a location is a folder, or below it, by their texts alone: no link is followed, nothing is looked at.
+    """Whether a location is a folder, or below it, by their texts only: no link is followed, no file is read.
 
-    ``s3://`` and ``s3a://`` are one, as are a plain path and a ``file:`` URL.
+    ``s3://`` and ``s3a://`` are the same, as are a plain path and a ``file:`` URL.
     """
     inner, outer = (_plain(each) for each in (place, folder))
     return bool(outer) and (inner == outer or inner.startswith(f"{outer}/"))

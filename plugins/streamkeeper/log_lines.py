@@ -1,4 +1,4 @@
-"""How a line of our own reads in an instance's log, between those of Spark and of the job: whose it is, what about.
+"""The format of our own lines in an instance's log, between those of Spark and of the job: their origin and subject.
 
 ``2026-11-23T20:36:49.123+00:00 WARNING streamkeeper job=sales instance=r7-1 query=totals: it waits for its source``
 """
@@ -14,14 +14,14 @@ _OURS = re.compile(r"\S+ [A-Z]+ streamkeeper(?:\.\w+)?(?: \w+=\S+)*: ")
 
 
 class LineFormatter(logging.Formatter):
-    """``about``: field -> value, of every line; a record's ``query`` comes after them."""
+    """``about``: field -> value, in every line; a record's ``query`` follows them."""
 
     def __init__(self, about: Mapping[str, str]) -> None:
         super().__init__()
         self._about = dict(about)
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the sentence holds."""
+        """One line, whatever the message contains."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         query = getattr(record, "query", "")
         about = "".join(f" {name}={value}" for name, value in (*self._about.items(), ("query", query)) if value)
@@ -29,9 +29,10 @@ class LineFormatter(logging.Formatter):
 
 
 def own_logger(name: str, handler: logging.Handler, **about: str) -> logging.Logger:
-    """A logger of the standard library that writes to ``handler`` alone.
+    """A logger of the standard library that writes only to ``handler``.
 
-    Not one of ``logging.getLogger``: a job may configure those, and ``dictConfig`` disables all that it does not know.
+    It is not from ``logging.getLogger``: a job may configure those, and ``dictConfig`` disables all loggers that it
+    does not list.
     """
     handler.setFormatter(LineFormatter(about))
     logger = logging.Logger(name, logging.INFO)
@@ -40,6 +41,6 @@ def own_logger(name: str, handler: logging.Handler, **about: str) -> logging.Log
 
 
 def sentence_of(line: str) -> str:
-    """A line without what stands before its sentence, where it is one of ours."""
+    """The message of a line of ours, without its prefix; other lines unchanged."""
     ours = _OURS.match(line)
     return line[ours.end() :] if ours else line

@@ -1,4 +1,4 @@
-"""A standalone cluster's masters, as a driver finds them."""
+"""Whether a standalone cluster's masters are reachable for a driver."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _ANSWER_S = 3.0
 
 
 def check_master(master: str) -> None:
-    """Raise TemporaryError unless one of ``spark://host:port[,host:port]`` takes a connection.
+    """Raise TemporaryError unless one of ``spark://host:port[,host:port]`` accepts a connection.
 
-    Spark itself tries for a minute, and then says that all masters are unresponsive.
+    Spark itself tries for a minute, and then reports that all masters are unresponsive.
     """
     failures = []
     for place in master.removeprefix("spark://").split(","):

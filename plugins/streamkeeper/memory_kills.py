@@ -1,4 +1,4 @@
-"""How many processes of this one's control group Linux has killed for their memory: a SIGKILL alone has no reason."""
+"""How many processes of this process's control group Linux has killed for their memory: a SIGKILL gives no reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATELY_S = 10.0
 
 
 def memory_kills(root: Path = _ROOT, groups: Path = Path("/proc/self/cgroup")) -> int | None:
-    """The kernel's count, which only grows; None where it keeps none.
+    """The kernel's count, which only grows; None if it keeps none.
 
     In a container the group's own files are at the mount's root, whatever path the kernel names.
     """
@@ -46,9 +46,9 @@ def _count(file: Path) -> int | None:
 class RecentKills:
     """Whether Linux has killed a process for its memory within the last seconds.
 
-    Other processes may share the control group, so a kill from before that explains nothing. ``look`` is called again
-    and again as long as the process lives; a kill counts for 10 to 20 s if it is called at least every 10 s.
-    ``count``: reads the kernel's count; ``clock``: seconds.
+    Other processes may share the control group, so an earlier kill explains nothing. ``look`` is called repeatedly as
+    long as the process lives; a kill counts for 10 to 20 s if it is called at least every 10 s. ``count``: reads the
+    kernel's count; ``clock``: seconds.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RecentKills:
         self._at = clock()
 
     def look(self) -> None:
-        """Forget kills that are older than two spans of ``LATELY_S``."""
+        """Drop kills older than twice ``LATELY_S``."""
         now = self._clock()
         if now - self._at >= LATELY_S:
             self._before, self._last, self._at = self._last, self._count(), now
@@ -70,5 +70,5 @@ class RecentKills:
         return self._before is not None and now is not None and now > self._before
 
     def explain(self, code: int | None) -> bool:
-        """Whether a process that has just ended with ``code`` was killed for its memory: by a SIGKILL, that is."""
+        """Whether a process that has just ended with ``code`` was killed for its memory, which means by SIGKILL."""
         return code in (-9, 137) and self.any()

@@ -1,8 +1,8 @@
-"""Metrics for Prometheus: what is known of jobs as text, and an endpoint that serves it.
+"""Metrics for Prometheus: the facts about jobs as text, and an endpoint for them.
 
-Labels are job, query and version, and what a rule or a release is called: nothing that grows without bound, nothing
-that a job was given. Names and units follow Prometheus' conventions. Seconds of a driver's clock are told as they are:
-compare them with each other, and with ``time()`` only where machines keep time.
+Labels are job, query and version, and names of rules and releases: no label grows without bound or contains a job's
+values. Names and units follow Prometheus' conventions. Seconds of a driver's clock are exported unchanged: compare them
+with each other, and with ``time()`` only if the machines' clocks are synchronised.
 """
 
 from __future__ import annotations
@@ -27,38 +27,40 @@ Figure = Callable[[QueryStatus], float | None]
 
 
 class JobSample(msgspec.Struct, frozen=True, kw_only=True):
-    """One job, as far as whoever tells knows it: a driver knows its own status only.
-
-    ``release``: what serves; ``serving``: whether a driver is known to, None where nobody has looked;
-    ``backups``: query -> ages of its snapshots.
-    """
+    """One job, as far as the exporter knows it: a driver knows only its own status."""
 
     job: str
+    """The job."""
     release: str = ""
+    """The current release."""
     serving: bool | None = None
+    """Whether a driver is known to run it; None if that was not observed."""
     status: DriverStatus | None = None
+    """The driver's status; None if unknown."""
     backups: dict[str, BackupLook] = {}
+    """Query -> ages of its snapshots."""
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is told at once. ``watch_pass``: when the watch last finished a pass, seconds since 1970; None: never.
-
-    ``store_up``: whether the store answers, None where it was not asked.
-    """
+    """The complete content of one export."""
 
     jobs: tuple[JobSample, ...] = ()
+    """The jobs."""
     symptoms: tuple[Symptom, ...] = ()
+    """The symptoms of the last pass of the watch."""
     watch_pass: float | None = None
+    """When the watch last finished a pass, seconds since 1970; None: never."""
     store_up: bool | None = None
+    """Whether the store answers; None if it was not asked."""
 
 
 def _measured(figure: Figure) -> Figure:
-    """Only of a query that has committed a batch since its driver started."""
+    """Only for a query that has committed a batch since its driver started."""
     return lambda query: figure(query) if query.signals.batch >= 0 else None
 
 
 def _lag(kind: str) -> Figure:
-    """Summed over the sources that tell it."""
+    """Summed over the sources that report it."""
 
     def found(query: QueryStatus) -> float | None:
         told = [each for source in query.signals.sources if (each := getattr(source, kind)) is not None]
@@ -193,13 +195,13 @@ def _of_jobs(jobs: Sequence[JobSample]) -> Iterator[Metric]:
 
 
 def _single(name: str, help: str, value: float | None) -> Iterator[Metric]:
-    """A metric without labels; absent, and so seen by ``absent()``, where nobody knows it."""
+    """A metric without labels; missing, and so visible to ``absent()``, if the value is unknown."""
     if value is not None:
         yield GaugeMetricFamily(_PREFIX + name, help, value=value)
 
 
 def of_driver(job: str, status: DriverStatus) -> Fleet:
-    """What one driver knows."""
+    """The content of one driver's export."""
     sample = JobSample(job=job, release=status.release, serving=status.state in _SERVES, status=status)
     return Fleet(jobs=(sample,))
 
@@ -218,14 +220,14 @@ class _Collector(Collector):
 
 
 def _registry(look: Callable[[], Fleet]) -> CollectorRegistry:
-    # Described beforehand, it would be asked once for nothing.
+    # With automatic description it would run once for nothing.
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(look))
     return registry
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to listen: on the first port that is free from ``first`` to ``last``."""
+    """Where to listen: on the first free port from ``first`` to ``last``."""
 
     address: str
     first: int
@@ -246,9 +248,9 @@ def read_listen(text: str, *, where: str) -> Listen:
 
 
 def serve_metrics(listen: Listen, look: Callable[[], Fleet]) -> tuple[int, threading.Thread]:
-    """Serve what ``look`` says at each request, from a daemon thread: the port, and the thread.
+    """Serve the result of ``look`` at each request, from a daemon thread: the port, and the thread.
 
-    Raises InvalidInput when none of the ports is to be had.
+    Raises InvalidInput if none of the ports is free.
     """
     registry = _registry(look)
     for port in range(listen.first, listen.last + 1):

@@ -1,17 +1,17 @@
-"""Where in Airflow the page of a job or of an operation is."""
+"""The address of a job's or an operation's page in Airflow."""
 
 from __future__ import annotations
 
 from urllib.parse import quote, urlsplit
 
 PREFIX = "/streamkeeper"
-"""Where the page is mounted in Airflow's API server."""
+"""The path at which the page is mounted in Airflow's API server."""
 ROUTE = "streamkeeper"
-"""Of its entry in Airflow's bar."""
+"""The route of its entry in Airflow's bar."""
 
 
 def page_path(job: str = "", operation: str = "") -> str:
-    """Below where it is mounted: ``jobs/orders``, ``jobs/orders/operations/op-1``; empty for the fleet."""
+    """The path below the mount: ``jobs/orders``, ``jobs/orders/operations/op-1``; empty for the fleet."""
     if not job:
         return ""
     of_job = f"jobs/{quote(job, safe='')}"
@@ -19,9 +19,9 @@ def page_path(job: str = "", operation: str = "") -> str:
 
 
 def page_address(airflow: str, path: str = "") -> str:
-    """In Airflow's own frame; ``airflow``: its address, or empty where it does not know it: the way from its root.
+    """The address within Airflow's frame; ``airflow``: its address, or empty if unknown: then a path from its root.
 
-    ``path``: as ``page_path`` gives it. The frame has its page's path again in its address, as Airflow writes it.
+    ``path``: from ``page_path``. The frame's address contains its page's path once more, in Airflow's form.
     """
     base = airflow.rstrip("/")
     return f"{base}/plugin/{ROUTE}{urlsplit(base).path}{PREFIX}/{path}"

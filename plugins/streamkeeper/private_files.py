@@ -1,6 +1,6 @@
 """Files and folders that only their owner may read, whatever the umask: stores, logs, bundles, scratch, checkpoints.
 
-A mode is given where a file is made, and no process's umask is touched: a driver's is that of the job, whose outputs
+Each file gets its mode at creation, and no process's umask is changed: a driver's umask is the job's, whose outputs
 others may read, and Airflow's processes have threads and files of their own.
 """
 
@@ -15,9 +15,9 @@ FOLDER = 0o700
 
 
 def make_folders(folder: str | Path, *, lasting: bool = False) -> None:
-    """Make ``folder``, and those above it that are missing; idempotent. ``lasting``: on the disk itself.
+    """Make ``folder`` and its missing parents; idempotent. ``lasting``: synced to the disk.
 
-    Raises OSError as ``os.mkdir`` does.
+    Raises OSError like ``os.mkdir``.
     """
     wanted = os.path.abspath(folder)
     missing = [wanted]
@@ -33,7 +33,7 @@ def make_folders(folder: str | Path, *, lasting: bool = False) -> None:
 
 
 def sync_folder(folder: str | Path) -> None:
-    """Write a folder's names onto the disk itself."""
+    """Sync a folder's entries to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -42,13 +42,13 @@ def sync_folder(folder: str | Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For ``open``: a file that it makes is its owner's."""
+    """For ``open``: a file that it creates is private to its owner."""
     return os.open(path, flags, FILE)
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Write a file as ``Path.write_bytes`` does; one that does not fit on the disk is taken away again."""
-    file = open(path, "wb", opener=opener)  # noqa: SIM115 - what cannot be opened is left as it is
+    """Write a file like ``Path.write_bytes``; one that does not fit on the disk is removed again."""
+    file = open(path, "wb", opener=opener)  # noqa: SIM115 - an unopenable file stays unchanged
     try:
         with file:
             file.write(content)
@@ -59,7 +59,7 @@ def write_file(path: str | Path, content: bytes) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Take a tree that another program has made from everybody else."""
+    """Remove all access of other users from a tree that another program has made."""
     for parent, folders, files in os.walk(folder):
         for name in folders:
             os.chmod(os.path.join(parent, name), FOLDER)

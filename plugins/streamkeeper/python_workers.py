@@ -1,7 +1,7 @@
-"""What a job's file meets where a Python worker imports it, to find a function or a class of it by name.
+"""The environment of a job's file in a Python worker that imports it to find a function or a class by name.
 
-There is no session in a worker, so ``F.udf(f, "int")`` in that file could not parse its type, and the worker would not
-get as far as the function that it looks for. Nobody asks a worker's copy of such a UDF for its type.
+A worker has no session, so ``F.udf(f, "int")`` in that file could not parse its type, and the import would fail before
+the needed function. The type of such a UDF is never read in a worker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHECK = "_check_return_type"
 
 
 def leave_types_unparsed() -> None:
-    """In a worker, while no session is there, a type that is named in text stands for an empty struct, unchecked."""
+    """In a worker, as long as there is no session, a type given as text is replaced by an empty struct, unchecked."""
     if _WORKER not in sys.modules:
         return
     types, udf, context = (sys.modules[f"pyspark.{name}"] for name in ("sql.types", "sql.udf", "core.context"))

@@ -1,4 +1,4 @@
-"""Where secrets come from on any machine; Airflow's connections are added by the orchestration."""
+"""The sources of secrets on every machine; the orchestration adds Airflow's connections."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from streamkeeper.model.setting_variables import SECRET_PREFIX
 def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:
     """``secret://env/NAME`` -> the environment variable ``STREAMKEEPER_SECRET_NAME``.
 
-    No other variable is ever given out: whoever triggers a deploy chooses the name, and the process that launches
-    drivers holds keys of its own, such as Airflow's. Raises InvalidInput, naming the variable, when it is not set.
+    No other variable is ever returned: the person who triggers a deploy chooses the name, and the process that launches
+    drivers has keys of its own, such as Airflow's. Raises InvalidInput, naming the variable, if it is not set.
     """
     source = os.environ if environ is None else environ
 
@@ -31,5 +31,5 @@ def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], st
 
 
 def built_in_resolvers(environ: Mapping[str, str] | None = None) -> dict[str, Callable[[str], str]]:
-    """Scheme -> resolver, for what needs nothing but this process."""
+    """Scheme -> resolver, for those that need only this process."""
     return {"env": env_resolver(environ)}

@@ -1,4 +1,4 @@
-"""Who this process is: the operating system's user, whatever the environment says."""
+"""The user of this process: the operating system's, whatever the environment says."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pwd
 
 
 def user_name() -> str:
-    """The name of the effective user, ``#1000`` where the system has none for the number.
+    """The name of the effective user, ``#1000`` if the system has no name for the number.
 
-    ``LOGNAME`` and ``USER``, which ``getpass`` believes, are for anybody to set.
+    ``LOGNAME`` and ``USER``, which ``getpass`` uses, can be set by anyone.
     """
     number = os.geteuid()
     try:

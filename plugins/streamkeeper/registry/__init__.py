@@ -1,1 +1,1 @@
-"""What is recorded of jobs: journal, control folders, bundles and other objects, in any kind of store."""
+"""The records of jobs: journal, control folders, bundles and other objects, in any kind of store."""

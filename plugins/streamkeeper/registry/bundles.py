@@ -1,4 +1,4 @@
-"""A release's code as one zip: the job's file and all it imports from under the jobs root. Never executes any of it.
+"""A release's code as one zip: the job's file and all its imports from under the jobs root. Never executes any of it.
 
 The zip is deterministic (sorted, stored without compression, fixed times and permissions): same code, same sha256.
 """
@@ -38,21 +38,25 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """``entry``: the job's file, relative to the bundle's root; ``health``: its own thresholds, by rule;
-    ``approvers``: whom it lets answer."""
+    """A job's bundle."""
 
     data: bytes
+    """The zip."""
     sha256: str
+    """Its hash."""
     entry: str
+    """The job's file, relative to the bundle's root."""
     health: dict[str, float | None] = {}
+    """Rule -> the job's own threshold."""
     approvers: tuple[str, ...] = ()
+    """The people whom the job allows to answer."""
 
 
 def build_bundle(jobs_root: Path, job: str) -> Bundle:
     """The bundle of ``<jobs_root>/<job>.py``.
 
     Raises InvalidInput (bad name, missing root, too large, a file that leads out of the root), NotFound (unknown job)
-    and JobUnusable (a file that is no Python, or whose thresholds or approvers are not written out, as file:line).
+    and JobUnusable (a file that is not Python, or whose thresholds or approvers are not literals, as file:line).
     """
     check_name("job", job)
     root = jobs_root.resolve()
@@ -69,7 +73,7 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
 
 
 def _hint(root: Path, job: str) -> str:
-    """The job that was probably meant, else the known ones, as many as fit on a line."""
+    """The job that was probably meant, otherwise the known ones, as many as fit on a line."""
     known = sorted(path.stem for path in root.glob("*.py") if path.is_file() and path.stem != "__init__")
     if meant := nearest(job, known):
         return f"perhaps {meant}"
@@ -79,9 +83,10 @@ def _hint(root: Path, job: str) -> str:
 
 
 def read_code(root: Path, entry: str) -> dict[str, bytes]:
-    """The files of a job's code by their names below ``root``: its own file and all it imports from there.
+    """The files of a job's code by their names below ``root``: its own file and all its imports from there.
 
-    Raises JobUnusable for a file that is no Python, InvalidInput for too much of it and for what leads out of the root.
+    Raises JobUnusable for a file that is not Python, InvalidInput for too much code and for a file that leads out of
+    the root.
     """
     root = root.resolve()
     files = find_files(root, root / entry)
@@ -107,18 +112,18 @@ def _zip(files: dict[str, bytes]) -> bytes:
 
 
 def unpack_job(store: Store, job: str, bundle: str, settings: Settings) -> Path:
-    """The directory that holds a release's code: never the working tree. Raises RegistryDamaged."""
+    """The directory that contains a release's code: never the working tree. Raises RegistryDamaged."""
     root = settings.bundles / bundle
     unpack_bundle(read_object(store, job, "bundles", bundle, ".zip"), root)
     return root
 
 
 def unpack_bundle(data: bytes, target: Path) -> None:
-    """Make ``target`` (named by the bundle's sha256) hold the bundle's files; appears whole, and again is fine.
+    """Unpack the bundle into ``target`` (named by the bundle's sha256); appears as a whole, and can be repeated.
 
-    A target that holds other code than the bundle's is replaced, and compiled code that is kept there goes: Python
-    would run it in place of the files that were checked. Raises RegistryDamaged for another bundle than the name says,
-    for a name that leads out of the target, and for what is no zip.
+    A target with other code than the bundle's is replaced, and compiled code that is cached there is removed: Python
+    would run it in place of the checked files. Raises RegistryDamaged for a bundle with another hash than the name, for
+    a name that leads out of the target, and for data that is not a zip.
     """
     found = hashlib.sha256(data).hexdigest()
     if _SHA256.fullmatch(target.name) and found != target.name:
@@ -126,7 +131,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
     files = read_bundle(data, target.name)
     if _holds(target, files):
         _remove_caches(target)
-        # A prune goes by it: this bundle is in use.
+        # A prune reads it: this bundle is in use.
         os.utime(target)
         return
     make_folders(target.parent)
@@ -139,7 +144,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
 
 
 def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
-    """The files of a bundle by their names; raises RegistryDamaged for what is none."""
+    """The files of a bundle by their names; raises RegistryDamaged for data that is not a bundle."""
     files: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -151,14 +156,14 @@ def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
                     raise RegistryDamaged(f"bundle {name} holds the file name {member!r}, which is not allowed")
                 if not info.is_dir():
                     files[info.filename] = archive.read(info)
-    # Besides BadZipFile: encrypted members, unknown compression methods, undecodable names, torn structures.
+    # Other than BadZipFile: encrypted members, unknown compression methods, undecodable names, torn structures.
     except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error) as error:
         raise RegistryDamaged(f"bundle {name} is not a zip: {error}") from error
     return files
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
-    """What is stored uncompressed cannot be more than its zip; several members may claim the same bytes, though."""
+    """Uncompressed content cannot be larger than its zip; several members may claim the same bytes, though."""
     compressed = [member.filename for member in members if member.compress_type != zipfile.ZIP_STORED]
     total = sum(member.file_size for member in members)
     if compressed or total > MAX_BYTES:
@@ -170,9 +175,9 @@ def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
 
 
 def _holds(target: Path, files: dict[str, bytes]) -> bool:
-    """Whether every file of the bundle, and nothing else that can be imported, is under ``target``.
+    """Whether every file of the bundle, and no other importable file, is under ``target``.
 
-    A link counts as something else: what it leads to may change after this look. Caches of compiled code are left out.
+    A link counts as another file: its target may change after this check. Caches of compiled code are ignored.
     """
     if not files or target.is_symlink():
         return False
@@ -187,14 +192,14 @@ def _holds(target: Path, files: dict[str, bytes]) -> bool:
 
 
 def _remove_caches(target: Path) -> None:
-    """A driver that runs from there has loaded its modules already, and makes the cache anew."""
+    """A driver that runs from there has already loaded its modules, and recreates the cache."""
     caches = [Path(folder, _CACHE) for folder, folders, _ in os.walk(target) if _CACHE in folders]
     if not caches:
         return
     aside = Path(tempfile.mkdtemp(prefix=".changed-", dir=target.parent))
     try:
         for number, cache in enumerate(caches):
-            # Another driver that starts may have removed it already.
+            # Another driver that is starting may have removed it already.
             with suppress(FileNotFoundError):
                 os.rename(cache, aside / str(number))
     finally:
@@ -202,7 +207,7 @@ def _remove_caches(target: Path) -> None:
 
 
 def _write(folder: Path, files: dict[str, bytes], bundle: str) -> None:
-    """Write the files; raises RegistryDamaged for names that no folder can hold together."""
+    """Write the files; raises RegistryDamaged for names that no folder can contain together."""
     for name, data in files.items():
         path = folder / name
         try:

@@ -1,4 +1,4 @@
-"""The folder through which operations and one driver instance speak: ``control/<job>/<instance>/`` in the store."""
+"""The messages between operations and one driver instance: ``control/<job>/<instance>/`` in the store."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _UNREADABLE_STATUS = (
     ' see docs/operations/runbook.md, "The last status of a driver cannot be read"'
 )
 _literals: dict[tuple[str, str, str], dict[str, str]] = {}
-"""Secrets that instances' params hold themselves; a launch never changes, and a page asks every few seconds."""
+"""Secrets contained in instances' params; a launch never changes, and a page reads it every few seconds."""
 
 
 def instances(store: Store, job: str) -> list[str]:
-    """Names of all instances of a job that have a control folder, in order; a file beside them is none."""
+    """Names of all instances of a job with a control folder, in order; a file next to the folders is not one."""
     folder = control_key(check_name("job", job), "")
     return sorted(
         {inside[0] for key in store.list(folder) if len(inside := key.removeprefix(folder).split("/", 1)) > 1}
@@ -49,7 +49,7 @@ def instances(store: Store, job: str) -> list[str]:
 
 
 def stray_orders(store: Store, job: str) -> list[str]:
-    """The keys beside the orders to a job's instances that are none; they are passed over. One listing."""
+    """The keys among the commands to a job's instances that are not commands; they are skipped. One listing."""
     folder = control_key(check_name("job", job), "")
     strays = []
     for key in store.list(folder):
@@ -60,9 +60,9 @@ def stray_orders(store: Store, job: str) -> list[str]:
 
 
 class Control:
-    """One instance's control folder: create-only, but for status, history and evidence.
+    """One instance's control folder: create-only, except for status, history and evidence.
 
-    What somebody else has put beside its files is passed over. Holds no state of its own, threads may share it.
+    Foreign files in it are skipped. It has no state of its own; threads may share it.
     """
 
     def __init__(self, store: Store, job: str, instance: str) -> None:
@@ -71,7 +71,7 @@ class Control:
         self._instance = check_instance(instance)
 
     def write_launch(self, spec: LaunchSpec) -> bool:
-        """Store what the driver is started with; False if a launch is there already, which then stands."""
+        """Store the driver's launch; False if there is one already, which is then valid."""
         try:
             self._store.create(self._key("launch.json"), to_json(spec))
         except KeyExists:
@@ -79,11 +79,11 @@ class Control:
         return True
 
     def read_launch(self) -> LaunchSpec | None:
-        """What the driver is started with; None before it was launched."""
+        """The driver's launch; None before it."""
         return self._read(self._key("launch.json"), LaunchSpec)
 
     def write_application(self, application: Application) -> Application:
-        """Store which application is to run it, and return the one that is on record by then: the first one's."""
+        """Store the application that will run it, and return the recorded one: the first writer's."""
         try:
             self._store.create(self._key("application.json"), to_json(application))
         except KeyExists:
@@ -91,11 +91,11 @@ class Control:
         return application
 
     def read_application(self) -> Application | None:
-        """Which application runs it; None where none was about to be submitted."""
+        """The application that runs it; None if none was about to be submitted."""
         return self._read(self._key("application.json"), Application)
 
     def write_pod(self, pod: Pod) -> Pod:
-        """Store which pod is to run it, and return the one that is on record by then: the first one's."""
+        """Store the pod that will run it, and return the recorded one: the first writer's."""
         try:
             self._store.create(self._key("pod.json"), to_json(pod))
         except KeyExists:
@@ -103,11 +103,11 @@ class Control:
         return pod
 
     def read_pod(self) -> Pod | None:
-        """Which pod runs it; None where none was about to be created."""
+        """The pod that runs it; None if none was about to be created."""
         return self._read(self._key("pod.json"), Pod)
 
     def write_process(self, record: ProcessRecord) -> None:
-        """Claim a generation for one process; raises KeyExists when another process has it."""
+        """Claim a generation for one process; raises KeyExists if another process has it."""
         self._store.create(self._process_key(record.generation), to_json(record))
 
     def processes(self) -> list[ProcessRecord]:
@@ -118,18 +118,18 @@ class Control:
         return sorted(records, key=lambda record: record.generation)
 
     def write_status(self, status: DriverStatus) -> None:
-        """Replace the driver's last word."""
+        """Replace the driver's last report."""
         self._store.replace(self._key("status.json"), to_json(status))
 
     def find_status(self) -> DriverStatus | None:
-        """The same, and None as well where it cannot be read: for decisions that need no proof of what it committed."""
+        """The same, and None also if it is unreadable: for decisions that need no proof of its commits."""
         try:
             return self.read_status()
         except (FormatTooNew, RegistryDamaged):
             return None
 
     def read_status(self) -> DriverStatus | None:
-        """The driver's last word; None before its first. Raises FormatTooNew, RegistryDamaged with the way out."""
+        """The driver's last report; None before its first. Raises FormatTooNew, and RegistryDamaged with the remedy."""
         try:
             status = self._read(self._key("status.json"), DriverStatus)
         except RegistryDamaged as error:
@@ -140,11 +140,11 @@ class Control:
         return self._without_literals(status) if any(told) else status
 
     def write_history(self, history: History) -> None:
-        """Replace what the driver measured in the last hours."""
+        """Replace the driver's measurements of the last hours."""
         self._store.replace(self._key("history.json"), to_json(history))
 
     def read_history(self) -> History | None:
-        """What the driver measured in the last hours; None where nothing is there, or nothing that can be read."""
+        """The driver's measurements of the last hours; None if there are none, or none that can be read."""
         try:
             return self._read(self._key("history.json"), History)
         except (FormatTooNew, RegistryDamaged):
@@ -159,9 +159,13 @@ class Control:
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
         output_losses: Mapping[str, int] | None = None,
     ) -> Command:
-        """Give an order once: an operation that already gave this kind of order gets that one back.
+        """Send a command once: an operation that already sent this kind of command gets that one back.
 
-        ``versions``, ``may_differ`` and ``output_losses`` as in Command.
+        ``kind``: the command.
+        ``operation``: the operation that sends it.
+        ``versions``: as in Command.
+        ``may_differ``: as in Command.
+        ``output_losses``: as in Command.
         """
         while True:
             known = self.commands(0)
@@ -185,15 +189,15 @@ class Control:
             return command
 
     def commands(self, after: int) -> list[Command]:
-        """Orders with a number above ``after``, in order: one list request, and one read for each."""
+        """Commands with a number above ``after``, in order: one list request, and one read for each."""
         keys = self._store.list(self._key("commands", ""), after=command_key(self._job, self._instance, after))
         numbers = (key_number(key, partial(command_key, self._job, self._instance)) for key in keys)
         newest = max((number for number in numbers if number is not None), default=after)
-        # By number, because a listing taken while others write may miss one and show its successor.
+        # By number, because a listing taken during other writes may miss one and show its successor.
         return [self._command(number) for number in range(after + 1, newest + 1)]
 
     def write_manifests(self, manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
-        """Store query -> manifest, and return what is stored: these, or those of an earlier generation."""
+        """Store query -> manifest, and return the stored ones: these, or those of an earlier generation."""
         data = to_json(dict(manifests))
         stored = None if self._create_or_same("manifests.json", data) else self.read_manifests()
         return dict(manifests) if stored is None else stored
@@ -207,25 +211,25 @@ class Control:
             return None
 
     def write_evidence(self, evidence: Evidence) -> None:
-        """Replace what this instance has gathered: a later generation gathers anew."""
+        """Replace the evidence that this instance has gathered: a later generation gathers it again."""
         self._store.replace(self._key("evidence.json"), to_json(evidence))
 
     def read_evidence(self) -> Evidence | None:
-        """What this instance has gathered; None where it was not asked to, or has not yet."""
+        """The evidence that this instance has gathered; None if it was not requested, or is not complete yet."""
         return self._read(self._key("evidence.json"), Evidence)
 
     def write_exit(self, ending: DriverExit) -> None:
-        """Store the instance's last word; the same again is fine, another one raises KeyExists."""
+        """Store the instance's final record; repeating the same one is allowed, another one raises KeyExists."""
         if not self._create_or_same("exit.json", to_json(ending)):
             raise KeyExists(self._key("exit.json"))
 
     def read_exit(self) -> DriverExit | None:
-        """How the instance ended; None while its supervisor has not said so."""
+        """How the instance ended; None as long as its supervisor has not recorded it."""
         end = self._read(self._key("exit.json"), DriverExit)
         return self._without_literals(end) if end is not None and end.error else end
 
     def _without_literals(self, told: T) -> T:
-        """Without the secrets that its params hold themselves: a driver of an earlier version did not mask those."""
+        """Remove the secrets that its params contain: a driver of an earlier version did not mask those."""
         place = (self._store.url, self._job, self._instance)
         if place not in _literals:
             try:
@@ -234,7 +238,7 @@ class Control:
                 return told
             if len(_literals) >= _MOST_KEPT:
                 _literals.clear()
-            # Whoever tells something was launched before.
+            # An instance with records was launched before.
             _literals[place] = with_literals({}, launch.params, launch.conf) if launch is not None else {}
         return redact_value(told, _literals[place])
 

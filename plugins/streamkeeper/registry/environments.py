@@ -1,4 +1,4 @@
-"""What code runs in here: interpreter, packages and jars, as hashes. Reads names and sizes; imports none of it."""
+"""The environment of the running code: interpreter, packages, jars, as hashes. Reads names and sizes; imports none."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def read_environment(
 ) -> Environment:
     """This process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation add.
 
-    ``archive``: what ``keep_archive`` has named, for releases whose tasks run on executors elsewhere.
+    ``archive``: name from ``keep_archive``, for releases whose tasks run on executors elsewhere.
 
     ``packages_sha256``: over every installed distribution's name==version. ``jars_sha256``: over the names and sizes of
-    Spark's jars and the added ones (a jar of the same name and size but another content is not told apart; a remote
-    jar counts by its URL). Raises InvalidInput when pyspark is not installed or an added jar is missing.
+    Spark's jars and the added ones (a jar with the same name and size but other content is not distinguished; a remote
+    jar counts by its URL). Raises InvalidInput if pyspark is not installed or an added jar is missing.
     """
     python, spark = platform.python_version(), _spark_version()
     packages, spark_jars = _installed()
@@ -46,14 +46,16 @@ def read_environment(
 
 
 def installed_jars(jars: str, checkpoints: str = "") -> tuple[str, ...]:
-    """Paths of the jars that every driver gets, from the ``Settings``; none where there is no such directory."""
+    """Paths of the jars that every driver gets, from the ``Settings``; none without such a directory."""
     directories = _jar_directories(jars, checkpoints)
     return tuple(str(path) for directory in directories for path in sorted(directory.glob("*.jar")))
 
 
 def _jar_directories(jars: str, checkpoints: str) -> list[Path]:
-    """By default where `make connectors` puts them, in the environment that runs the drivers: Kafka's, and s3a's where
-    checkpoints are on S3."""
+    """By default the directory of `make connectors`, in the environment that runs the drivers.
+
+    Kafka's jars, and s3a's if checkpoints are on S3.
+    """
     if jars:
         return [Path(path).absolute() for path in jars.split(":") if path]
     kinds = ("kafka", "s3a") if scheme_of(checkpoints) == "s3a" else ("kafka",)
@@ -72,7 +74,7 @@ def _spark_version() -> str:
 
 @cache
 def _installed() -> tuple[str, tuple[str, ...]]:
-    """The packages' hash and Spark's jars, read once per process: both take a walk over many files."""
+    """The packages' hash and Spark's jars, read once per process: both require a walk over many files."""
     found: dict[str, str] = {}
     for distribution in distributions():
         name = distribution.metadata["Name"]

@@ -1,7 +1,7 @@
-"""The Python environment that executors elsewhere unpack: an archive, kept by its hash.
+"""The Python environment that executors on other machines unpack: an archive, stored under its hash.
 
-Executors come and go while a release serves, and each fetches the archive as it starts: one that is replaced in place
-would give the next executor another environment. What is sent is therefore a copy that nobody changes.
+Executors come and go while a release is current, and each fetches the archive at its start: an archive replaced in
+place would give the next executor another environment. The archive that is sent is therefore an immutable copy.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _VARIABLE = "STREAMKEEPER_EXECUTOR_ENVIRONMENT"
 
 
 def keep_archive(settings: Settings) -> str:
-    """Copy the installation's archive under the hash of its content, unless it is kept; returns the copy's name.
+    """Copy the installation's archive to a name by its content's hash, unless that exists; returns the copy's name.
 
-    Empty where the installation has none. Raises InvalidInput where it cannot be read or copied.
+    Empty if the installation has none. Raises InvalidInput if it cannot be read or copied.
     """
     if not settings.executor_environment:
         return ""
@@ -46,7 +46,7 @@ def keep_archive(settings: Settings) -> str:
 
 
 def find_archive(settings: Settings, name: str) -> str:
-    """The path of a kept archive; raises InvalidInput where it is gone, and is not the installation's now."""
+    """The path of a stored archive; raises InvalidInput if it is missing and not the installation's present one."""
     if not name:
         return ""
     kept = settings.environments / name
@@ -63,7 +63,7 @@ def _suffix(name: str) -> str:
 
 
 def _copy(source: Path, kept: Path) -> None:
-    """Appears whole; what is copied must still be what was hashed."""
+    """Copy so that the file appears as a whole; the copied content must equal the hashed one."""
     make_folders(kept.parent)
     for left in kept.parent.glob(f"{_COPYING}*"):
         if time.time() - left.stat().st_mtime > _DAY_S:

@@ -12,9 +12,9 @@ _LOOK = "switch streaming_watch on in Airflow, or run: streamkeeper watch"
 
 
 def read_index(store: Store, installation: str) -> FleetIndex | None:
-    """What the last pass of this installation left; None before the first.
+    """The index of this installation's last pass; None before the first.
 
-    None as well for one that cannot be read, and for another installation's: it is only a copy.
+    None also for an unreadable index, and for another installation's: it is only a copy.
     """
     try:
         return open_index(store, installation)
@@ -23,7 +23,7 @@ def read_index(store: Store, installation: str) -> FleetIndex | None:
 
 
 def open_index(store: Store, installation: str) -> FleetIndex:
-    """The same, for whoever shows nothing else.
+    """The same, for callers that show nothing else.
 
     Raises NotFound before the first pass of this installation, RegistryDamaged, FormatTooNew, StoreUnavailable.
     """
@@ -39,12 +39,12 @@ def open_index(store: Store, installation: str) -> FleetIndex:
 
 def write_index(store: Store, index: FleetIndex) -> None:
     """Replace the index; raises StoreUnavailable."""
-    # In order: the newest incident of a job stands last.
+    # In order: the newest incident of a job is last.
     store.replace(INDEX_KEY, to_json(index, in_order=True))
 
 
 def read_prune(store: Store) -> PruneRecord | None:
-    """When everything was pruned last; None before that was recorded."""
+    """The last complete prune; None before one was recorded."""
     try:
         return from_json(store.read(PRUNE_KEY), PruneRecord, where=PRUNE_KEY, newest_format=fleet.FORMAT)
     except (KeyMissing, RegistryDamaged, FormatTooNew):
@@ -52,5 +52,5 @@ def read_prune(store: Store) -> PruneRecord | None:
 
 
 def write_prune(store: Store, record: PruneRecord) -> None:
-    """Remember a prune of everything; raises StoreUnavailable."""
+    """Record a complete prune; raises StoreUnavailable."""
     store.replace(PRUNE_KEY, to_json(record))

@@ -1,7 +1,7 @@
-"""Which files under the jobs root a job's file needs, read from its import statements; nothing is executed.
+"""The files under the jobs root that a job's file needs, read from its import statements; no code is executed.
 
-Found: ``import``, ``from … import`` (relative ones too), and ``import_module("literal")``, wherever they stand. A
-package brings its ``__init__`` and its data files. Names computed at run time cannot be seen here.
+Recognised: ``import``, ``from … import`` (relative ones too), and ``import_module("literal")``, at any place. A package
+adds its ``__init__`` and its data files. Names computed at run time are not visible here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamkeeper.errors import InvalidInput, JobUnusable
 
 
 def find_files(root: Path, entry: Path) -> list[Path]:
-    """``entry`` and everything it needs from under ``root`` (resolved), transitively, sorted.
+    """``entry`` and all its dependencies from under ``root`` (resolved), transitively, sorted.
 
     Raises JobUnusable for a file that cannot be parsed, InvalidInput for one that leads out of the root.
     """
@@ -40,7 +40,7 @@ def _inside(root: Path, path: Path) -> Path:
 
 
 def _imported(root: Path, path: Path) -> Iterator[tuple[str, ...]]:
-    """Dotted names, as tuples, that a file may import; ``("a", "*")`` stands for all modules of package ``a``."""
+    """Dotted names, as tuples, that a file may import; ``("a", "*")`` means all modules of package ``a``."""
     for node in ast.walk(_parse(root, path)):
         match node:
             case ast.Import(names=names):
@@ -67,7 +67,7 @@ def _parse(root: Path, path: Path) -> ast.Module:
 
 
 def _anchor(root: Path, path: Path, level: int) -> tuple[str, ...]:
-    """The package that ``level`` leading dots stand for in ``path``."""
+    """The package that ``level`` leading dots mean in ``path``."""
     if level == 0:
         return ()
     parts = path.relative_to(root).parts[:-1]
@@ -86,7 +86,7 @@ def _is_import_call(func: ast.expr) -> bool:
 
 
 def _files_of(root: Path, module: tuple[str, ...]) -> list[Path]:
-    """The files under ``root`` that importing a dotted name loads; none when it is not from there."""
+    """The files under ``root`` that importing a dotted name loads; none if it is not from there."""
     files: list[Path] = []
     folder = root
     for part in module:
@@ -106,7 +106,7 @@ def _files_of(root: Path, module: tuple[str, ...]) -> list[Path]:
 
 
 def _package_files(package: Path) -> list[Path]:
-    """A package's own ``__init__`` and data files, those of plain folders in it included."""
+    """A package's own ``__init__`` and data files, including those in plain folders within it."""
     files = [file for file in (package / "__init__.py",) if file.is_file()]
     waiting = [package]
     while waiting:

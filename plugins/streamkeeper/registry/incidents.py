@@ -1,4 +1,4 @@
-"""A job's incident records in a store: numbered and create-only, as its journal is; the number is the lock."""
+"""A job's incident records in a store: numbered and create-only, like its journal; the number is the lock."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from streamkeeper.stores.contract import Store
 
 
 class IncidentLog:
-    """One reader and writer of a job's incidents; not for sharing between threads.
+    """One reader and writer of a job's incidents; not thread-safe.
 
-    A record that cannot be read, or is missing before later ones, is passed over: what it raised is raised again, and
-    what it sent is sent again, but no later notice waits for it. ``passed``: why, a sentence for each of them.
+    A record that is unreadable, or missing before later ones, is skipped: its incident is raised again, and its notices
+    are sent again, but no later notice waits for it. ``passed``: the reason, a sentence for each of them.
 
-    ``known``: what an earlier reader came to, so that only newer records are read; None: all of them are.
+    ``known``: the result of an earlier reader, so that only newer records are read; None: all of them are read.
     """
 
     def __init__(self, store: Store, job: str, *, writer: str = "reader", known: JobIncidents | None = None) -> None:
@@ -42,7 +42,7 @@ class IncidentLog:
         self.passed: list[str] = []
 
     def state(self) -> JobIncidents:
-        """What the records add up to now: one read, and one for each that is new."""
+        """The fold of the records now: one read, and one for each new record."""
         if self._read_all:
             for number in range(1, self._newest() + 1):
                 self._fold(number, self._read(number))
@@ -52,7 +52,7 @@ class IncidentLog:
         return self._state
 
     def append(self, decide: Callable[[JobIncidents], IncidentRecord | None], *, now: float) -> int:
-        """Add what ``decide`` makes of the newest state; its number, 0 where there is nothing to add.
+        """Add the record that ``decide`` makes from the newest state; its number, 0 if there is nothing to add.
 
         ``decide`` is called again each time another writer was faster. Raises StoreUnavailable.
         """
@@ -75,14 +75,14 @@ class IncidentLog:
         return 0
 
     def entries(self) -> Iterator[IncidentEntry]:
-        """Every record that can be read, from the first on."""
+        """Every readable record, from the first on."""
         for number in range(1, self._newest() + 1):
             entry = self._understand(number, self._read(number))
             if entry is not None:
                 yield entry
 
     def _newest(self) -> int:
-        """The highest number there is; what is no record of ours, as an editor's copy, is passed over."""
+        """The highest number; files that are not our records, such as an editor's copy, are skipped."""
         keys = self._store.list(incident_prefix(self._job))
         return max((key_number(key, partial(incident_key, self._job)) or 0 for key in keys), default=0)
 
@@ -93,7 +93,7 @@ class IncidentLog:
             return None
 
     def _fold(self, number: int, data: bytes | None) -> IncidentEntry | None:
-        """Add one record to the state; of one that cannot be read only its number."""
+        """Add one record to the state; for an unreadable one only its number."""
         entry = self._understand(number, data)
         self._state = replace(self._state, number=number) if entry is None else fold_incident(self._state, entry)
         return entry

@@ -1,7 +1,7 @@
-"""Knowing a copied store or home: its records say where it lives, and it is somewhere else.
+"""Detect a copied store or home: its records contain its location, and it is at another one.
 
-A copy would see the drivers of the one that it was made of as its own, end them, and go on in their checkpoints. So it
-is refused until somebody says what it is: a new installation, or the one that there was, moved.
+A copy would treat the original's drivers as its own, stop them, and continue in their checkpoints. It is therefore
+refused until a person states whether it is a new installation, or the existing one at a new location.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OWNER_FILE = "owner.json"
 
 
 def read_installation(store: Store) -> InstallationRecord | None:
-    """The newest record; None for a store that nobody has used yet, or none of this version has."""
+    """The newest record; None for a store that was never used, or not by this version."""
     keys = _record_keys(store)
     if not keys:
         return None
@@ -39,20 +39,20 @@ def read_installation(store: Store) -> InstallationRecord | None:
 
 
 def _record_keys(store: Store) -> list[str]:
-    """Oldest first; what else somebody has put beside the records is passed over."""
+    """Oldest first; foreign files among the records are skipped."""
     return [key for key in store.list(PREFIX) if key_number(key, installation_key) is not None]
 
 
 def newest_record(store: Store) -> int:
-    """The number of the newest record, in one request; 0 for a store that has none."""
+    """The number of the newest record, in one request; 0 for a store without one."""
     keys = _record_keys(store)
     return (key_number(keys[-1], installation_key) or 0) if keys else 0
 
 
 def open_installation(store: Store, home: str) -> InstallationRecord:
-    """The installation of a store and a home that are where they belong; both are recorded when they are not yet.
+    """The installation of a store and a home that are at their recorded locations; unrecorded locations are recorded.
 
-    Raises OperationRefused for a copy, or for what has been moved.
+    Raises OperationRefused for a copy, or if the store or the home was moved.
     """
     found = read_installation(store) or _record(store, 1, uuid.uuid4().hex, "", "its first use")
     if misplaced := find_misplaced(store, found, home):
@@ -67,7 +67,7 @@ def open_installation(store: Store, home: str) -> InstallationRecord:
 
 
 def find_misplaced(store: Store, installation: InstallationRecord | None, home: str) -> str:
-    """Which of the two is not where it belongs, as a sentence; empty when both are."""
+    """Which of the two is not at its recorded location, as a sentence; empty if both are."""
     if installation is not None and not same_place(installation.place, store.url):
         return f"the store at {store.url} is a copy: by its own record it lives at {installation.place}"
     file = Path(home) / HOME_FILE
@@ -78,7 +78,7 @@ def find_misplaced(store: Store, installation: InstallationRecord | None, home: 
 
 
 def begin_anew(store: Store, home: str, *, by: str, reason: str) -> InstallationRecord:
-    """Make what is here an installation of its own: nothing that was recorded before is its to go on with."""
+    """Make this store and home a separate installation: it may not continue anything that was recorded before."""
     before = read_installation(store)
     if before is not None and same_place(before.place, store.url):
         if not find_misplaced(store, before, home):
@@ -96,10 +96,17 @@ def begin_anew(store: Store, home: str, *, by: str, reason: str) -> Installation
 def note_moved(
     store: Store, home: str, *, by: str, reason: str, id: str = "", former_gone: bool = False
 ) -> InstallationRecord:
-    """Record that the installation lives here from now on; ``id``: which one, else the one of the newest record.
+    """Record that the installation is at this location from now on.
 
-    Raises OperationRefused while the place where it was last still holds it, or cannot be asked: unless a person knows
-    that it is gone.
+    ``store``: the store.
+    ``home``: the home.
+    ``by``: the person.
+    ``reason``: the person's reason.
+    ``id``: which installation, by default that of the newest record.
+    ``former_gone``: a person states that the former location no longer exists.
+
+    Raises OperationRefused as long as the former location still contains it, or does not answer, unless
+    ``former_gone``.
     """
     before = read_installation(store)
     if before is None:
@@ -121,9 +128,15 @@ def note_moved(
 
 
 def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> InstallationRecord:
-    """Let a store whose records were lost be the installation again that its outputs know; an empty id: any.
+    """Give a store whose records were lost the id that its outputs contain; an empty id: any. Idempotent.
 
-    What was recorded without an id is its own again, as before. Again changes nothing.
+    ``store``: the store.
+    ``home``: the home.
+    ``id``: the id in the outputs.
+    ``by``: the person.
+    ``reason``: the person's reason.
+
+    Records without an id belong to it again, as before.
     """
     before = read_installation(store)
     if before is None or (id and before.id != id):
@@ -134,9 +147,9 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
 
 
 def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
-    """A store of snapshots apart from the installation's own; of another one's only what is read.
+    """A separate store of snapshots: read-only if another installation owns it.
 
-    Who came first owns it: anybody else would let go of snapshots, and of holds, that it relies on.
+    The first user owns it: any other one would remove snapshots, and holds, that the owner relies on.
     """
     key, mine = OWNER_FILE, Owner(id=installation.id, place=installation.place)
     try:
@@ -169,7 +182,7 @@ def _record(store: Store, number: int, id: str, first: str, reason: str, by: str
     try:
         store.create(installation_key(number), to_json(made))
     except KeyExists:
-        # Somebody else was faster: theirs counts.
+        # Another writer was faster: its record counts.
         found = read_installation(store)
         assert found is not None
         return found
@@ -177,7 +190,7 @@ def _record(store: Store, number: int, id: str, first: str, reason: str, by: str
 
 
 def _end_what_was_under_way(store: Store, by: str, reason: str) -> None:
-    """An operation of the former one is not to be carried on here: it would go on in the former's checkpoints."""
+    """The former installation's operation must not be continued here: it would continue in the former's checkpoints."""
 
     def end(state: JobState) -> Record | None:
         left = state.open_operation
@@ -191,7 +204,7 @@ def _end_what_was_under_way(store: Store, by: str, reason: str) -> None:
 
 
 def _still_there(last: InstallationRecord) -> bool:
-    """Whether a place holds the same installation still; raises OperationRefused if it does not answer."""
+    """Whether a place still contains the same installation; raises OperationRefused if it does not answer."""
     try:
         if scheme_of(last.place) in ("", "file") and not local_path("store", last.place).is_dir():
             return False

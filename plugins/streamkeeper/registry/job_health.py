@@ -1,6 +1,6 @@
-"""That a file declares a job, and the job's own thresholds of health, read from its text; nothing is executed.
+"""Whether a file declares a job, and the job's own health thresholds, read from its text; no code is executed.
 
-The thresholds become part of the release, so that whoever watches a job need not run it.
+The thresholds become part of the release, so that the watch need not run the job.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ _HINT = 'write it out where the job is declared: health={"lag-seconds": 600, "fr
 
 
 def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, float | None]:
-    """Rule -> threshold, None where switched off, as ``@streaming_job(name=job, health={...})`` says.
+    """Rule -> threshold, None if switched off, from ``@streaming_job(name=job, health={...})``.
 
-    Raises JobUnusable, naming file and line, for what is not written out; InvalidInput for an unknown rule or value.
+    Raises JobUnusable, naming file and line, for a value that is not a literal; InvalidInput for an unknown rule or
+    value.
     """
     for given in _given(ast.parse(source), job):
         try:
@@ -34,15 +35,15 @@ def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, f
 
 
 def declares_job(source: bytes, job: str) -> bool:
-    """Whether a file holds ``@streaming_job(name=job)``, or one whose name only running it tells.
+    """Whether a file contains ``@streaming_job(name=job)``, or one whose name is known only at run time.
 
-    Raises SyntaxError or ValueError for what is no Python.
+    Raises SyntaxError or ValueError for text that is not Python.
     """
     return any(True for _ in declarations(ast.parse(source), job))
 
 
 def _given(tree: ast.Module, job: str) -> Iterator[ast.expr]:
-    """What is passed as ``health`` where this job is declared."""
+    """The argument ``health`` in this job's declaration."""
     for given in declarations(tree, job):
         if "health" in given:
             yield given["health"]

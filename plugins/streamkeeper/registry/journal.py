@@ -1,8 +1,8 @@
 """A job's journal in a store: numbered, create-only entries, and the state they fold to.
 
-The number is the lock: of all writers that try a number exactly one creates it; the others read what won and decide
-again. Entries are never changed or removed. A listing only tells how far the journal goes; entries are read by number,
-because a listing taken while others write may miss one and show its successor.
+The number is the lock: of all writers of a number exactly one creates it; the others read the winning entry and decide
+again. Entries are never changed or removed. A listing is used only to find the journal's end. Entries are read by
+number, because a listing taken during other writes may miss one and show its successor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from streamkeeper.stores.contract import Store
 
 FOLD_EVERY = 100
 KEPT_FOLDS = 2
-"""One to read, and one before it in case that cannot be."""
+"""One to read, and an earlier one in case the first is unreadable."""
 
 
 _NEWER = "a newer Streamkeeper wrote it: run this with that version"
@@ -44,9 +44,9 @@ def _utc_now() -> pendulum.DateTime:
 
 
 def has_journal(store: Store, job: str) -> bool:
-    """Whether anything was ever recorded of a job; one read, however long its journal is.
+    """Whether a job has any record; one read, however long its journal is.
 
-    A journal that has lost its first entry is damaged: its job is not to be passed over.
+    A journal that has lost its first entry is damaged: its job must not be skipped.
     """
     return grew_beyond(store, job, 0) or any(True for _ in store.list(journal_prefix(job)))
 
@@ -61,7 +61,7 @@ def grew_beyond(store: Store, job: str, number: int) -> bool:
 
 
 def newest_number(store: Store, job: str, known: int) -> int:
-    """The newest entry of a journal that had ``known`` entries, in one listing; less than that where it has gone back.
+    """The newest entry of a journal that had ``known`` entries, in one listing; less than that if it was put back.
 
     Raises StoreUnavailable.
     """
@@ -70,7 +70,7 @@ def newest_number(store: Store, job: str, known: int) -> int:
 
 
 def _frame(data: bytes) -> _Frame | None:
-    """The entry without its record; None where it is no entry of any version."""
+    """The entry without its record; None if it is not an entry of any version."""
     try:
         return from_json(data, _Frame, where="entry")
     except RegistryDamaged:
@@ -85,14 +85,19 @@ class _Frame(msgspec.Struct):
     """An entry of any version."""
 
     number: int
+    """The entry's number."""
     at: str
+    """Time of the write, for people."""
     by: str
+    """The writer."""
     record: _Kind
+    """The record's kind."""
     drivers_may_pass: bool = False
+    """As in Entry."""
 
     @property
     def may_pass(self) -> bool:
-        """Whether a driver that does not understand the record may go on, by its writer's word."""
+        """Whether a driver that does not understand the record may continue, according to its writer."""
         return self.drivers_may_pass and self.record.type not in _NEEDED
 
 
@@ -104,10 +109,10 @@ _KNOWN, _NEEDED = _tags(get_args(Record)), _tags(NEEDED_BY_DRIVERS)
 
 
 class Journal:
-    """One reader and writer of a job's journal; not for sharing between threads: one object each.
+    """One reader and writer of a job's journal; not thread-safe: one object per thread.
 
-    ``writer`` names it to people; a token makes it unique, so that an entry can be known as its own. ``passing``: go on
-    without records of a newer version whose writer says that drivers may; else FormatTooNew is raised at the first.
+    ``writer`` names it for people; a token makes it unique, so that it can recognise its own entries. ``passing``: skip
+    records of a newer version if their writer lets drivers skip them; otherwise FormatTooNew is raised at the first.
     """
 
     def __init__(
@@ -144,10 +149,10 @@ class Journal:
         return self._state
 
     def append(self, decide: Callable[[JobState], Record | None]) -> JobState:
-        """Add the record that ``decide`` makes of the newest state; None means there is nothing to add.
+        """Add the record that ``decide`` makes from the newest state; None means there is nothing to add.
 
         ``decide`` is called again each time another writer was faster, and may raise. Returns the state after the
-        entry. When StoreUnavailable is raised it is unknown whether the entry was written: decide from the state anew.
+        entry. After StoreUnavailable it is unknown whether the entry was written: read the state and decide again.
         """
         state = self.state()
         while (record := decide(state)) is not None:
@@ -157,22 +162,22 @@ class Journal:
         return state
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry from the first on; without those that were passed over."""
+        """Every entry from the first on, without the skipped ones."""
         for number in range(1, self._newest_number() + 1):
             entry = self._read(number)
             if isinstance(entry, Entry):
                 yield entry
 
     def entry(self, number: int) -> Entry | PassedEntry:
-        """One entry by its number; raises RegistryDamaged where there is none."""
+        """One entry by its number; raises RegistryDamaged if it is missing."""
         return self._read(number)
 
     def _write(self, record: Record, number: int) -> bool:
-        """Create entry ``number``; False when another writer has it, whose entry is then part of the state."""
+        """Create entry ``number``; False if another writer has it, whose entry is then part of the state."""
         key = entry_key(self._job, number)
         at, may_pass = self._now().to_iso8601_string(), not isinstance(record, NEEDED_BY_DRIVERS)
         data = to_json(Entry(number=number, at=at, by=self._by, record=record, drivers_may_pass=may_pass))
-        # As readers will see it: nothing is written that cannot be read, and the writer folds what they fold.
+        # In the readers' form: no unreadable entry is written, and the writer folds what they fold.
         entry = from_json(data, Entry, where=key)
         tag = str(type(record).__struct_config__.tag)
         crash_point(f"record.{tag}.before")
@@ -201,7 +206,7 @@ class Journal:
         return entry
 
     def _newest_number(self, after: int = 0) -> int:
-        """Raises RegistryDamaged where entry ``after``, which was there, is not: it comes with the same request."""
+        """Raises RegistryDamaged if entry ``after``, which existed, is missing: the same request shows it."""
         keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, max(after - 1, 0)))
         numbers = {number for key in keys if (number := key_number(key, partial(entry_key, self._job))) is not None}
         if after and after not in numbers:
@@ -213,7 +218,7 @@ class Journal:
         return max(numbers, default=after)
 
     def strays(self) -> list[str]:
-        """The keys in the journal's folder that are no entries; they are passed over."""
+        """The keys in the journal's folder that are not entries; they are skipped."""
         keys = self._store.list(journal_prefix(self._job))
         return [key for key in keys if key_number(key, partial(entry_key, self._job)) is None]
 
@@ -243,26 +248,26 @@ class Journal:
             return PassedEntry(number=frame.number, at=frame.at, by=frame.by, kind=frame.record.type)
 
     def _newest_fold(self) -> JobState:
-        """The newest folded copy that can be used; a copy only saves reading, so an unusable one is passed over."""
+        """The newest usable folded copy; a copy only saves reading, so an unusable one is skipped."""
         for key in reversed(self._fold_keys()):
             try:
                 found = from_json(self._store.read(key), JobState, where=key, newest_format=job_state.FORMAT)
             except (KeyMissing, RegistryDamaged, FormatTooNew):
                 continue
-            # An older format was folded by older rules: the entries are the truth, so they are folded again.
+            # An older format was folded by older rules: the entries are authoritative, so they are folded again.
             is_mine = found.job == self._job and fold_key(found.job, found.number) == key
             if is_mine and found.format == job_state.FORMAT:
                 return found
         return JobState(job=self._job)
 
     def _write_fold(self) -> None:
-        """Every 100th entry's writer leaves a folded copy; whoever finds one missing makes up for it.
+        """Every 100th entry's writer stores a folded copy; a writer that finds one missing stores it.
 
-        Whoever has passed over a record leaves that to those who understand all of them.
+        A reader that has skipped a record leaves that to readers that understand all of them.
         """
         if self._passed or (self._state.number % FOLD_EVERY and not self._fold_due):
             return
-        # In order, because a state tells older instances and operations from newer ones by it.
+        # In order, because a state distinguishes older instances and operations from newer ones by it.
         copy = to_json(self._state, in_order=True)
         try:
             self._store.create(fold_key(self._job, self._state.number), copy)

@@ -1,4 +1,4 @@
-"""The states of jobs for somebody who looks again and again: each journal is read once, then caught up with."""
+"""The states of jobs for repeated reads: each journal is read once, then only its new entries."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
 
 MOST = 64
-"""Jobs whose state is kept: those that were looked at last."""
+"""Number of jobs whose state is kept: the most recently read ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A journal is not for sharing: who holds ``lock`` may ask it."""
+    """A journal is not thread-safe: only the holder of ``lock`` may use it."""
 
     journal: Journal
     lock: Lock = field(default_factory=Lock)
 
 
 class KnownJobs:
-    """One request for a job whose journal has nothing new. Threads may share it."""
+    """One request for a job whose journal has no new entry. Threads may share it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class KnownJobs:
         self._lock = Lock()
 
     def read(self, job: str) -> JobState:
-        """The job's state now; raises as ``Journal.state``, and looks at all of a journal anew after it was damaged."""
+        """The job's state now; raises like ``Journal.state``, and rereads the whole journal after damage."""
         known = self._find(job)
         with known.lock:
             try:

@@ -1,4 +1,4 @@
-"""Content-addressed objects of a job: bundles, manifests and reports, stored under the hash of what they hold."""
+"""Content-addressed objects of a job: bundles, manifests and reports, stored under the hash of their content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ def object_key(job: str, kind: str, sha256: str, suffix: str) -> str:
 
 
 def put_object(store: Store, job: str, kind: str, data: bytes, suffix: str) -> str:
-    """Store ``data`` once and return its sha256; ``suffix`` with its dot (``.zip``). Raises StoreUnavailable."""
+    """Store ``data`` once and return its sha256; raises StoreUnavailable.
+
+    ``store``: the store.
+    ``job``: the job.
+    ``kind``: the kind of object.
+    ``data``: the content.
+    ``suffix``: with its dot (``.zip``).
+    """
     sha256 = hashlib.sha256(data).hexdigest()
     crash_point(f"object.{kind}.before")
     with suppress(KeyExists):
@@ -29,19 +36,26 @@ def put_object(store: Store, job: str, kind: str, data: bytes, suffix: str) -> s
 
 
 def read_manifest(store: Store, job: str, sha256: str) -> Manifest:
-    """A manifest that a release of the job has described itself by; raises RegistryDamaged as read_object."""
+    """A manifest by which a release of the job has described itself; raises RegistryDamaged like read_object."""
     data = read_object(store, job, "manifests", sha256, ".json")
     return from_json(data, Manifest, where=f"manifest {sha256}")
 
 
 def read_assessment(store: Store, job: str, sha256: str) -> Assessment:
-    """What an operation of the job has found before it touched anything; raises RegistryDamaged as read_object."""
+    """The assessment that an operation made before it changed anything; raises RegistryDamaged like read_object."""
     data = read_object(store, job, "reports", sha256, ".json")
     return from_json(data, Assessment, where=f"report {sha256}")
 
 
 def read_object(store: Store, job: str, kind: str, sha256: str, suffix: str) -> bytes:
-    """The object with this hash; raises RegistryDamaged when it is missing or no longer what was stored."""
+    """The object with this hash; raises RegistryDamaged if it is missing or differs from the stored one.
+
+    ``store``: the store.
+    ``job``: the job.
+    ``kind``: the kind of object.
+    ``sha256``: the hash.
+    ``suffix``: with its dot (``.zip``).
+    """
     key = object_key(job, kind, sha256, suffix)
     try:
         data = store.read(key)

@@ -1,7 +1,7 @@
-"""Questions to a person that come before any operation is on record, so that they are seen outside Airflow.
+"""Questions to a person before any operation is recorded, so that they are visible outside Airflow.
 
-``questions/<job>/<operation>.json``: written when a task begins to wait, removed once it has an answer. One that was
-left by a task that was killed counts until its deadline, by which no answer is a no.
+``questions/<job>/<operation>.json``: written when a task starts to wait, removed after the answer. A question left by a
+  killed task counts until its deadline, after which no answer means no.
 """
 
 from __future__ import annotations
@@ -20,39 +20,45 @@ _ROOT = "questions/"
 
 
 class PendingQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """``operation``: the one that a yes begins; ``action``: of a recovery; ``sentence``: what is lost or doubled.
-
-    ``asked_at`` and ``until``: seconds since 1970; ``may``: who may answer; ``link``: where, empty where unknown.
-    """
+    """A question."""
 
     format: int = FORMAT
+    """Format version of the record."""
     operation: str
+    """The operation that a yes starts."""
     action: str
+    """The recovery's action."""
     sentence: str
+    """The losses and duplicates."""
     asked_by: str
+    """The requester."""
     asked_at: float
+    """Seconds since 1970."""
     until: float
+    """Its deadline, seconds since 1970."""
     may: str = ""
+    """Who may answer."""
     link: str = ""
+    """Address for the answer; empty if unknown."""
 
 
 def note_question(store: Store, job: str, question: PendingQuestion) -> None:
-    """Say that a person is asked; again replaces it. Raises StoreUnavailable."""
+    """Record that a person is asked; repeating it replaces the record. Raises StoreUnavailable."""
     store.replace(_key(job, question.operation), to_json(question))
 
 
 def drop_question(store: Store, job: str, operation: str) -> None:
-    """It is answered, or nobody waits for an answer any more. Raises StoreUnavailable."""
+    """Remove it after the answer, or once no task waits for one. Raises StoreUnavailable."""
     store.delete(_key(job, operation))
 
 
 def questions_of(store: Store, job: str, *, now: float) -> list[PendingQuestion]:
-    """Those of one job that are not past their deadline, the oldest first; one that cannot be read is left out."""
+    """The questions of one job before their deadline, oldest first; an unreadable one is left out."""
     return _read(store, store.list(f"{_ROOT}{job}/"), now)
 
 
 def asked_person(store: Store, job: str, *, now: float) -> AskedPerson | None:
-    """What the rules of health are told of the oldest one; None without any."""
+    """The oldest question in the form of the health rules; None without any."""
     questions = questions_of(store, job, now=now)
     if not questions:
         return None
@@ -68,7 +74,7 @@ def asked_person(store: Store, job: str, *, now: float) -> AskedPerson | None:
 
 
 def jobs_asked(store: Store) -> frozenset[str]:
-    """Jobs of which a question was left, by one listing. Raises StoreUnavailable."""
+    """Jobs with a recorded question, by one listing. Raises StoreUnavailable."""
     return frozenset(key.split("/")[1] for key in store.list(_ROOT) if key.count("/") > 1)
 
 
