@@ -21,7 +21,8 @@ project = "Streamkeeper"
 html_title = "Streamkeeper"
 extensions = ["myst_parser"]
 root_doc = "README"
-exclude_patterns = ["examples"]
+exclude_patterns = ["examples", "runbook.md"]
+"""Not pages of the site; docs/runbook.md is for alerts and records that link to its former place."""
 myst_heading_anchors = 5
 myst_fence_as_directive = ["mermaid"]
 highlight_language = "text"

@@ -59,7 +59,19 @@ def test_every_page_is_in_the_contents() -> None:
     text = (ROOT / "docs" / "conf.py").read_text()
     for path in (ROOT / "docs").rglob("*.md"):
         page = path.relative_to(ROOT / "docs").with_suffix("").as_posix()
-        assert page == "README" or page.startswith("decisions/") or f'"{page}"' in text, page
+        listed = f'"{page}"' in text or f'"{page}.md"' in text
+        assert page == "README" or page.startswith("decisions/") or listed, page
+
+
+def test_the_code_names_pages_and_headings_that_exist() -> None:
+    """A hint such as ``docs/operations/runbook.md, "The store is lost"`` leads somewhere."""
+    found = set()
+    for path in (ROOT / "plugins").rglob("*.py"):
+        found |= set(re.findall(r'(docs/[\w/-]+\.md)(?:(?:: |, ")([A-Z][^".\n]+))?', path.read_text()))
+    assert found
+    for page, heading in found:
+        assert (ROOT / page).exists(), page
+        assert not heading or f"# {heading}\n" in (ROOT / page).read_text(), f"{page}: {heading}"
 
 
 @pytest.mark.parametrize("path", DOCS, ids=names)
