@@ -1,1 +1,1 @@
-"""What is wrong with a job, by what cause, and what to do: pure rules over one look."""
+"""Problems of a job, their causes and the advised actions: pure rules over one observation."""

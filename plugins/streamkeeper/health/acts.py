@@ -1,4 +1,4 @@
-"""What the watch may do without a person: only what cannot lose or double anything, and not for ever."""
+"""Actions that the watch may take without a person: they cannot lose or duplicate data, and are limited in number."""
 
 from __future__ import annotations
 
@@ -18,37 +18,41 @@ _NO_START = PERMANENT | {"crash-loop", "disk-full", "out-of-memory", "driver-unk
 
 
 class Act(Enum):
-    """Something that is safe without a person."""
+    """An action that is safe without a person."""
 
     START = "start"
-    """The serving release goes again from its checkpoint: what ran before is proven dead."""
+    """Start the current release from its checkpoint: the previous driver has provably terminated."""
     CARRY_ON = "carry-on"
-    """An open operation goes on: provably nobody else carries it."""
+    """Continue an open operation: its process or DAG run has provably ended."""
     BACK_UP = "back-up"
-    """A snapshot is taken."""
+    """Take a snapshot."""
 
 
 class PlannedAct(msgspec.Struct, frozen=True, kw_only=True):
-    """One act, the incident it is about, and why it may be done. ``name``: by which its moments are remembered."""
+    """One action of the watch."""
 
     act: Act
+    """The kind of action."""
     key: str
+    """The incident that it belongs to, as ``rule/query``."""
     reason: str
+    """Why it is taken, as a clause."""
     query: str = ""
+    """The query of a backup; empty for an action on the whole job."""
 
     @property
     def name(self) -> str:
-        """``start``, or ``back-up/totals``."""
+        """The key under which its times are remembered: ``start``, or ``back-up/totals``."""
         return f"{self.act.value}/{self.query}" if self.query else self.act.value
 
 
 def decide_acts(
     look: JobLook, symptoms: Iterable[Symptom], done: Mapping[str, tuple[float, ...]], *, now: float
 ) -> Iterator[PlannedAct]:
-    """What to do about a job now. ``done``: act -> when it was done in the last hour, seconds since 1970."""
+    """The actions for a job now. ``done``: action -> its times in the last hour, seconds since 1970."""
     found = list(symptoms)
     if look.outdated or look.unreadable or "job" in look.unlooked:
-        # What is known of who serves, and of what is open, is not what was written last, or not all that was seen.
+        # The known driver and the known open operation may not be the newest ones.
         return
     if look.operation is not None:
         if not look.operation.owned:
@@ -70,11 +74,11 @@ def decide_acts(
 
 
 def _start(look: JobLook, found: list[Symptom], started: tuple[float, ...]) -> PlannedAct | None:
-    """A start, where provably nothing of the job runs and nothing is known that a start would make worse."""
-    # A store that its driver has lost is no reason once the watch itself gets answers from it.
+    """A start, if all drivers of the job have provably terminated and no known problem forbids it."""
+    # A store that only the driver could not reach does not forbid a start: it answers the watch.
     if not is_gone(look) or len(started) >= STARTS_IN_AN_HOUR or "store" in look.unlooked:
         return None
-    # All that the rules find counts here, also what another cause explains, and what the job has switched off.
+    # Every finding counts here, including effects of another cause and rules that the job has switched off.
     every = msgspec.structs.replace(look, thresholds={})
     if any(symptom.rule in _NO_START for rule in RULES for symptom in rule.symptoms(every)):
         return None

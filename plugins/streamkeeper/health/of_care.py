@@ -1,4 +1,4 @@
-"""Rules about what keeps a job safe and its changes moving: backups, drills, prunes, operations and releases."""
+"""Rules about backups, drills, prunes, operations and releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about the process: whether it lives, how often it began again, and what it said when it ended."""
+"""Rules about the driver process: whether it is alive, how often it restarted, and the error it ended with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOP_S = 600.0
 LOST_S = 600.0
 STUCK_S = 1800.0
 DELAY_RULE = "lag-seconds"
-"""The rule whose threshold says how late a job's output may be."""
+"""The rule whose threshold is the allowed delay of a job's output."""
 RESTARTS_S = 3600.0
 LONGEST_ERROR = 700
 _USED_UP = ("restarts", "used up")
@@ -26,26 +26,26 @@ _KINDS = {
     Cause.DEPENDENCY: (Fault.SINK_DOWN, Fault.STORE_LOST, Fault.SOURCE_DOWN),
     Cause.CAPACITY: (Fault.DISK_FULL, Fault.OUT_OF_MEMORY),
 }
-"""What a cause may be, in more words; the first where nothing more is told."""
+"""The faults that a restart cause can mean; the first one applies if the error does not tell them apart."""
 
 
 def told_error(look: JobLook) -> str:
-    """What the driver said last of the whole job, or what it waits for; empty where it said nothing."""
+    """The last error of the whole job, or the reason why its driver waits; empty without either."""
     told = look.exit.error if look.exit is not None else ""
     return told or ((look.status.error or look.status.waiting) if look.status is not None else "")
 
 
 def told_fault(look: JobLook) -> str:
-    """The stored kind of that error; empty where an older version has stored none."""
+    """The stored kind of that error; empty if an older version stored no kind."""
     if look.exit is not None and look.exit.error:
         return look.exit.fault
     return look.status.fault if look.status is not None else ""
 
 
 def told_cause(look: JobLook) -> Cause | None:
-    """Why it ended, or what it waits for, as supervisor and driver told it; None where that was a mere failure's code.
+    """The recorded cause of the end or of the wait; None for an unrecorded cause whose exit code means plain failure.
 
-    A driver of before there were causes has left only its code.
+    Drivers of versions that did not record causes left only an exit code.
     """
     end, status = look.exit, look.status
     text = end.cause if end is not None else status.cause if status is not None else ""
@@ -55,11 +55,11 @@ def told_cause(look: JobLook) -> Cause | None:
 
 
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
-    """Query, or empty for the whole job -> what its error tells of, and the error."""
+    """Query (empty: the whole job) -> the kind of its fault, and the error text."""
     queries = look.status.queries.items() if look.status is not None else ()
     told = {"": (told_fault(look), told_error(look))}
     told |= {query: (status.fault, status.error) for query, status in queries if status.error}
-    # A known cause comes before what else its text sounds like.
+    # A recorded cause takes precedence over other matches of the text.
     likely = _KINDS.get(told_cause(look) or Cause.FAILURE, ())
     kinds = {query: (fault_of(recorded, text, likely), text) for query, (recorded, text) in told.items()}
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
@@ -70,15 +70,15 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     same = look.desired_release == look.serving_release
     refused = fault_of(look.last_fault, look.last_failure) if is_gone(look) and same else None
     if refused in (Fault.SOURCE_LOST, Fault.OUTPUT_LOST):
-        # Its driver knew nothing of it; what was to start it again has looked.
+        # The terminated driver did not detect this; the operation that tried to restart it did.
         found[""] = (refused, look.last_failure)
-    # A query's error is its driver's too: it is reported once, for the query.
+    # A query's error is also its driver's error: it is reported once, for the query.
     own = {fault for query, (fault, _) in found.items() if query}
     return {query: pair for query, pair in found.items() if query or pair[0] not in own}
 
 
 def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
-    """A rule's search for an error of one kind; ``sentence`` is what such an error means."""
+    """A rule's search for an error of one kind; ``sentence``: the meaning of such an error."""
 
     def find(look: JobLook, _: float) -> Found:
         if not look.wanted:
@@ -122,7 +122,7 @@ def _looping(look: JobLook, most: float) -> Found:
 
 
 def _used_up(look: JobLook) -> bool:
-    """Whether the supervisor gave up: it was neither killed itself nor told that a restart cannot help."""
+    """Whether the supervisor gave up: it was not killed, and no permanent cause forbade a restart."""
     assert look.exit is not None
     # An end by a signal has no cause. Records of the first versions have no causes at all, only this sentence.
     told = all(word in look.exit.error for word in _USED_UP)
@@ -148,7 +148,7 @@ def _frozen(look: JobLook, longest_s: float) -> Found:
 
 
 def _frozen_in_part(look: JobLook, longest_s: float) -> Found:
-    """Its supervisor, as a rule: the driver beats on, and nobody would start it again."""
+    """Usually the supervisor: the driver still reports, but no process would restart it."""
     if should_run(look) and look.life is Life.ALIVE and look.frozen and look.frozen_s >= longest_s:
         stopped = f"processes of its driver have been stopped for {tell_span(look.frozen_s)} ({look.why})"
         yield "", f"{stopped}, but it still reports"
@@ -175,9 +175,9 @@ def _unknown(look: JobLook, _: float) -> Found:
 
 
 def _lost(look: JobLook, longest_s: float) -> Found:
-    """Nobody can look at the driver, and it reports nothing either.
+    """The driver cannot be observed, and it has not reported either.
 
-    The job's own threshold counts, else the delay that its ``lag-seconds`` allows.
+    The limit is the job's own threshold of this rule, else the delay that its ``lag-seconds`` allows.
     """
     allowed = longest_s
     if "driver-lost" not in look.thresholds:
@@ -188,12 +188,12 @@ def _lost(look: JobLook, longest_s: float) -> Found:
 
 
 def _stuck(look: JobLook, longest_s: float) -> Found:
-    """An operation that somebody carries on has replaced the driver, and nothing serves since."""
+    """An operation with a live carrier has replaced the driver, and no driver has reported since."""
     at = look.operation
     finished = look.exit is not None and look.exit.state is DriverState.FINISHED
     if at is None or not look.wanted or finished or not is_handed_over(look):
         return
-    # A job that was down before the operation began has been down for longer than the operation took.
+    # A job that was down before the operation started has been down for longer than the operation took.
     down_s = min(look.silent_s, at.open_s)
     if down_s >= longest_s:
         step = label_of(at.step)

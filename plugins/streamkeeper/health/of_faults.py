@@ -1,4 +1,4 @@
-"""Rules about what a driver depends on and told to be wrong: store, disk, memory, checkpoint, source and sink."""
+"""Rules about a driver's dependencies and resources: store, disk, memory, checkpoint, source and sink."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _missing(look: JobLook, _: float) -> Found:
 
 
 def _damaged(look: JobLook, _: float) -> Found:
-    """Seen in the files of a driver that is gone, or told by one that could not read them."""
+    """Damage in the files of a terminated driver, or reported by a driver that could not read them."""
     seen = {query: checkpoint.damaged for query, checkpoint in sorted(look.checkpoints.items()) if checkpoint.damaged}
     if should_run(look):
         for query, damaged in seen.items():

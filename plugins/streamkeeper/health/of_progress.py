@@ -1,4 +1,4 @@
-"""Rules about how a query keeps up: triggers, delay, lag, the checkpoint's share, state and the source's runway."""
+"""Rules about a query's progress: triggers, delay, lag, checkpoint writes, state, and the source's retention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GIB = 2**30
 
 
 def _driver_now(look: JobLook) -> float | None:
-    """The driver's own clock when it spoke last, seconds since 1970: its moments are compared with nothing else."""
+    """The driver's clock at its last report, seconds since 1970: its times are compared only with this clock."""
     status = serving(look)
     if status is None or not status.at:
         return None
@@ -50,7 +50,7 @@ def _stalled(look: JobLook, times: float) -> Found:
 
 
 def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Callable[[JobLook, float], Found]:
-    """Queries of which a signal, in seconds, is at its threshold or above; ``sentence`` has one ``{}`` for it."""
+    """Queries with a signal, in seconds, at or above its threshold; ``sentence`` has one ``{}`` for it."""
 
     def find(look: JobLook, most: float) -> Found:
         for query, status in serving_queries(look):
@@ -62,7 +62,7 @@ def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Call
 
 
 def _newest_batches(look: JobLook, query: str, now: QuerySignals) -> list[QuerySignals]:
-    """The newest few of a query, oldest first; none where fewer are known: one alone is a start, or a neighbour."""
+    """The newest ``TYPICAL_BATCHES`` of a query, oldest first; none if fewer are known: one batch is not typical."""
     known = {signals.batch: signals for signals in (*(point.signals for point in look.history.get(query, ())), now)}
     newest = [known[batch] for batch in sorted(known)[-TYPICAL_BATCHES:]]
     return newest if len(newest) == TYPICAL_BATCHES else []
@@ -76,7 +76,7 @@ def _longer_than_trigger(look: JobLook, times: float) -> Found:
 
 
 def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...]:
-    """The newest points of a query that cover ``over_s``; none where the history is shorter or too thin."""
+    """The newest points of a query that cover ``over_s``; none if the history is shorter or has too few points."""
     points = look.history.get(query, ())
     if not points:
         return ()
@@ -87,7 +87,7 @@ def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...
 
 
 def _waiting(at: QuerySignals) -> float | None:
-    """What waits at the sources: records, or files where only they are told; else seconds."""
+    """The backlog at the sources: records, or files if only files are reported; else seconds of lag."""
     for name in ("lag_records", "lag_files"):
         told = [value for source in at.sources if (value := getattr(source, name)) is not None]
         if told:
@@ -111,7 +111,7 @@ def _slow_write(look: JobLook, share: float) -> Found:
     for query, status in serving_queries(look):
         newest = _newest_batches(look, query, status.signals)
         if newest and all(at.checkpoint_write_s >= SHORT_WRITE_S and at.checkpoint_share >= share for at in newest):
-            # A driver that has just begun again has no batch of its own yet.
+            # A driver that has just restarted has no batch of its own yet.
             at = newest[-1]
             part = f"{at.checkpoint_write_s:.1f} s of a batch's {at.batch_s:.1f} s"
             yield (

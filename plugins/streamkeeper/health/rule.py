@@ -1,4 +1,4 @@
-"""A rule of health: its threshold, what it says, and what rules need to say it."""
+"""A health rule: its threshold, its advice, and the predicates that rules share."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from streamkeeper.model.health import JobLook, Severity, Symptom
 from streamkeeper.model.liveness import Life
 
 Found = Iterator[tuple[str, str]]
-"""(query, cause): the query is empty where it is of the whole job; the cause is one sentence with its evidence."""
+"""(query, cause): an empty query means the whole job; the cause is one sentence with its evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. ``default``: its threshold in ``unit``, None where it needs none or another setting gives it.
-
-    ``action``: what is advised, with ``{job}``, ``{query}`` and ``{instance}``; ``heading``: of
-    docs/operations/runbook.md.
-    """
+    """One health rule: its threshold, its advice and its search."""
 
     id: str
+    """Its name: in incidents, alerts and a job's ``health`` setting."""
     severity: Severity
+    """Whether it pages, opens a ticket, or is only shown."""
     default: float | None
+    """Its threshold in ``unit``; None for a rule without one, or with one from another setting."""
     unit: str
+    """Of the threshold; empty for a rule without one."""
     action: str
+    """The advice, with ``{job}``, ``{query}``, ``{series}`` (``job/query``) and ``{instance}``."""
     heading: str
+    """Its section of docs/operations/runbook.md."""
     find: Callable[[JobLook, float], Found]
+    """Yields the findings of an observation at a threshold."""
 
     def symptoms(self, look: JobLook) -> Iterator[Symptom]:
-        """What it finds in a look; nothing where the job has switched it off."""
+        """The symptoms in an observation; none if the job has switched the rule off."""
         threshold = look.thresholds.get(self.id, self.default if self.default is not None else 0.0)
         if threshold is None:
             return
@@ -57,31 +60,31 @@ def tell_span(seconds: float) -> str:
 
 
 def is_handed_over(look: JobLook) -> bool:
-    """Whether an operation that somebody carries on is replacing the driver now, or is to start one that is down.
+    """Whether an operation with a live carrier is replacing the driver now, or will start one that is down.
 
-    Until a deploy drains it, and while a person is asked, the current driver has to run.
+    Until a deploy drains it, and while a question to a person is open, the current driver has to run.
     """
     return look.operation is not None and look.operation.owned and look.operation.replaces
 
 
 def should_run(look: JobLook) -> bool:
-    """Whether a driver of it ought to live now: it is wanted, has not read all there was, and nobody switches it."""
+    """Whether a driver must be running now: the job is not stopped, not FINISHED, and not being handed over."""
     finished = look.exit is not None and look.exit.state is DriverState.FINISHED
     return look.wanted and not finished and not is_handed_over(look)
 
 
 def is_gone(look: JobLook) -> bool:
-    """Whether a driver that ought to live provably does not."""
+    """Whether a driver that must be running has provably terminated."""
     return should_run(look) and look.life in (Life.DEAD, Life.ABSENT)
 
 
 def serving(look: JobLook) -> DriverStatus | None:
-    """The last word of a driver that lives and serves; None where there is none."""
+    """The last status of a driver that is alive and not in a terminal state; None without one."""
     status = look.status
     return status if status is not None and look.life is Life.ALIVE and not status.state.terminal else None
 
 
 def serving_queries(look: JobLook) -> Iterator[tuple[str, QueryStatus]]:
-    """The queries of a driver that lives and serves, by name."""
+    """The queries of a driver that is alive and not in a terminal state, by name."""
     status = serving(look)
     yield from sorted(status.queries.items()) if status is not None else ()

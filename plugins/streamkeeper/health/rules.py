@@ -1,4 +1,4 @@
-"""All rules of health, and which of what they find is the cause of the rest."""
+"""All health rules, and which of their findings cause the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOLD = frozenset(
 EXPLAINS: Mapping[str, frozenset[str]] = {
     "store-out-of-reach": _ENDS | _BEHIND | {"not-looked", "sink-down"},
     "journal-lost": frozenset({"not-looked"}),
-    # What was recorded last is unknown: who should run, and what is open.
+    # The newest record is unknown, and so are the driver that should run and the open operation.
     "journal-unreadable": _ENDS
     | {"driver-fenced", "driver-unknown", "driver-lost", "machine-rebooted", "not-looked", "operation-open"},
     "journal-outdated": _ENDS
@@ -50,7 +50,7 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
     "lag-growing": frozenset({"lag-seconds"}),
     "runway-short": frozenset({"lag-seconds", "lag-growing"}),
 }
-"""Cause -> what it brings about: of those only the cause is told."""
+"""Cause -> its effects: only the cause is reported."""
 
 PERMANENT = frozenset(
     {
@@ -59,17 +59,17 @@ PERMANENT = frozenset(
         "journal-unreadable",
     }
 )
-"""What a start cannot mend, and could make worse: somebody has to change something first."""
+"""Rules whose problem a start cannot fix and could make worse: a person has to change something first."""
 
 
 def find_symptoms(look: JobLook, *, but: frozenset[str] = frozenset()) -> tuple[Symptom, ...]:
-    """What is wrong with a job: causes only, the worst first. ``but``: rules that are not asked."""
+    """The problems of a job: causes only, the worst first. ``but``: rules that are left out."""
     found = [symptom for rule in RULES if rule.id not in but for symptom in rule.symptoms(look)]
     return tuple(sorted(_causes(found), key=lambda symptom: (list(Severity).index(symptom.severity), symptom.key)))
 
 
 def _causes(found: Iterable[Symptom]) -> list[Symptom]:
-    """Without what another symptom of the same query, or one of a whole job, explains."""
+    """The symptoms that no other symptom of the same query, or of the whole job, explains."""
     every = list(found)
     return [symptom for symptom in every if not any(_explains(other, symptom) for other in every)]
 
@@ -80,7 +80,7 @@ def _explains(cause: Symptom, effect: Symptom) -> bool:
 
 
 def find_rule(name: str) -> Rule:
-    """The rule of that id; raises InvalidInput with the nearest name."""
+    """The rule with this id; raises InvalidInput with the nearest name."""
     if name not in _BY_ID:
         meant = nearest(name, _BY_ID)
         hint = f"perhaps {meant}" if meant else f"known: {', '.join(sorted(_BY_ID))}"
@@ -89,7 +89,7 @@ def find_rule(name: str) -> Rule:
 
 
 def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float | None]:
-    """A job's own thresholds, None where a rule is switched off; raises InvalidInput, naming job and rule."""
+    """A job's own thresholds, None for a rule that is switched off; raises InvalidInput, naming job and rule."""
     checked: dict[str, float | None] = {}
     for name, value in given.items():
         rule = find_rule(name) if isinstance(name, str) else None

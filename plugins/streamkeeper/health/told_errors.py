@@ -1,6 +1,6 @@
-"""The kind of fault of a recorded error: the stored one, or for records of older versions the one its text suggests.
+"""The kind of fault of a recorded error: the stored one, or for records of older versions one inferred from its text.
 
-Text is never parsed where the driver has stored a kind: a job's own error may contain any words.
+Text is never parsed if the driver has stored a kind: a job's own error may contain any words.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PATTERNS = tuple((fault, re.compile(pattern)) for fault, pattern in _KINDS)
 
 
 def fault_of(recorded: str, text: str, first: Collection[Fault] = ()) -> Fault | None:
-    """The stored kind, or what the text of an older version's record suggests; None where it is unclassified."""
+    """The stored kind, or the kind inferred from the text of an older version's record; None if unclassified."""
     stored = read_fault(recorded)
     if stored is None:
         return find_fault(text, first)
@@ -60,9 +60,9 @@ def fault_of(recorded: str, text: str, first: Collection[Fault] = ()) -> Fault |
 
 
 def find_fault(text: str, first: Collection[Fault] = ()) -> Fault | None:
-    """The kind of fault that the text tells of; None for an empty text and for what nobody has listed.
+    """The kind of fault that a text indicates; None for an empty text and for an unlisted error.
 
-    ``first``: kinds that are looked for before all others.
+    ``first``: kinds that take precedence over all others.
     """
     ranked = sorted(_PATTERNS, key=lambda entry: entry[0] not in first)
     return next((fault for fault, pattern in ranked if text and pattern.search(text)), None)
