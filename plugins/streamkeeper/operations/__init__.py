@@ -1,1 +1,1 @@
-"""The verbs: each observes, decides, records and acts, and can be run again from anywhere."""
+"""The operations on jobs: each observes, decides, records and acts, and any process can rerun it."""

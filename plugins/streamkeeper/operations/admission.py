@@ -1,6 +1,6 @@
-"""What a deploy or a rollback is refused for before it is on record: then it leaves nothing, and no driver is started.
+"""Checks of a deploy or a rollback before it is recorded: a refusal leaves no record and starts no driver.
 
-Nothing is written here. The steps of a deploy look again, at what is there by then.
+This module writes nothing. The steps of a deploy repeat the checks against the state at that time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AGAIN = "check the current release, and deploy again"
 def open_deploy(
     site: Installation, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE
 ) -> Deploy:
-    """Look at what is asked, then start the operation, or find it started; see ``Deploy.open`` for ``on_open``.
+    """Check the request, then start the operation, or find it started; see ``Deploy.open`` for ``on_open``.
 
     Raises what ``admit`` and ``Deploy.open`` do.
     """
@@ -55,9 +55,9 @@ def open_deploy(
 
 
 def find_same(site: Installation, request: DeployRequest) -> str:
-    """The open operation that the same person has asked for with the same request; empty where there is none.
+    """The id of the open operation of the same person with the same request; empty without one.
 
-    Raises OperationRefused where the code has changed since: to carry it on would deploy what stood there before.
+    Raises OperationRefused if the code has changed since: to continue would deploy the earlier code.
     """
     state = site.journal(check_name("job", request.job), "reader").state()
     found = state.open_operation
@@ -78,12 +78,12 @@ def find_same(site: Installation, request: DeployRequest) -> str:
 
 
 def admit(site: Installation, state: JobState, request: DeployRequest) -> DeployRequest:
-    """The request with what it inherits filled in.
+    """The request with its inherited params and conf filled in; takes seconds.
 
-    Raises NotFound (job or release), JobUnusable (the code is no Python, does not import or declares no such job),
-    InvalidInput (params, conf or secrets), OperationRefused (a revival or a rollback of what there is none for, a
-    checkpoint that a driver whose end was stated may write),
-    PermanentError (Java), WrongMachine, in seconds.
+    Raises NotFound (job or release), JobUnusable (the code is not Python, does not import or does not declare the job),
+    InvalidInput (params, conf or secrets), OperationRefused (a revival of a job that was not forgotten, a rollback
+    without an earlier release, a checkpoint that a driver with a stated termination may still write), PermanentError
+    (Java), WrongMachine.
     """
     must_be_here(site, state)
     if request.strategy is not Strategy.REBUILD:
@@ -146,7 +146,7 @@ def _check_release(site: Installation, state: JobState, request: DeployRequest, 
 
 
 def check_params(site: Installation, job: str, params: Mapping[str, ParamValue]) -> None:
-    """Compare params with what the job's file declares; raises as ``admit`` does. Secrets may be unknown here."""
+    """Compare params with the job file's declaration; raises as ``admit`` does. Secrets need not resolve here."""
     bundle = build_bundle(Path(site.settings.jobs), job)
     _check_declared(job, _ask(site, job, bundle.data, bundle.entry), params)
 
@@ -183,7 +183,7 @@ def _with_inherited(state: JobState, request: DeployRequest) -> DeployRequest:
 
 
 def _without_undeclared(request: DeployRequest, declaration: Declaration) -> DeployRequest:
-    """Code that does not read a param any more needs none; a param that somebody gives is never passed over."""
+    """Drop inherited params that the code no longer declares; params of the request itself are never dropped."""
     if declaration.params is None or not request.inherit_params:
         return request
     left = tuple(sorted(set(request.params) - set(declaration.params)))

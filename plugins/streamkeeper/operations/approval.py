@@ -1,4 +1,4 @@
-"""What a person approves, and whether it still holds: the state of opaque changes is kept before anybody is asked."""
+"""Approvals of opaque changes: the state is kept before the question is asked, and an answer is voided by drift."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
 
 
 def back_up_state(site: Installation, state: JobState, operation: OperationState) -> StateKept:
-    """A snapshot of every query that resumes with an opaque change, under a hold, its state exported beside it.
+    """Take a snapshot of every query that resumes with an opaque change, under a hold, and export its state.
     Idempotent."""
-    # Where the journal was lost, what served is on no record: the candidate says of which state there is some.
+    # If the journal was lost, the current release is not recorded: the candidate's manifests name the state.
     described = state.serving_release or operation.release
     manifests = stored_manifests(site, state, described)
     kept: dict[str, str] = {}
@@ -57,7 +57,7 @@ def back_up_state(site: Installation, state: JobState, operation: OperationState
 
 
 def export_prefix(snapshot: Snapshot) -> str:
-    """Where the exported state of a snapshot is kept: ``exports/<series>/<snapshot>/``."""
+    """The key prefix of a snapshot's exported state: ``exports/<series>/<snapshot>/``."""
     return f"exports/{snapshot.series}/{snapshot.name}/"
 
 
@@ -73,11 +73,14 @@ def answer_approval(
     bundle: str = "",
     about: About | None = None,
 ) -> ApprovalAnswered:
-    """Record a person's answer; ``bundle``: the sha256 they have seen, ``about``: what they were asked about, where
-    they name it; ``user_id``: theirs in Airflow, where it comes from there.
+    """Record a person's answer.
 
-    Raises OperationRefused when nothing waits for one, when they may not give it, when it was answered already, when it
-    is about another bundle, or when nothing tells about which of two questions it is.
+    ``approved``: yes or no; ``by`` and ``reason``: of the person who answers; ``user_id``: their id in Airflow, empty
+    outside it; ``bundle``: the sha256 that they have seen, empty if not named; ``about``: the subject of the question,
+    None if not named.
+
+    Raises OperationRefused if no question is open, the person may not answer it, it was already answered otherwise, it
+    is about another bundle, or the answer does not tell which of two questions it is about.
     """
     given = _Given(approved=approved, by=by, reason=reason, bundle=bundle, about=about, user_id=user_id)
     return _record(site, job, operation, given)
@@ -86,26 +89,33 @@ def answer_approval(
 def decline_for_silence(
     site: Installation, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
 ) -> ApprovalAnswered:
-    """Record that nobody has answered, which nobody needs a right to; raises as ``answer_approval`` does."""
+    """Record that no answer arrived in time, which needs no right; raises as ``answer_approval`` does."""
     given = _Given(approved=False, by=NOBODY, reason=reason, bundle=bundle, about=about, silence=True)
     return _record(site, job, operation, given)
 
 
 def right_of(site: Installation, state: JobState, operation: OperationState) -> RightToAnswer:
-    """Who may answer what the operation asks."""
+    """Who may answer the operation's question."""
     return right_to_answer(site.settings, state, operation.request.requested_by)
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer before it is known to count."""
+    """An answer whose validity is not checked yet."""
 
     approved: bool
+    """Yes or no."""
     by: str
+    """Who answers."""
     reason: str
+    """Why."""
     bundle: str
+    """The sha256 of the bundle that they have seen; empty if not named."""
     about: About | None
+    """The subject of the question; None if not named."""
     user_id: str = ""
+    """Their id in Airflow; empty outside it."""
     silence: bool = False
+    """Whether this records a missing answer, which needs no right."""
 
 
 def _record(site: Installation, job: str, operation: str, given: _Given) -> ApprovalAnswered:
@@ -121,7 +131,7 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
                 f"operation {operation} needs an answer about {_WHAT[asked]}, not about {_WHAT[about]}"
             )
         if about is None and asked is About.OUTPUT and at.approval is not None:
-            # Whoever repeats an answer, or is late with it, has not seen what is asked now.
+            # A repeated or late answer was given without seeing the current question.
             raise OperationRefused(
                 f"operation {operation} already has an answer about {_WHAT[About.STATE]}, and now needs one about"
                 f" {_WHAT[asked]}",
@@ -161,7 +171,7 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
 
 
 def asked_about(operation: OperationState) -> About | None:
-    """What a person is asked, or has been asked last, about an open operation; None while nobody was."""
+    """The subject of the newest question of an open operation; None before there was one."""
     if operation.outcome is not None or operation.fall_back:
         return None
     if current_step(operation) is Step.REVIEW or operation.review is not None:
@@ -171,7 +181,7 @@ def asked_about(operation: OperationState) -> About | None:
 
 
 def _batches(site: Installation, job: str, operation: OperationState, about: About) -> dict[str, str]:
-    """Query -> the batch that the person has seen: of the snapshot, or of the rebuilt output."""
+    """Query -> the batch that the question was about: of the snapshot, or of the rebuilt output."""
     if about is About.STATE:
         return {query: str(snapshot.batch) for query, snapshot in _snapshots(site, job, operation).items()}
     return {
@@ -182,7 +192,7 @@ def _batches(site: Installation, job: str, operation: OperationState, about: Abo
 
 
 def check_drift(site: Installation, state: JobState, operation: OperationState) -> None:
-    """Raise OperationRefused when what was approved is not what is there any more."""
+    """Raise OperationRefused if the bundle, the checkpoint or the findings differ from the approved ones."""
     answer, release = operation.approval, operation.release
     if answer is None or answer.bundle != state.releases[release].content.bundle:
         raise OperationRefused("the approval is void: it was given for another bundle")
@@ -200,7 +210,7 @@ def check_drift(site: Installation, state: JobState, operation: OperationState) 
 
 
 def _same_findings(site: Installation, state: JobState, operation: OperationState, release: str) -> None:
-    """The evidence was gathered again, on what the checkpoint holds by now: it must be the same."""
+    """Judge the evidence that was gathered after the approval: it must not contain new findings."""
     approved = read_assessment(site.store, state.job, operation.report)
     now, _ = judge(evidence_of(site, state, operation.operation, release), operation.request)
     came = _causes(now) - _causes(approved)
@@ -225,7 +235,7 @@ def _snapshots(site: Installation, job: str, operation: OperationState) -> dict[
 
 
 def _export(site: Installation, snapshot: Snapshot) -> None:
-    """The snapshot's state as Parquet files in the store of the snapshots."""
+    """Write the snapshot's state as Parquet files into the store of the snapshots."""
     with tempfile.TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
         checkpoint, target = Path(scratch) / "checkpoint", Path(scratch) / "state"
         restore(Catalogue(site.snapshots, snapshot.series), snapshot, LocalTree(checkpoint, lasting=False))

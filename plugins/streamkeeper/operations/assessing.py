@@ -1,4 +1,4 @@
-"""The assessment of a deploy: the verdicts both ways, the way of each query, and what a replay would write again."""
+"""The assessment of a deploy: the verdicts in both directions, each query's transition, and the cost of a replay."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def assess_candidate(site: Installation, state: JobState, operation: OperationState, release: str) -> Assessed:
-    """What to record of the candidate; stores the report. Raises JobUnusable for one that may not run."""
+    """The record of the candidate's assessment; stores the report. Raises JobUnusable for one that may not run."""
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     check_described_confs(manifest.confs for manifest in candidate.values())
@@ -74,7 +74,7 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
 
 
 def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[str, int]]:
-    """The assessment; and query -> newest committed batch that its output may lack, where the request accepts that."""
+    """The assessment; and query -> newest committed batch that its output may lack, if the request accepts that."""
     if not request.accept_output_loss:
         return assess_evidence(evidence), {}
     accepted, lacks = accept_output_losses(evidence)
@@ -91,7 +91,12 @@ def find_ways(
     forward: Assessment,
     backward: Assessment,
 ) -> tuple[dict[str, QueryWay], str]:
-    """Query -> its way, or why there is none; ``release``: that of the candidate, for a rollback."""
+    """Query -> its transition, and a refusal, empty if there is none.
+
+    ``state``: the job's; ``request``: the deploy's; ``release``: the candidate's, for a rollback; ``deployed`` and
+    ``candidate``: query -> manifest of the current release and of the candidate; ``forward`` and ``backward``: the
+    assessments of the change and of its reversal.
+    """
     facts = {
         query: _facts(site, state, request, release, query, deployed.get(query), manifest, forward, backward)
         for query, manifest in candidate.items()
@@ -100,9 +105,9 @@ def find_ways(
 
 
 def evidence_of(site: Installation, state: JobState, operation: str, release: str) -> Evidence:
-    """What the instance launched last for this operation has gathered, and what is on record by now.
+    """The evidence of the operation's newest instance, with the findings that are recorded now.
 
-    Without one: evidence that nothing was looked at.
+    Without such an instance: evidence in which no look was taken.
     """
     mine = [
         instance
@@ -114,7 +119,7 @@ def evidence_of(site: Installation, state: JobState, operation: str, release: st
         found = _not_gathered(site, state, release)
     record = recorded_findings(site, state)
     queries = {
-        # A query that the candidate no longer has resumes nothing.
+        # A query that the candidate no longer has does not resume.
         query: gathered if gathered.candidate is None else _with_record(gathered, record.get(query, ()))
         for query, gathered in found.queries.items()
     }
@@ -126,7 +131,7 @@ def _with_record(query: QueryEvidence, record: tuple[Finding, ...]) -> QueryEvid
 
 
 def _not_gathered(site: Installation, state: JobState, release: str) -> Evidence:
-    """The manifests alone, with a reason for each look that a checkpoint asks for."""
+    """Evidence with the manifests only, and a reason for each look at a checkpoint that was not taken."""
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     deployed = stored_manifests(site, state, serving) if serving else {}
@@ -177,9 +182,9 @@ def _facts(
 
 
 def _ways_to_go_back(site: Installation, state: JobState, release: str, query: str, facts: QueryFacts) -> QueryFacts:
-    """With the version and the snapshot by which a rollback can go back, and what each of them loses."""
+    """Add the version and the snapshot that a rollback can use, and the loss of each."""
     if facts.judged.verdict is Verdict.RESUME:
-        # It goes forward from the last commit.
+        # The rollback resumes from the last commit.
         return facts
     manifest = facts.deployed or facts.candidate
 
@@ -198,13 +203,13 @@ def _ways_to_go_back(site: Installation, state: JobState, release: str, query: s
 
 
 def _is_kept(site: Installation, state: JobState, query: str, version: str) -> bool:
-    """Whether a version that was left is still all that it was."""
+    """Whether a version that was left still exists unchanged."""
     there = is_published(site.checkpoint(state, query, version))
     return there and not find_version_loss(site, state, query, version)
 
 
 def gone_of_sources(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Why not everything that was ever read can be read again; empty if it can."""
+    """Why not all input that was ever read can be read again; empty if it can."""
     try:
         tree = site.checkpoint(state, query, version).fresh()
         gone, total = missing_files(tree, unseen=unseen_input(site, state, query))
@@ -217,7 +222,7 @@ def gone_of_sources(site: Installation, state: JobState, query: str, version: st
 
 
 def _boundary_of(site: Installation, job: str, query: str, release: str) -> Boundary | None:
-    """The snapshot of the last batch of a release, if there is one."""
+    """The snapshot of a release's last batch; None without one."""
     catalogue = Catalogue(site.snapshots, series_of_query(job, query))
     found = [snapshot for snapshot in catalogue.snapshots() if snapshot.release == release]
     if not found:
@@ -227,14 +232,14 @@ def _boundary_of(site: Installation, job: str, query: str, release: str) -> Boun
 
 
 def _named(site: Installation, job: str, query: str, name: str) -> Boundary:
-    """The snapshot that a recovery has named; raises NotFound, SnapshotDamaged."""
+    """The snapshot that a recovery names; raises NotFound, SnapshotDamaged."""
     snapshot = Catalogue(site.snapshots, series_of_query(job, query)).read(snapshot_number(name))
     return Boundary(snapshot=snapshot.name, batch=snapshot.batch)
 
 
 def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
-    """The first word of the sentence. A recovery and a rollback that go ahead despite a REFUSE are named instead: that
-    verdict is about files that they leave behind."""
+    """The first word of the sentence: the verdict. A recovery, and a rollback that proceeds despite a REFUSE, are named
+    instead, because that verdict is about files that they leave behind."""
     if request.recover is not None and not refusal:
         return request.recover.asked_for.name
     if request.rollback and not refusal and forward.verdict is Verdict.REFUSE:
@@ -245,7 +250,10 @@ def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
 def _sentence(
     site: Installation, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str
 ) -> str:
-    """One line that says the verdict, the way of each query and what is written again; or why there is no way."""
+    """One line with the verdict, each query's transition and the replayed data; or the refusal.
+
+    ``word``: the first one; ``release``: the candidate's; ``ways``: query -> transition; ``refusal``: may be empty.
+    """
     if refusal:
         return f"{word}: {refusal}"
     if not state.predecessor:
@@ -269,7 +277,7 @@ def _sentence(
 
 
 def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
-    """What a person is asked about, as clauses."""
+    """The subjects of a person's approval, as clauses."""
     opaque = [query for query, way in sorted(ways.items()) if way.opaque]
     resumed = [query for query in opaque if ways[query].way is not Way.START]
     if resumed:
@@ -278,7 +286,7 @@ def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
 
 
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
-    """What going forward by a way takes, as a clause; ``conf``: the candidate's."""
+    """The cost of a transition, as a clause; ``conf``: the candidate's."""
     match way.way:
         case Way.START:
             return "reads its sources from the beginning"

@@ -1,4 +1,4 @@
-"""Backing up: a snapshot of a checkpoint where something was committed since the last one, and how late that is."""
+"""Backups: a snapshot of a checkpoint with new commits since the last one, and how late a backup is."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from streamkeeper.stores.contract import Store
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the newest snapshot of a series is behind its checkpoint.
-
-    ``behind``: batches committed since, None without any snapshot; ``late_s``: how long the oldest of them has waited,
-    seconds, 0 when nothing was committed since.
-    """
+    """How far the newest snapshot of a series is behind its checkpoint."""
 
     series: str
+    """The series of the snapshots."""
     behind: int | None
+    """Batches committed since the snapshot; None without a snapshot."""
     late_s: float
+    """Age in seconds of the oldest of these batches; 0 without new commits."""
     snapshot: str = ""
+    """Name of the newest snapshot; empty without one."""
 
     def exceeds(self, objective_s: float) -> str:
-        """One sentence when the objective is missed, else nothing."""
+        """One sentence if the objective is missed, else an empty string."""
         if self.late_s <= objective_s:
             return ""
         what = f"{self.snapshot} is {self.behind} batches behind" if self.snapshot else "there is no snapshot"
@@ -49,12 +49,13 @@ def back_up(
     hold: Hold | None = None,
     show: Show | None = None,
 ) -> Captured:
-    """Take a snapshot unless nothing was committed since the last one.
+    """Take a snapshot, unless the newest one is up to date.
 
-    ``batch``: which one, by default the last committed batch; ``pending``: with the plan of the open batch after it;
-    ``hold``: keeps it for an operation; ``show``: called with the progress.
+    ``store``: of the snapshots; ``target``: the checkpoint; ``batch``: by default the last committed one; ``pending``:
+    whether the plan of the open batch after it is included; ``hold``: keeps the snapshot for an operation; ``show``:
+    called with the progress.
 
-    Raises what ``capture`` raises, and CheckpointDamaged for a deployed query whose directory is gone or emptied.
+    Raises the errors of ``capture``, and CheckpointDamaged for a deployed query whose directory is missing or emptied.
     """
     catalogue = Catalogue(store, target.series)
     try:
@@ -69,7 +70,7 @@ def back_up(
 
 
 def lateness_of(site: Installation, target: Target, *, now: datetime | None = None) -> Lateness | None:
-    """How late a deployed query's backup is; None when it has committed nothing yet.
+    """How late a deployed query's backup is; None before its first commit.
 
     Raises CheckpointDamaged, CheckpointChanged.
     """
@@ -77,7 +78,7 @@ def lateness_of(site: Installation, target: Target, *, now: datetime | None = No
 
 
 def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, now: datetime | None) -> Lateness | None:
-    """The same, of a newest snapshot that is known; reads the checkpoint only."""
+    """The same for a known newest snapshot; reads only the checkpoint."""
     tree = target.open()
     try:
         anchor = find_anchor(tree)
@@ -100,12 +101,12 @@ def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, no
 
 
 def hold_for(owner: str, reason: str) -> Hold:
-    """A hold that lasts until its owner lets go."""
+    """A hold that lasts until its owner releases it."""
     return Hold(owner=owner, reason=reason, at=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error: NotFound) -> None:
-    """A checkpoint without a commit has not begun yet, unless there is a snapshot of it: then it was emptied."""
+    """Raise CheckpointDamaged for a checkpoint without a commit that has a snapshot: it was emptied."""
     if target.job and newest is not None and newest.version == target.origin.version:
         raise CheckpointDamaged(
             f"checkpoint {newest.version} of {target.series} was emptied: {error.message}, but {newest.name}"
@@ -115,7 +116,7 @@ def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error:
 
 
 def _committed_at(tree: Tree, first: int) -> float:
-    """When the oldest batch from ``first`` on that is still there was committed, seconds since the epoch."""
+    """Commit time of the oldest existing batch from ``first`` on, seconds since the epoch."""
     for batch in sorted(number for number in numbered(tree, "commits") if number >= first):
         try:
             return tree.stamp(f"commits/{batch}").modified / 1e9

@@ -1,5 +1,4 @@
-"""What going back would write again: batches, and what they read, counted from the checkpoints, and asked of the
-output."""
+"""The cost of going back: batches to write again and their input, counted from the checkpoints and the output."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
-    """One sentence: what is read and written again, and whether the sink takes that."""
+    """One sentence: the data that is read and written again, and how the sink handles it."""
     try:
         again = _again(site, state, query, way)
     except (CheckpointDamaged, CheckpointChanged, SnapshotDamaged, NotFound) as error:
@@ -33,10 +32,10 @@ def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) 
 
 
 def told_going_back(site: Installation, record: OperationRecord) -> dict[str, str]:
-    """Query -> what a rollback to the release before would read and write again, as things are now.
+    """Query -> the data that a rollback to the previous release would read and write again now.
 
-    Only while the release of this operation serves where it left it: empty otherwise, and where nothing served before.
-    Starts nothing; asks checkpoints and outputs. Raises StoreUnavailable.
+    Empty unless the operation's release is still current in the operation's checkpoint versions and had a predecessor.
+    Starts no process; reads checkpoints and outputs. Raises StoreUnavailable.
     """
     state, operation = record.state, record.operation
     served_on = state.served.get(state.serving_release, {})
@@ -65,7 +64,7 @@ def _going_back(site: Installation, record: OperationRecord, query: str, way: Qu
 
 
 def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
-    """What the checkpoints say; empty when they have read the same."""
+    """The difference between the two positions, from the checkpoints; empty if they are equal."""
     before = site.checkpoint(state, query, way.before)
     now, (then, goes_back) = position(before.fresh()), _back_at(site, state, query, way)
     reach = compare(now, then)
@@ -87,7 +86,7 @@ def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> st
 
 
 def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
-    """What the output holds that the checkpoint has not committed; empty when that is nothing."""
+    """Batches in the output that the checkpoint has not committed; empty without any."""
     sink = stored_manifests(site, state, state.serving_release)[query].sink
     holds = ask(site, state, state.serving_release, query, sink, way.before)
     if holds.unknown:
@@ -100,7 +99,7 @@ def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way:
 
 
 def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> tuple[Position, GoesBack | None]:
-    """Where the query would go on from; None: at the beginning."""
+    """The position from which the query would continue, and its file lists; None: from the beginning."""
     before = site.checkpoint(state, query, way.before)
     if way.way is Way.RETURN:
         kept = site.checkpoint(state, query, way.version)

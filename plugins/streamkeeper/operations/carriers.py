@@ -1,7 +1,8 @@
-"""Who carries an operation on: left where it is begun, so that the watch can know when nobody does any more.
+"""The carrier of an operation: the process or DAG run that executes it, recorded so that the watch detects its end.
 
-``carriers/<job>/<operation>.json``, replaced by whoever takes the operation over. It proves an end, never a life: a
-process of this machine that is gone, a run of a DAG that has ended. Where nothing is proven somebody is assumed.
+``carriers/<job>/<operation>.json``, replaced when another process or run takes the operation over. It can prove an end
+(a terminated process of this machine, a finished DAG run), never that a carrier is alive. Without proof of its end a
+carrier is assumed to be alive.
 """
 
 from __future__ import annotations
@@ -19,43 +20,48 @@ from streamkeeper.stores.contract import Store
 
 
 class Carrier(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of a machine, or a run of a DAG (``dag`` and ``run``). ``started``: clock ticks since boot.
-
-    ``group``: the task group that is the operation, in a DAG that is more than one.
-    """
+    """A process of a machine, or a run of a DAG."""
 
     format: int = 1
+    """Version of the stored format."""
     machine: str = ""
+    """Identity of the process's machine; empty for a DAG run."""
     host: str = ""
+    """Its host name."""
     pid: int = 0
+    """The process id there."""
     started: int = 0
+    """When the process started, clock ticks since boot."""
     dag: str = ""
+    """The DAG's id; empty for a process."""
     run: str = ""
+    """The run's id."""
     group: str = ""
+    """The task group of the operation, in a DAG with more than one."""
 
 
 RunIsOver = Callable[[str, str], bool]
-"""Whether a run of a DAG has ended; False where that is not known."""
+"""Whether a run of a DAG has ended; False if that is unknown."""
 
 
 def nobody_knows(dag: str, run: str) -> bool:
-    """Outside Airflow no run is known to have ended."""
+    """False: outside Airflow the state of runs is unknown."""
     return False
 
 
 def this_process() -> Carrier:
-    """The process that asks."""
+    """The current process as a carrier."""
     here, mine = this_machine(), read_process(os.getpid())
     return Carrier(machine=here.text, host=here.host, pid=os.getpid(), started=mine.started if mine else 0)
 
 
 def note_carrier(store: Store, job: str, operation: str, carrier: Carrier) -> None:
-    """Say who carries the operation on; raises StoreUnavailable."""
+    """Record the carrier of an operation; raises StoreUnavailable."""
     store.replace(_key(job, operation), to_json(carrier))
 
 
 def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
-    """Who carries the operation on, or did last; None where nobody has said so. Raises StoreUnavailable."""
+    """The newest carrier of an operation; None if none was recorded. Raises StoreUnavailable."""
     key = _key(job, operation)
     try:
         return from_json(store.read(key), Carrier, where=key, newest_format=1)
@@ -64,13 +70,13 @@ def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
 
 
 def job_of(store: Store, operation: str) -> str:
-    """The job of an operation that somebody has carried on, by one listing; empty for an unknown one."""
+    """The job of an operation with a recorded carrier, by one listing; empty for an unknown operation."""
     keys = (key.split("/") for key in store.list("carriers/"))
     return next((job for _, job, name in (key for key in keys if len(key) == 3) if name == f"{operation}.json"), "")
 
 
 def is_abandoned(store: Store, job: str, operation: str, run_is_over: RunIsOver = nobody_knows) -> bool:
-    """Whether provably nobody carries the operation on; False where nobody has said who does."""
+    """Whether the operation's carrier has provably ended; False without a recorded carrier."""
     carrier = read_carrier(store, job, operation)
     if carrier is None:
         return False

@@ -1,4 +1,4 @@
-"""How far a dual run is and what it will take, from the files of the two checkpoint versions alone."""
+"""Progress and cost of a dual run, from the files of the two checkpoint versions only."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from streamkeeper.model.ways import Reached
 _DEFAULT_MEMORY = "1g"
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _BESIDE_THE_HEAP = 500 * 2**20
-"""What a driver takes beside its heap, bytes: its Python (121 MB measured) and what the JVM needs for itself."""
+"""Memory of a driver outside its heap, bytes: its Python (121 MB measured) and the JVM's own memory."""
 
 
 def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
-    """Whether ``new`` holds everything that ``old`` has read up to a batch, and about how long it will take else.
+    """Whether ``new`` contains all input that ``old`` has read up to a batch, and the estimated time left.
 
     ``until``: that batch; None for the last commit.
     """
@@ -35,13 +35,13 @@ def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
 
 
 def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | None) -> int | None:
-    """The last batch of a version that its dead driver may have written; None when it planned none.
+    """The last batch of a version that its terminated driver may have written; None if it planned none.
 
-    What was planned counts: a driver that was killed may have written that batch without committing it, and no reader
-    must see it vanish. Only a driver that ended by a drain knows better. A batch that it let through had not been
-    committed before, so nobody else has come further; and after the last one its gate let none through.
+    A planned batch counts: a killed driver may have written it without committing it, and no reader may see it vanish.
+    Only the status of a driver that ended by a drain is more precise: a batch that it admitted had not been committed
+    before, so no other driver is further, and its gate admitted no later batch.
 
-    ``epoch``: the query's newest; ``status``: the last word of the driver that claimed it.
+    ``epoch``: the query's newest; ``status``: the last status of the driver that claimed it.
     """
     planned = last_planned(old.fresh())
     if epoch is None or status is None or status.state is not DriverState.DRAINED:
@@ -54,9 +54,9 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
 
 
 def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
-    """What a rebuild is going to read, and the memory that a second driver takes against what is free here.
+    """The input of a rebuild, and the memory of a second driver compared with the free memory here.
 
-    ``beside``: what it reads that the query never has, as a clause.
+    ``conf``: the candidate's; ``beside``: additional input that the query has never read, as a clause.
     """
     try:
         reads = compare(position(old.fresh()), Position()).lacking
@@ -69,7 +69,7 @@ def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
 
 
 def _seconds_left(new: Tree, reach: Reach) -> float | None:
-    """Estimated from the time that the reading took so far; None before the first commit."""
+    """Estimate from the duration of the reading so far; None before the first commit."""
     read = sum(source.total - source.missing for source in reach.sources)
     newest = last_committed(new.fresh())
     if newest is None or read <= 0:
@@ -86,7 +86,7 @@ def _duration(seconds: float) -> str:
 
 
 def _bytes(text: str) -> int:
-    """A size as Spark writes it: ``512m``, ``1g``, ``2048`` (MiB)."""
+    """A size in Spark's notation, in bytes: ``512m``, ``1g``, ``2048`` (MiB)."""
     plain = text.strip().lower().removesuffix("b")
     number, unit = (plain[:-1], plain[-1]) if plain[-1:] in _UNITS else (plain, "m")
     return int(number) * _UNITS[unit] if number.isdecimal() else _UNITS["g"]

@@ -1,4 +1,4 @@
-"""Which jobs under the jobs root are not what serves: told by the hash of their bundles, so that a helper counts."""
+"""Jobs under the jobs root that differ from their current release: by bundle hash, so that imported modules count."""
 
 from __future__ import annotations
 
@@ -19,29 +19,33 @@ from streamkeeper.registry.jobs import list_jobs
 
 
 class ChangeKind(StrEnum):
-    """How a job stands under the jobs root against what serves."""
+    """How a job under the jobs root compares with its current release."""
 
     SAME = "same"
     CHANGED = "changed"
     FIRST = "first deploy"
-    """A job of which nothing has ever served."""
+    """A job without a current release."""
     NO_FILE = "no file"
-    """A job that serves and has no file here: deleted, renamed, or of another jobs root."""
+    """A job that is not stopped and has no file here: deleted, renamed, or from another jobs root."""
     UNKNOWN = "unknown"
     """Its code or its records cannot be read."""
 
 
 class JobChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One job. ``release``: what serves, empty where nothing does; ``error``: why it is UNKNOWN."""
+    """One job and how it differs."""
 
     job: str
+    """Its name."""
     kind: ChangeKind
+    """How it compares with its current release."""
     release: str = ""
+    """The current release; empty without one."""
     error: str = ""
+    """Why the kind is UNKNOWN."""
 
 
 def find_changed_jobs(site: Installation) -> list[JobChange]:
-    """Every job of the jobs root and every one that is to serve, in order; what one of them raises is its ``error``.
+    """Every job of the jobs root and every recorded job that is not stopped, in order; a job's error is its ``error``.
 
     Raises InvalidInput without a jobs root, StoreUnavailable without the list of jobs.
     """
@@ -62,7 +66,7 @@ def _changes(site: Installation, root: Path, known: set[str]) -> Iterator[JobCha
 
 
 def _look(site: Installation, root: Path, job: str, *, known: bool) -> JobChange | None:
-    """None for a file that is no job's, and for a job that has neither a file nor anything to serve."""
+    """None for a file without a job, and for a stopped or undeployed job without a file."""
     file = root / f"{job}.py"
     if not known and not (file.is_file() and _may_be_job(file, job)):
         return None
@@ -78,7 +82,7 @@ def _look(site: Installation, root: Path, job: str, *, known: bool) -> JobChange
 
 
 def _may_be_job(file: Path, job: str) -> bool:
-    """Whether a file under the jobs root holds the job of its name; a broken one that speaks of jobs may."""
+    """Whether a file under the jobs root declares the job of its name; an unparsable file that mentions jobs may."""
     source = file.read_bytes()
     try:
         return declares_job(source, job)
@@ -87,7 +91,7 @@ def _may_be_job(file: Path, job: str) -> bool:
 
 
 def checkpoints_must_be_here(site: Installation, job: str) -> None:
-    """Raise NotFound where a job's checkpoints lie below a root that this machine has not, so that no look is one."""
+    """Raise NotFound if this machine lacks the root of a job's checkpoints: no check is possible then."""
     state = site.journal(job, writer="check").state()
     for query in state.versions:
         current = state.current_version(query)

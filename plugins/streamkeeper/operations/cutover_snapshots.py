@@ -1,7 +1,7 @@
-"""The snapshot of the batch at which a query changed hands: the way back to the release before, under a hold.
+"""The snapshot of a query's last batch before the cutover, under a hold: the rollback path to the previous release.
 
-Taken once the new release commits, so that it costs no time in the output's gap: Spark keeps the files of a hundred
-batches. Should it fail, the deploy goes on and says so: the new release serves either way.
+Taken once the new release commits, so that it does not lengthen the output's gap: Spark keeps the files of a hundred
+batches. If it fails, the deploy continues and reports that: the new release runs in either case.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from streamkeeper.snapshots.catalogue import Catalogue
 def take_cutover_snapshots(
     site: Installation, job: str, operation: str, batches: Mapping[str, int]
 ) -> CutoverSnapshots:
-    """One of each query, as far as they can be taken. Idempotent.
+    """One snapshot for each query; failures are part of the result. Idempotent.
 
-    The hold lasts until the next deploy of the job has one of its own.
+    The hold lasts until the next deploy of the job takes its own.
     """
     earlier = set(read_job(site, job).operations) - {operation}
     taken: dict[str, str] = {}

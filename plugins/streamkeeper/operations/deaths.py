@@ -1,4 +1,4 @@
-"""How an instance's end is known: it is on record, or its runner proves it, or else a person states it."""
+"""Knowledge of an instance's termination: recorded, proven by its runner, or stated by a person."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from streamkeeper.registry.control import Control
 
 
 def state_death(site: Installation, job: str, instance: str, *, by: str, reason: str, accept: bool) -> list[str]:
-    """Record that a driver which nobody can look at has ended, as a person's word; returns what that risks, in lines.
+    """Record a person's statement that a driver which cannot be observed has terminated; returns its risks, in lines.
 
-    Nothing is recorded without ``accept``. Raises NotFound for an instance that the journal does not know,
-    OperationRefused for one that lives or can be proven dead, and for who may not answer what operations ask.
+    ``by`` and ``reason``: of the person; ``accept``: without it no record is written. Raises InvalidInput without a
+    reason, NotFound for an instance that the journal does not contain, OperationRefused for an instance that is
+    running, that can be proven terminated or whose end is recorded, and for a person who may not answer questions.
     """
     if not reason.strip():
         raise InvalidInput("a stated termination needs a reason", hint="how you know it: the node was switched off, …")
@@ -46,7 +47,7 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
         raise NotFound(f"job {job} has no instance {instance}", hint=f"see: streamkeeper status {job}")
     if found.ended:
         raise OperationRefused(f"the termination of {instance} is already recorded: {found.proof}")
-    # One person asks and states: four eyes would refuse everyone, and the job could never run again.
+    # The same person requests and states: four eyes would refuse everyone, and the job could never run again.
     right = msgspec.structs.replace(right_to_answer(site.settings, state, by), four_eyes=False)
     if objection := right.objection(by):
         raise OperationRefused(f"the termination of {instance} cannot be stated: {objection}")
@@ -66,16 +67,16 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
 
 
 def is_stated(site: Installation, job: str, instance: str, *, by: str, reason: str) -> bool:
-    """Whether this very statement is on record: a task that was killed after recording it has nothing left to do."""
+    """Whether this very statement is recorded: a task that was killed after recording it is then done."""
     found = read_job(site, job).instances.get(check_instance(instance))
     return found is not None and found.proof == _statement(by, reason)
 
 
 def snapshot_fork(site: Installation, job: str) -> list[str]:
-    """Take a snapshot of every checkpoint that a driver whose termination was stated may still write; a line each.
+    """Take a snapshot of every checkpoint that a driver with a stated termination may still write; a line each.
 
-    A restore continues in that copy, and nothing is replayed. A checkpoint that is gone has none: the line says so.
-    Raises OperationRefused where no checkpoint of the job is in that state.
+    A restore continues in that copy without a replay. For a missing checkpoint the line reports that there is none.
+    Raises OperationRefused if no checkpoint of the job is in that state.
     """
     state = read_job(site, job)
     queries = [query for query in sorted(state.versions) if unproven_owner(state, query)]
@@ -100,11 +101,12 @@ def _statement(by: str, reason: str) -> str:
 
 
 def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[str, str] | None = None) -> None:
-    """Raise OperationRefused where somebody would go on in a checkpoint version that a driver may still write, whose
-    end was stated and not proven; ``versions``: query -> version, those that serve without. Not of one in which no
-    batch was committed: of that there is no copy.
+    """Raise OperationRefused for a checkpoint version that a driver with an unproven termination may still write.
 
-    Of two drivers one wins each of Spark's files; but each of them deletes state files that it does not know.
+    ``versions``: query -> version to check, by default the current ones. A version without a committed batch is
+    allowed, because no copy of it can be made.
+
+    Of two drivers only one creates each of Spark's files, but each deletes state files that it did not write.
     """
     for query, version in (versions or dict.fromkeys(state.versions, "")).items():
         current = state.current_version(query)
@@ -121,9 +123,9 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
 
 
 def bury(site: Installation, job: str, instance: str) -> None:
-    """Let go of what is kept for the proof of an end that is on record by now.
+    """Release the resources that were kept to prove an end that is now recorded.
 
-    What cannot be let go of at the moment, a prune lets go of together with the instance's records.
+    A prune releases resources that cannot be released now, together with the instance's records.
     """
     crash_point("bury.before")
     with suppress(StreamkeeperError):
@@ -146,7 +148,7 @@ def _record(site: Installation, job: str, instance: InstanceState, proof: str, b
 
 
 def _risks(site: Installation, state: JobState, instance: InstanceState, seen: Liveness) -> Iterator[str]:
-    """What becomes of each output and checkpoint if it lives all the same."""
+    """The effect on each output and checkpoint if the driver is running after all."""
     yield f"{instance.instance} cannot be observed: {seen.why}"
     status = Control(site.store, state.job, instance.instance).find_status()
     at = (status.at or "an unknown time") if status is not None else ""

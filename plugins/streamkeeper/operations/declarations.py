@@ -1,4 +1,4 @@
-"""What a job's file declares, asked of a short-lived process: its import runs the job's own code."""
+"""The declaration of a job's file, read by a short-lived process: importing the file runs the job's own code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from streamkeeper.registry.bundles import unpack_bundle
 from streamkeeper.runners.variables import driver_variables
 
 PATIENCE_S = 60.0
-"""A file that takes longer to import is left to a driver, which waits as long as it may."""
+"""A file that takes longer to import is left to a driver, which has no such limit."""
 
 
 def ask_declaration(settings: Settings, bundle: bytes, entry: str, job: str) -> Declaration:
-    """What the job's file in a bundle declares, as a driver of this installation would see it; empty where only a
-    driver can know.
+    """The declaration of a job's file in a bundle, as a driver of this installation would see it; empty if only a
+    driver can read it.
 
-    Raises RegistryDamaged for what is no bundle.
+    Raises RegistryDamaged for data that is not a bundle.
     """
     with TemporaryDirectory(prefix="streamkeeper-declaration-") as scratch:
         root, answer = Path(scratch, "code"), Path(scratch, "answer.json")
@@ -31,7 +31,7 @@ def ask_declaration(settings: Settings, bundle: bytes, entry: str, job: str) -> 
         command = [sys.executable, "-m", "streamkeeper.driver.declaring", str(root), entry, job, str(answer)]
         home = Path(settings.home)
         try:
-            # Files, no pipes: a process that the job's file leaves behind would keep those open.
+            # Files instead of pipes: a process that the job's file leaves behind would keep pipes open.
             subprocess.run(
                 command,
                 env=driver_variables(os.environ, settings),

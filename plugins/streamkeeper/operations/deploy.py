@@ -1,4 +1,4 @@
-"""The deploy verb: observe, decide, record, act, until a step is done, something must be waited for, or it is over."""
+"""The deploy: observe, decide, record and act, until a step is done, a wait is needed, or the operation has ended."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ from streamkeeper.operations.whereabouts import must_see, running_instances
 from streamkeeper.registry.control import Control
 
 POLL_S = 0.1
-"""Between two looks while something is waited for inside this process."""
+"""Pause between two observations while this process waits, seconds."""
 
 
 class OnOpen(Enum):
-    """What a new deploy does about another operation that is open."""
+    """How a new deploy treats another open operation."""
 
     REFUSE = "refuse"
     CONTINUE = "continue"
@@ -61,35 +61,39 @@ class OnOpen(Enum):
 
 
 class ProgressKind(Enum):
-    """How far an advance came."""
+    """The result of an advance."""
 
     DONE = "done"
-    """Every step up to the wanted one is done."""
+    """Every step up to the requested one is done."""
     WAITING = "waiting"
-    """Something outside has to happen; look again soon."""
+    """An external event is needed; observe again soon."""
     FALLING_BACK = "falling-back"
-    """The candidate will not serve; advance to FALL_BACK to end the operation properly."""
+    """The candidate was given up; advance to FALL_BACK to end the operation properly."""
     ENDED = "ended"
     """The operation has its outcome."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an operation stands. ``waited_s`` belongs to the wait ``on``; hand both to ``Deploy.load`` to go on.
-
-    ``deadline_s``: how long that wait may last, 0 where an act just begun is to be looked at again soon.
-    """
+    """The progress of an operation; pass ``on`` and ``waited_s`` to ``Deploy.load`` to continue it."""
 
     kind: ProgressKind
+    """The result of the advance."""
     step: Step
+    """The step that it has reached."""
     sentence: str
+    """The progress in words."""
     outcome: Outcome | None = None
+    """That of an ended operation, or the one that a fall-back will have."""
     on: str = ""
+    """The event that the operation waits for; empty without a wait."""
     waited_s: float = 0.0
+    """How long that wait has lasted, seconds."""
     deadline_s: float = 0.0
+    """How long that wait may last, seconds; 0 if an action that just started has to be observed soon."""
 
 
 class Deploy:
-    """One deploy of one job; everything it knows is in the journal, so any process may carry it on."""
+    """One deploy of one job; its whole state is in the journal, so any process may continue it."""
 
     def __init__(self, site: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> None:
         self.site = site
@@ -110,13 +114,15 @@ class Deploy:
         on_open: OnOpen = OnOpen.REFUSE,
         allowed: Callable[[JobState], None] | None = None,
     ) -> Deploy:
-        """Start the operation, or find it started; another one that is open is refused, carried on or ended first.
+        """Start the operation, or find it started; refuse, continue or end another open operation first.
 
-        ``allowed``: raises where the operation must not be started in that very state of the job.
+        ``operation``: its id; ``request``: what to deploy; ``on_open``: the treatment of another open operation, with
+        CONTINUE the returned deploy is that one; ``allowed``: raises if the operation must not start in that state of
+        the job.
 
-        With ``on_open=CONTINUE`` the deploy returned is the open one. Raises OperationOpen, InvalidInput,
-        JournalOutdated, JournalLost, and OperationRefused for the id of an operation that was started with another
-        request, and for a request that says beforehand what its author may not answer.
+        Raises OperationOpen, InvalidInput, JournalOutdated, JournalLost, and OperationRefused for the id of an
+        operation that was started with another request, and for a request that pre-answers a question which its author
+        may not answer.
         """
         check_name("job", request.job)
         check_instance(operation)
@@ -132,7 +138,7 @@ class Deploy:
         if state.number == 0:
             must_not_be_lost(site, request.job)
         if state.open_operation is None and operation not in state.operations:
-            # Before it is on record: nothing could be carried on, or fall back, without it.
+            # Checked before the record: without the commits no operation could continue or fall back.
             must_know_commits(site, state)
         other = cls(site, request.job, operation)._start(request, on_open, allowed)
         if other is None:
@@ -166,7 +172,7 @@ class Deploy:
         return tuple(step for step in everything if step.step.tag in announced)
 
     def abort(self, *, requested_by: str, reason: str) -> None:
-        """Ask the operation to end; whoever advances it next ends it so that something serves."""
+        """Request the end of the operation; the next advance ends it with a running release."""
 
         def ask(state: JobState) -> Record | None:
             current = state.operations[self.operation]
@@ -179,8 +185,10 @@ class Deploy:
         self._journal.append(ask)
 
     def advance(self, until: Step) -> Progress:
-        """Do all that can be done now without waiting; raises TemporaryError when the store fails, WrongMachine where
-        another machine has to: what cannot be seen from here is no reason to give anything up.
+        """Do all steps that need no waiting, up to ``until``.
+
+        Raises TemporaryError if the store fails, and WrongMachine if another machine has to continue: a driver that
+        cannot be observed from here is not a reason to give up.
         """
         while True:
             at = self._observe()
@@ -217,7 +225,7 @@ class Deploy:
             time.sleep(POLL_S)
 
     def _start(self, request: DeployRequest, on_open: OnOpen, allowed: Callable[[JobState], None] | None) -> str | None:
-        """The id of another open operation that on_open lets us deal with; None once ours is started."""
+        """The id of another open operation that ``on_open`` continues or aborts; None once this one is started."""
         found: list[str] = []
 
         def begin(state: JobState) -> Record | None:
@@ -272,7 +280,7 @@ class Deploy:
         return right_of(self.site, state, operation).objection(answer.by) if answer is not None else ""
 
     def _reached(self, state: JobState, operation: OperationState) -> dict[str, Reached]:
-        """How much of what serves the dual run has read, in the steps that ask for it."""
+        """Query -> how far the dual run has caught up, in the steps that need it."""
         step = current_step(operation)
         if step not in (Step.CATCH_UP, Step.CATCH_UP_AFTER_DRAIN):
             return {}
@@ -286,7 +294,7 @@ class Deploy:
         return reached
 
     def _lost_back(self, state: JobState, operation: OperationState) -> dict[str, str]:
-        """How the ways back lose rows, where they are about to be taken: who has read those rows reads no more."""
+        """Query -> the rows that its rollback path loses, once the candidate that read them has ended."""
         candidates = state.instances_of(operation.operation, Role.CANDIDATE)
         went = operation.fall_back and any(instance.appointed for instance in candidates)
         if operation.outcome is not None or not went or state.owners:
@@ -319,11 +327,11 @@ class Deploy:
         crash_point(f"{name}.after")
 
     def _instead(self, decision: Decision, error: StreamkeeperError) -> Decision:
-        """What is done about an act that failed; raises the error where that is nothing."""
+        """The decision that follows a failed action; raises the error if there is none."""
         step, action = decision.step, decision.action
         permanent = isinstance(error, PermanentError)
         if self._starts_old_release(action) and (permanent or self._is_reserve(action.instance)):
-            # There is another attempt after the reserve's, and nothing left to decide after the last one.
+            # Another attempt follows the reserve's; after the last attempt no decision is left.
             return Decision(step=step, action=GiveUpStarting(action.instance), reason=str(error))
         if isinstance(action, FallBack) or not permanent:
             raise error
@@ -357,7 +365,7 @@ class Deploy:
 
 
 def as_asked(request: DeployRequest) -> DeployRequest:
-    """Without what was filled in from the serving release, and whoever asked: equal where the same is asked."""
+    """The request without inherited values and requester, to compare two requests."""
     return msgspec.structs.replace(
         request,
         params={} if request.inherit_params else request.params,
@@ -369,7 +377,7 @@ def as_asked(request: DeployRequest) -> DeployRequest:
 
 
 def _must_be_the_same(started: OperationState, request: DeployRequest) -> None:
-    """Raise OperationRefused when an operation's id comes with another request; who asks may be another person."""
+    """Raise OperationRefused if an operation's id is used with another request; the requester may differ."""
     was, now = to_builtins(as_asked(started.request)), to_builtins(as_asked(request))
     if was == now:
         return

@@ -1,4 +1,4 @@
-"""The acts of a deploy: each records what it decides under a guard, so that a stale process changes nothing."""
+"""The actions of a deploy: each writes its record under a guard, so that a stale process has no effect."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class DeployActs:
         self._versions = VersionActs(site, journal, job, operation)
 
     def carry_out(self, decision: Decision) -> None:
-        """Do what was decided; raises PermanentError when it can never be done, TemporaryError when not now."""
+        """Carry out a decision; raises PermanentError if that is never possible, TemporaryError if not now."""
         match decision.action:
             case Register():
                 self._register()
@@ -156,7 +156,7 @@ class DeployActs:
                 assert_never(decision.action)
 
     def _record_end(self, instance: str, proof: str, last: str = "", fault: str = "") -> None:
-        """That an instance is proven gone."""
+        """Record the proven end of an instance."""
         end = InstanceEnded(
             operation=self._operation, instance=instance, proof=proof, exit=last, stated_by="", fault=fault
         )
@@ -168,7 +168,7 @@ class DeployActs:
         self._record(OperationFinished(operation=self._operation, outcome=outcome, sentence=sentence, fault=fault))
 
     def _record(self, record: Record, *, forward: bool = False) -> JobState:
-        """Append unless the operation is over; ``forward`` records give way to a fall-back decided meanwhile."""
+        """Append unless the operation has ended; ``forward`` records are skipped once a fall-back is decided."""
 
         def still_wanted(state: JobState) -> Record | None:
             current = state.operations[self._operation]
@@ -200,7 +200,7 @@ class DeployActs:
                 raise InvalidInput(
                     f"release {name} has its own params and conf", hint="push a new release to change them"
                 )
-            # It may have been registered by a Streamkeeper that let more through; its own confs it keeps.
+            # An earlier version may have accepted confs that are refused now; the release keeps its own confs.
             conf = self._journal.state().releases[name].content.conf
             check_release_conf(without_later_refusals(conf), allowed=conf)
         else:
@@ -229,7 +229,7 @@ class DeployActs:
         release = state.releases[state.instances[instance].release]
         content = release.content
         kept_here = self._lies_here(state)
-        # Executors elsewhere would write the state of such a version to disks of their own, as a node would.
+        # Remote executors would write the state of such a version to their own disks, as a node would.
         conf = {
             **({MASTER: own_threads(content.conf)} if kept_here and self._site.settings.master else {}),
             **content.conf,
@@ -256,7 +256,7 @@ class DeployActs:
         self._site.runner.launch(spec, secrets)
 
     def _lies_here(self, state: JobState) -> bool:
-        """Whether a driver may open a version in a directory, although the installation's are elsewhere by now."""
+        """Whether a driver may open a version in a local directory, although new checkpoints are stored elsewhere."""
         settings = self._site.settings
         if not settings.master and settings.drivers == LOCAL:
             return False
@@ -265,7 +265,7 @@ class DeployActs:
         return any(isinstance(place, LocalTree) and not place.absence() for place in places)
 
     def _gather(self, state: JobState) -> Gather | None:
-        """Against what evidence is asked for: before the assessment, and again once a person has approved."""
+        """The evidence to gather, and its baseline: before the assessment, and once more after an approval."""
         operation = state.operations[self._operation]
         approved = operation.has_done(Step.APPROVE) and not operation.has_done(Step.READY)
         if operation.fall_back or (operation.verdict is not None and not approved):
@@ -311,7 +311,7 @@ class DeployActs:
         self._site.runner.nudge(self._job, instance)
 
     def _may_differ(self, state: JobState) -> dict[str, tuple[str, ...]]:
-        """Query -> columns in which its rebuilt output may differ from the serving one."""
+        """Query -> columns in which its rebuilt output may differ from the current one."""
         old = stored_manifests(self._site, state, state.serving_release) if state.serving_release else {}
         new = stored_manifests(self._site, state, self._release().name)
         declared = self._current().request.expect_different
@@ -319,9 +319,9 @@ class DeployActs:
         return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
 
     def _last_batches(self) -> LastBatches:
-        """Where the release that ended has left each query.
+        """Query -> last committed batch of the release that ended.
 
-        What a recovery leaves behind is damaged: no snapshot of that comes into the series.
+        A recovery leaves damaged checkpoints behind: these are left out, so that no snapshot of them is taken.
         """
         found, recover = live_checkpoints(self._site, self._journal.state()), self._current().request.recover
         left = {*recover.snapshots, *recover.rebuilt} if recover is not None else set()
@@ -333,7 +333,7 @@ class DeployActs:
         return take_cutover_snapshots(self._site, self._job, self._operation, batches)
 
     def _restore_versions(self, step: Step) -> None:
-        """Forward, the ways that restore; falling back, the ways back that do: to the batch at which they parted."""
+        """Restore versions: for forward transitions that restore, or for the fall-back, to the last common batch."""
         operation = self._current()
         made: dict[str, str] = {}
         if step is Step.RESTORE:
@@ -351,7 +351,7 @@ class DeployActs:
         self._record(step_done(self._operation, step, VersionsRestored(made)))
 
     def _cutover_snapshot(self, query: str) -> Snapshot:
-        """The one taken once the candidate committed, else one that is taken now of that batch."""
+        """The snapshot taken once the candidate had committed, else one that is taken now of that batch."""
         operation = self._current()
         snapshots = operation.cutover_snapshots
         if query not in snapshots.taken:
@@ -362,7 +362,7 @@ class DeployActs:
 
 
 def release_before(state: JobState) -> str:
-    """The release that served before the serving one; raises OperationRefused where there is none."""
+    """The release that was current before the current one; raises OperationRefused without one."""
     before = [release for release in state.served if release != state.serving_release]
     if not before:
         raise OperationRefused(f"no release was current before {state.serving_release or 'now'}")

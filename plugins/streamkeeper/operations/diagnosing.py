@@ -1,6 +1,6 @@
-"""Looking at all that a job stands on: driver, machine, checkpoints, sources, outputs, snapshots, journal. No Spark.
+"""Observation of everything that a job depends on: driver, machine, checkpoints, sources, outputs, snapshots, journal.
 
-Nothing is changed, and a driver may go on meanwhile. What the look means is ``lifecycle.recovery``'s to say.
+It needs no Spark and changes nothing, and a driver may keep running. ``lifecycle.recovery`` interprets the observation.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ from streamkeeper.registry.control import Control
 from streamkeeper.sinks.contract import OutputAnswer
 
 LEAST_FREE_BYTES = 64 * 2**20
-"""With less room than this Spark, or the store, soon fails to write."""
+"""With less free space than this, Spark or the store soon fails to write."""
 
 
 def diagnose_job(
     site: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> Diagnosis:
-    """Look, and say what it means; raises NotFound for an unknown job, InvalidInput for an unknown query.
+    """Observe a job and diagnose it; raises NotFound for an unknown job, InvalidInput for an unknown query.
 
-    ``chosen``: queries to restore or rebuild although they are sound; ``snapshots``: query -> the one to take.
+    ``chosen``: healthy queries to restore or rebuild as well; ``snapshots``: query -> the snapshot to use.
     """
     return diagnose(look_at_job(site, job, chosen=chosen, snapshots=snapshots), chosen=chosen)
 
 
 def diagnose_without_store(job: str, error: StoreUnavailable) -> Diagnosis:
-    """What is left to say where not even the installation can be opened."""
+    """The diagnosis if not even the installation can be opened."""
     return diagnose(RecoveryLook(job=job, store=error.message))
 
 
 def look_at_job(
     site: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> RecoveryLook:
-    """Everything that a diagnosis rests on; a store that does not answer is part of what is seen."""
+    """All observations of a diagnosis; a store that does not answer is one of them."""
     try:
         return _look(site, read_job(site, job), chosen, snapshots or {})
     except StoreUnavailable as error:
@@ -149,7 +149,7 @@ def _look_at_query(
     opened = OpenInput()
     if not lost and life is not Life.ALIVE:
         opened = find_open_input(directory.fresh(), lambda: unseen_input(site, state, query))
-    # Read before the output is: a driver that is running writes a batch before it commits it.
+    # Read before the output: a running driver writes a batch before it commits it.
     committed = None if lost else last_committed(directory.fresh())
     holds = ask(site, state, state.serving_release, query, manifest.sink, version)
     seen = QueryLook(
@@ -187,9 +187,9 @@ def _output_loss(history: OutputHistory, committed: int | None, holds: OutputAns
 
 
 def _told(status: DriverStatus | None, error: str, recorded: str) -> list[tuple[Fault | None, str]]:
-    """All that the driver says of what is wrong now, each query's with its name, and the kinds of fault.
+    """The current errors of the driver and its queries, with their kinds of fault.
 
-    ``recorded``: the stored kind of ``error``.
+    ``error``: the driver's own; ``recorded``: its stored kind.
     """
     queries = status.queries if status is not None else {}
     failing = [
@@ -207,7 +207,7 @@ def _first(told: list[tuple[Fault | None, str]], fault: Fault) -> str:
 
 
 def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[str]:
-    """Whose error the run before has ended with; of an older version's status only the sentence tells."""
+    """Queries whose error ended the previous run; a status of an older version names them only in its sentence."""
     if status is None:
         return frozenset()
     if read_fault(status.fault) is None:
@@ -216,7 +216,7 @@ def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[s
 
 
 def _refused_for_its_source(state: JobState, life: Life) -> str:
-    """Why the last start of what served was refused, where its source is why: the driver itself never came so far."""
+    """The refusal of the last start, if it is about the source: the driver itself did not get that far."""
     failed = failed_last(state)
     if life is Life.ALIVE or failed is None or release_of(failed) != state.serving_release:
         return ""
@@ -224,12 +224,12 @@ def _refused_for_its_source(state: JobState, life: Life) -> str:
 
 
 def _waiting(status: DriverStatus | None, cause: RestartCause) -> str:
-    """What a driver says while it does not serve, if it is for that cause."""
+    """Why a driver waits, if it waits for that cause; else empty."""
     return status.waiting if status is not None and status.cause == cause.value else ""
 
 
 def _failing(status: DriverStatus | None, query: str) -> str:
-    """The error of a batch that fails again and again: a driver that began again has failed with it before."""
+    """The error of a batch that fails repeatedly: a restarted driver has already failed with it once."""
     told = status.queries.get(query) if status is not None else None
     if status is None or told is None:
         return ""
@@ -237,7 +237,7 @@ def _failing(status: DriverStatus | None, query: str) -> str:
 
 
 def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Manifest) -> tuple[str, str]:
-    """What a rebuild would read, and why there is none."""
+    """The input of a rebuild, or the reason why no rebuild is possible."""
     if not capabilities_of(manifest.sink.kind).shadows:
         return "", f"its {manifest.sink.kind} output cannot be written without readers seeing it"
     if parse_trigger(manifest.trigger).available_now:
@@ -255,7 +255,7 @@ def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Man
 
 
 def _full(site: Installation) -> str:
-    """Which of the installation's own disks has no room, as a clause."""
+    """The first of the installation's own disks that is full, as a clause; empty without one."""
     settings = site.settings
     places = [
         ("store", settings.store_directory),

@@ -1,4 +1,4 @@
-"""Which other jobs read what a job writes, as their drivers have described themselves."""
+"""Other jobs that read a job's output, according to the manifests of their drivers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 
 MOST_JOBS = 200
-"""That are looked at: one request each."""
+"""Limit of inspected jobs: each costs one request."""
 _READERS = 8
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True):
-    """``query`` of ``job`` reads ``location``, which is, or lies in, the output of the query ``reads``."""
+    """A query of another job that reads an output."""
 
     job: str
+    """The other job."""
     query: str
+    """Its query."""
     location: str
+    """Its source's location: the output, or a part of it."""
     reads: str
+    """The query that writes that output."""
 
 
 class Readers(msgspec.Struct, frozen=True, kw_only=True):
-    """``unknown``: what could not be looked at, or cannot be known, a sentence each."""
+    """``found``: the readers; ``unknown``: reasons why there may be more, a sentence each."""
 
     found: tuple[Reader, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -39,9 +43,9 @@ class Readers(msgspec.Struct, frozen=True, kw_only=True):
 def find_readers(
     site: Installation, index: FleetIndex | None, job: str, outputs: Mapping[str, SinkDescription]
 ) -> Readers:
-    """Who reads the outputs of a job's queries; one request for each other job that serves or did last.
+    """The readers of a job's outputs; one request for each other job with a driver.
 
-    ``outputs``: by query. A streaming source reads files: of an output of another kind it is told that nobody can say.
+    ``outputs``: query -> sink. Streaming sources read files: the readers of other kinds of output are unknown.
     """
     unknown = [sentence for query, sink in sorted(outputs.items()) if (sentence := _unreadable(query, sink))]
     places = {query: sink.output for query, sink in outputs.items() if not _unreadable(query, sink)}
@@ -64,7 +68,7 @@ def find_readers(
 
 
 def _unreadable(query: str, sink: SinkDescription) -> str:
-    """Why nobody can say who reads an output; empty where that can be told."""
+    """Why the readers of an output are unknown; empty if they can be found."""
     if sink.kind != "file":
         return (
             f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
@@ -75,7 +79,7 @@ def _unreadable(query: str, sink: SinkDescription) -> str:
 
 
 def _described(site: Installation, row: JobRow) -> dict[str, Manifest] | str:
-    """What a job's driver has said of itself, or why that is not known."""
+    """The manifests of a job's driver, or the reason why they are unknown."""
     try:
         found = Control(site.store, row.job, row.instance).read_manifests()
     except StreamkeeperError as error:
@@ -92,5 +96,5 @@ def _reading(job: str, manifests: Mapping[str, Manifest], places: Mapping[str, s
 
 
 def _paths(location: str) -> tuple[str, ...]:
-    """One path, or several with commas between them."""
+    """One path, or several separated by commas."""
     return (location, *location.split(",")) if "," in location else (location,)

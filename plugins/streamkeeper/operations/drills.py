@@ -1,4 +1,4 @@
-"""A drill: restore a snapshot into a scratch place, resume its query there with the sink diverted, keep the result."""
+"""A drill: restore a snapshot into scratch space, resume its query there with the sink diverted, store the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MODULE = "streamkeeper.driver.drill"
 
 
 class DrillPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """What a drill needs besides a snapshot: the job's code, its query, and a directory to work in."""
+    """The other inputs of a drill: the job's code, its query, and a scratch directory."""
 
     job: JobFile
     query: str
@@ -39,7 +39,7 @@ class DrillPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def released_job(site: Installation, snapshot: Snapshot) -> DrillPlace:
-    """The very release that wrote a deployed query's snapshot; raises NotFound or RegistryDamaged."""
+    """The release that wrote a deployed query's snapshot; raises NotFound or RegistryDamaged."""
     job, _, query = snapshot.series.partition("/")
     state = read_job(site, job)
     if snapshot.release not in state.releases:
@@ -58,10 +58,13 @@ def drill(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> DrillResult:
-    """Do it, and keep what came of it with the snapshot: it is verified from then on, or not any more.
+    """Run a drill and store its result with the snapshot, which is then verified or no longer verified.
 
-    What the snapshot or its query does wrong is the result, not an error; raises StoreUnavailable, and PermanentError
-    when no driver could be started: that says nothing of the snapshot.
+    ``catalogue`` and ``snapshot``: what to restore; ``place``: code, query and scratch space; ``resolvers``: of secret
+    references; ``timeout_s``: for one batch, seconds.
+
+    Failures of the snapshot or its query are results, not errors. Raises StoreUnavailable, and PermanentError if no
+    driver could be started, which is no result about the snapshot.
     """
     started = time.monotonic()
     target = place.scratch / f"drill-{uuid.uuid4().hex}"

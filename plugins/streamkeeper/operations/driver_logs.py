@@ -1,4 +1,4 @@
-"""Which log is a job's, and where it lies: on the machine whose supervisor writes it."""
+"""The log of a job and its location: the machine whose supervisor writes it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,25 @@ from streamkeeper.runners.log_reading import last_lines
 
 
 class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """``elsewhere``: one sentence with the machine, where the log cannot be read from here; empty where it can."""
+    """The location of an instance's log."""
 
     job: str
+    """The job."""
     instance: str
+    """The instance that wrote it."""
     path: str
+    """Its path on the machine of the supervisor."""
     elsewhere: str = ""
+    """One sentence that names the machine, if the log cannot be read from here; else empty."""
 
 
 def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
-    """The log of the named instance, else of the one that serves or did last; raises NotFound."""
+    """The log of the named instance, else of the current or last one; raises NotFound."""
     state = read_job(site, job)
     known = list(state.instances)
     wanted = instance or state.serving_instance or (known[-1] if known else "")
     if wanted not in state.instances:
-        # A standby that is not recorded yet has no log that anybody could know of.
+        # An unrecorded standby has no known log.
         if instance:
             raise NotFound(f"job {job} has no instance {instance}", hint=f"its newest are: {', '.join(known[-3:])}")
         raise NotFound(f"job {job} has started no driver yet", hint="deploy it")
@@ -51,7 +55,7 @@ def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
 
 
 def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 20) -> list[str]:
-    """The last lines of an instance's log, fit to be shown, after a line that says where it is, or only that."""
+    """The last lines of an instance's log, redacted, after a line with its path; or only the machine that has it."""
     try:
         place = find_log(site, job, instance)
     except NotFound as error:
@@ -64,9 +68,9 @@ def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 2
 
 
 def shown_lines(site: Installation, job: str) -> Callable[[str], str]:
-    """What makes a line of a job's log fit to be shown.
+    """A function that redacts a line of a job's log for display.
 
-    A supervisor masks what it writes. One of an earlier version did not know secrets that stand in params themselves.
+    Supervisors mask secrets themselves, but those of earlier versions did not mask secrets written in params.
     """
     hidden = literals_of(read_job(site, job).releases.values())
     return lambda line: visible(redact(line, hidden))

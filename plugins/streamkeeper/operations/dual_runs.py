@@ -1,6 +1,6 @@
-"""One dual run at a time: two releases of one job read everything again side by side, and machines are only so large.
+"""One dual run at a time: it runs two drivers of a job side by side, and the machine's memory is limited.
 
-Nothing that is written depends on it, so nothing is locked: two dual runs that begin in the same moment both go on.
+Correctness does not depend on it, so there is no lock: two dual runs that start at the same moment both continue.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.jobs import list_jobs
 
 TURN = "another dual run"
-"""What an operation waits on until it may begin its own."""
+"""The wait of an operation that may not start its dual run yet."""
 
 
 class DualRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The open operation of a job that runs two drivers just now."""
+    """An open operation whose job currently runs two drivers."""
 
     job: str
     operation: str
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """The dual run in words."""
         return f"job {self.job} is in a dual run (operation {self.operation})"
 
 
 def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | None:
-    """Whose dual run this operation has to wait for; None when it may begin, has begun, or will not run one."""
+    """The dual run that this operation has to wait for; None if it may start, has started, or needs no dual run."""
     state = site.journal(job, f"operation:{operation}").state()
     if not _is_to_begin(state, state.operations[operation]):
         return None
@@ -41,7 +41,7 @@ def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | N
 
 
 def never_came(before: DualRun, limit_s: float) -> str:
-    """Why an operation ends that has waited in vain."""
+    """The reason of an operation that ends because its wait exceeded the limit."""
     return f"{before.sentence} and has not ended within {limit_s:g} s"
 
 
@@ -53,14 +53,14 @@ def _is_to_begin(state: JobState, operation: OperationState) -> bool:
 
 
 def _dual_run_of(site: Installation, job: str) -> DualRun | None:
-    """Over once the new driver was told to go: the old one has ended by then.
+    """The dual run of a job; None once the new driver was ordered to start, because the old one has ended by then.
 
-    One that waits for a person does not count: it has caught up, and an answer may take a day.
+    A dual run that waits for a person does not count: it has caught up, and an answer may take a day.
     """
     try:
         state = site.journal(job, "reader").state()
     except PermanentError:
-        # Another job's damaged records are no reason to keep this one waiting.
+        # Damaged records of another job must not delay this one.
         return None
     operation = state.open_operation
     if operation is None or not _shadows(state, operation) or operation.has_done(Step.GO):
