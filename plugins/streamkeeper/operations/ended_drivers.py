@@ -1,7 +1,8 @@
-"""What ended drivers have left: their records in the store; logs, scratch space and unpacked bundles on this machine.
+"""Leftovers of terminated drivers: records in the store; logs, scratch space and unpacked bundles on this machine.
 
-Only of instances that are proven dead, and never of one that a job's present rests on: whoever serves or did last,
-whoever claimed a checkpoint version last (what it committed tells a lost directory), and all of an open operation.
+Only instances with a proven termination are covered, and never one that the job's current state depends on: the current
+or last driver, the last one to claim a checkpoint version (its commits reveal a lost directory), and every instance of
+an open operation.
 """
 
 from __future__ import annotations
@@ -35,21 +36,25 @@ _CUT_OFF = re.compile(r"drill-[0-9a-f]{32}|\.removed-drill-.+|dry-run-[a-z0-9_]{
 
 
 class EndedDriver(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead instance: its records by their keys, in the order in which they go, its files on this machine, and the
-    location of what it shared with executors elsewhere, empty without.
-    """
+    """A terminated instance and its leftovers."""
 
     job: str
+    """Its job."""
     instance: str
+    """Its name."""
     keys: tuple[str, ...] = ()
+    """Its records' keys, in the order of their removal."""
     files: tuple[str, ...] = ()
+    """Its files and directories on this machine."""
     shared: str = ""
+    """The location of data that it shared with remote executors; empty without."""
     reason: str
+    """Why they are removed."""
 
 
 class Unused(msgspec.Struct, frozen=True, kw_only=True):
-    """A directory that nobody needs: an unpacked bundle, which the next driver that does unpacks again, or what a drill
-    has left. ``used``: when last, ns since 1970.
+    """An unused directory: an unpacked bundle, which the next driver would unpack again, or the rest of a drill.
+    ``used``: time of the last use, ns since 1970.
     """
 
     directory: str
@@ -58,23 +63,27 @@ class Unused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """What went. ``failed``: what could not be removed, one sentence each."""
+    """The result of a removal."""
 
     records: int = 0
+    """Removed records."""
     files: int = 0
+    """Removed files."""
     bytes: int = 0
+    """Size of the removed files."""
     failed: tuple[str, ...] = ()
+    """Failed removals, one sentence each."""
 
 
 def sharing_instances(site: Installation) -> set[str]:
-    """Names of the instances, of whatever job, that have left something where executors elsewhere see it."""
+    """Names of the instances, of any job, that left data in the space shared with remote executors."""
     return set(tree_at(scratch_location(site.settings.checkpoints)).folders(""))
 
 
 def plan_ended(
     site: Installation, state: JobState, now: datetime, sharing: Collection[str] = ()
 ) -> Iterator[EndedDriver]:
-    """The scratch space of each dead instance at once, its records and logs ``ended_days`` after its last sign.
+    """The scratch space of each terminated instance at once, its records and logs ``ended_days`` after its last report.
 
     ``sharing``: ``sharing_instances``.
     """
@@ -103,8 +112,8 @@ def plan_ended(
 
 
 def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
-    """Unpacked bundles on this machine that nobody has used for ``ended_days``, and scratch space of drills and
-    dry runs of before yesterday; ``states``: of all jobs there are.
+    """Unpacked bundles on this machine that were not used for ``ended_days``, and scratch space of drills and dry runs
+    that is older than a day; ``states``: of all jobs.
     """
     needed = _bundles(site, states)
     for bundle in _folders(site.settings.bundles):
@@ -118,7 +127,7 @@ def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -
 
 
 def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:
-    """Carry a plan out, as far as it still holds; may be cut off anywhere. Raises StoreUnavailable."""
+    """Carry out the parts of a plan that are still valid; may be interrupted anywhere. Raises StoreUnavailable."""
     records = files = size = 0
     failed: list[str] = []
     folders: list[Path] = []
@@ -154,9 +163,10 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
 
 
 def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
-    """Make up for burials that were cut off, or had to wait for a proof; what failed, one sentence each.
+    """Release resources whose release was interrupted or had to wait for a proof; failures, one sentence each.
 
-    Of those whose records stay, for a job's present rests on them; the others' are buried with their records.
+    Only of instances whose records stay, because the job's current state depends on them; those of the others are
+    released together with their records.
     """
     failed = []
     for job in jobs:
@@ -197,7 +207,7 @@ def _needed(state: JobState) -> set[str]:
 
 
 def _dead(site: Installation, state: JobState) -> list[InstanceState]:
-    """Instances whose end is on record, and those that are now proven dead."""
+    """Instances whose end is recorded, and those whose end is proven now."""
     open_ends = [(state.job, instance.instance) for instance in state.instances.values() if not instance.ended]
     seen = site.runner.observe_many(open_ends)
     gone = {name for (_, name), liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
@@ -205,7 +215,7 @@ def _dead(site: Installation, state: JobState) -> list[InstanceState]:
 
 
 def _last_sign(site: Installation, state: JobState, instance: InstanceState) -> float:
-    """When it told its last status; where it never told one, when its operation began. Seconds since 1970."""
+    """Time of its last status, or of the start of its operation if it never reported one; seconds since 1970."""
     status = Control(site.store, state.job, instance.instance).read_status()
     if status is not None and status.at:
         return datetime.fromisoformat(status.at).timestamp()
@@ -214,13 +224,13 @@ def _last_sign(site: Installation, state: JobState, instance: InstanceState) -> 
 
 
 def _going(key: str) -> tuple[bool, bool, str]:
-    """The launch first, so that nobody starts it, and last what proves its death."""
+    """Sort key: the launch first, so that no process starts it, and the proofs of its termination last."""
     name = key.rpartition("/")[2]
     return name != "launch.json", name.startswith("process-"), key
 
 
 def _bundles(site: Installation, states: Iterable[JobState]) -> set[str]:
-    """Bundles of releases that serve, are being deployed, or run in a process that is not proven dead."""
+    """Bundles of current releases, of releases in deployment, and of processes without a proven termination."""
     needed: set[str] = set()
     for state in states:
         dead = {instance.instance for instance in _dead(site, state)} - _needed(state)
@@ -232,10 +242,10 @@ def _bundles(site: Installation, states: Iterable[JobState]) -> set[str]:
 
 
 def _set_aside(site: Installation, unused: Iterable[Unused]) -> Iterator[Path]:
-    """Directories that are still unused, renamed so that nobody finds them.
+    """Directories that are still unused, renamed so that no driver finds them.
 
-    A driver is recorded long before it unpacks its bundle, and marks one that it finds as used: one that does so just
-    now gets it back.
+    A driver is recorded long before it unpacks its bundle, and marks an existing one as used: a bundle that was marked
+    in this moment is renamed back.
     """
     planned = list(unused)
     needed = _bundles(site, [read_job(site, job) for job in recorded_jobs(site)]) if planned else set()
@@ -253,14 +263,14 @@ def _set_aside(site: Installation, unused: Iterable[Unused]) -> Iterator[Path]:
 
 
 def _folders(parent: Path) -> list[Path]:
-    """The directories in a directory, without links; none where it is not there."""
+    """The directories in a directory, without links; none if it does not exist."""
     return (
         sorted(path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()) if parent.is_dir() else []
     )
 
 
 def _used(directory: Path) -> int:
-    """When it, or a file in it, was changed last; ns since 1970. Raises FileNotFoundError."""
+    """Time of the last change of a directory or a file in it, ns since 1970. Raises FileNotFoundError."""
     return max([directory.stat().st_mtime_ns, *(at.modified for at in LocalTree(directory).look().files.values())])
 
 

@@ -1,4 +1,4 @@
-"""What became of an operation, as one value and as a page: for whoever comes when it is over."""
+"""The result of an operation, as a value and as a page."""
 
 from __future__ import annotations
 
@@ -16,25 +16,32 @@ from streamkeeper.registry.journal import Journal
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """``decision``: the verdict and what the operation made of it; ``queries``: what each did; ``compared``: how far
-    its rebuilt output was the serving one. ``handover_s``: from the moment at which what served was told to drain until
-    every query's first commit was seen; None where nothing was relieved.
-    """
+    """The result of one operation, or its progress."""
 
     job: str
+    """The job."""
     operation: str
+    """The operation's id."""
     release: str
+    """The release that it was about."""
     outcome: str
+    """Its outcome, or ``open``."""
     sentence: str
+    """The outcome in words."""
     verdict: str = ""
+    """The verdict's name; empty before the assessment."""
     decision: str = ""
+    """The verdict and the operation's decision, in words."""
     queries: dict[str, str] = {}
+    """Query -> its transition."""
     compared: dict[str, str] = {}
+    """Query -> the comparison of its rebuilt output with the current one."""
     handover_s: float | None = None
+    """Seconds from the order to drain until every query's first commit; None without a replaced driver."""
 
 
 def read_ending(journal: Journal, operation: str) -> Ending:
-    """How an operation ended, or how far it is."""
+    """The result of an operation, or its progress."""
     state = journal.state()
     asked = state.operations[operation]
     return Ending(
@@ -67,9 +74,9 @@ def render_ending(ending: Ending) -> str:
 
 
 def handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
-    """How long nothing served while an operation relieved what did, from its entries; None where it relieved nothing.
+    """How long no driver was running while an operation replaced one, from its entries; None without a replacement.
 
-    In seconds, by the clocks of whoever wrote them: from the order to drain until every query's first commit was seen.
+    In seconds, by the writers' clocks: from the order to drain until every query's first commit was observed.
     """
     drained = relieved = committed = None
     for entry in entries:

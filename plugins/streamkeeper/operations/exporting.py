@@ -1,4 +1,4 @@
-"""The state of a checkpoint as Parquet files, for a backup and for people."""
+"""Export of a checkpoint's state as Parquet files, for backups and inspection."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MODULE = "streamkeeper.driver.export"
 
 
 def export_state(checkpoint: Path, target: Path, *, batch: int | None = None) -> ExportAnswer:
-    """Ask a driver process to write every state store of a local checkpoint below ``target``, which must not exist.
+    """Let a driver process write every state store of a local checkpoint below ``target``, which must not exist.
 
-    Raises PermanentError with the reason when nothing was written, TemporaryError when the process was killed.
+    Raises PermanentError with the reason if no file was written, TemporaryError if the process was killed.
     """
     request = ExportRequest(checkpoint=str(checkpoint.absolute()), batch=batch, target=str(target.absolute()))
     try:

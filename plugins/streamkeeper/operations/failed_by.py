@@ -1,4 +1,4 @@
-"""What kind of fault a failed operation has ended by: from its findings, or from what its drivers have stored."""
+"""The kind of fault that ended a failed operation: from its findings, or from the records of its drivers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAILED = frozenset({Outcome.FAILED, Outcome.FELL_BACK})
 
 
 def fault_of_operation(site: Installation, state: JobState, operation: OperationState, outcome: Outcome) -> str:
-    """The value of a ``Fault``; empty for an operation that has not failed."""
+    """The value of a ``Fault``; empty for an operation that did not fail."""
     if outcome not in _FAILED:
         return ""
     found = None if operation.has_begun(Step.DRAIN) else _of_findings(site, state.job, operation)

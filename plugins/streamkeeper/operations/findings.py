@@ -1,4 +1,4 @@
-"""What an operation was assessed as, and how its code differs from what served when it was begun."""
+"""The assessment of an operation, and the differences between its release and the one that was current before."""
 
 from __future__ import annotations
 
@@ -18,19 +18,26 @@ from streamkeeper.registry.objects import read_assessment
 
 
 class OperationFindings(msgspec.Struct, frozen=True, kw_only=True):
-    """``decision``: the verdict and what the operation made of it; ``before``: the release that served when it was
-    begun, empty where none did; ``undiffered``: why ``differences`` are not known, in one sentence.
-    """
+    """The findings of one operation."""
 
     operation: str
+    """The operation's id."""
     release: str
+    """Its release."""
     before: str
+    """The release that was current when it started; empty without one."""
     decision: str
+    """The verdict and the operation's decision, in words."""
     refusal: str
+    """Why it was refused; empty if it was not."""
     assessment: Assessment
+    """The findings."""
     ways: dict[str, QueryWay]
+    """Query -> its transition."""
     differences: tuple[Difference, ...] = ()
+    """The differences between the two releases."""
     undiffered: str = ""
+    """Why ``differences`` are unknown, in one sentence; else empty."""
 
 
 def last_assessed(state: JobState) -> OperationState | None:
@@ -40,7 +47,7 @@ def last_assessed(state: JobState) -> OperationState | None:
 
 
 def read_findings(site: Installation, state: JobState, operation: OperationState) -> OperationFindings:
-    """Of an operation that was assessed; raises RegistryDamaged, FormatTooNew, StoreUnavailable."""
+    """The findings of an assessed operation; raises RegistryDamaged, FormatTooNew, StoreUnavailable."""
     before = served_before(state, operation)
     differences, undiffered = _differences(site, state, before, release_of(operation))
     return OperationFindings(

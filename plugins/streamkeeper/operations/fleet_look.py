@@ -1,6 +1,6 @@
-"""One look at every job: what the rules need, in as few requests as can be, and one look at the machine for all.
+"""One observation of every job for the rules, with few store requests and a single observation of the machine.
 
-A part that cannot be looked at is told in ``unlooked``; it stops neither the rest of its job nor the others.
+A part that cannot be read is reported in ``unlooked``; the rest of its job and the other jobs are still observed.
 """
 
 from __future__ import annotations
@@ -46,50 +46,60 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.contract import Store
 
 WORKERS = 8
-"""At once: what a store far away answers in parallel."""
+"""Parallel requests, because a remote store has a high latency."""
 LAG_WORTH_A_HISTORY_S = 60.0
 STATE_WORTH_A_HISTORY_BYTES = 256 * 2**20
 RECORDS, JOB = "records", "job"
 OWN = "again-"
-"""How operations are called that the watch has begun: each pass carries them on."""
+"""Prefix of operations that the watch started: each pass continues them."""
 
 
 @dataclass
 class Seen:
-    """One job, as far as it was looked at; filled part by part. ``elsewhere``: the host that alone can look at it.
-
-    ``outdated``: how its journal is older than what was written, or than what the last pass has seen of it; ``lost``:
-    what names it although it has no journal: its facts are those of the last pass.
-    """
+    """The observation of one job; filled part by part."""
 
     job: str
+    """The job's name."""
     memory: JobMemory
+    """What the last pass remembered."""
     facts: JobFacts | None = None
+    """Facts from its journal; those of the last pass if the journal is lost or unreadable."""
     status: DriverStatus | None = None
+    """The last status of its current driver."""
     exit: DriverExit | None = None
+    """The exit record of that driver."""
     liveness: Liveness | None = None
+    """Whether that driver is alive."""
     elsewhere: str = ""
+    """The only host that can observe it; empty if this one can."""
     abandoned: bool = False
+    """Whether the carrier of its open operation has provably ended."""
     asked: AskedPerson | None = None
+    """The open question to a person, before the operation is recorded."""
     checkpoints: dict[str, CheckpointLook] = field(default_factory=dict)
+    """Query -> the observation of its current checkpoint version."""
     history: dict[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
+    """Query -> its signals over time."""
     unlooked: dict[str, str] = field(default_factory=dict)
+    """Part -> why it could not be read."""
     outdated: str = ""
+    """How its journal is older than the written data, or than the entries that the last pass read; else empty."""
     lost: str = ""
+    """The records that name it although it has no journal; else empty."""
 
     @property
     def unreadable(self) -> str:
-        """Why its journal could not be read although the store answered; its facts are then those of the last pass."""
+        """Why its journal could not be read although the store answered; its facts are those of the last pass then."""
         return self.unlooked.get(RECORDS, "")
 
     @property
     def instance(self) -> str:
-        """The instance that serves, on record."""
+        """The recorded current instance."""
         return self.facts.serving_instance if self.facts is not None else ""
 
     @contextmanager
     def looking(self, part: str) -> Iterator[None]:
-        """What goes wrong is told, and the next part is looked at."""
+        """Record an error of this part, and continue with the next part."""
         try:
             yield
         except StoreUnavailable as error:
@@ -99,7 +109,7 @@ class Seen:
 
     @property
     def standing(self) -> Standing:
-        """In one word."""
+        """The job's status."""
         if self.facts is None or self.lost or ("store" in self.unlooked and self.liveness is None):
             return Standing.UNKNOWN
         return find_standing(self.status, self.exit, self.liveness, stopped=bool(self.facts.stopped))
@@ -114,9 +124,12 @@ def look_at_fleet(
     whole: bool = True,
     job: str = "",
 ) -> list[Seen]:
-    """Every job, or one; ``now``: seconds since 1970. Not ``whole``: only how they stand, and their snapshots.
+    """Observe every job, or one.
 
-    Raises StoreUnavailable where not even the jobs can be listed.
+    ``before``: the last index; ``now``: seconds since 1970; ``run_is_over``: whether a DAG run has ended; ``whole``:
+    False for statuses and snapshots only; ``job``: only this one.
+
+    Raises StoreUnavailable if not even the jobs can be listed.
     """
     remembered = {row.job: row.memory for row in before.rows} if before is not None else {}
     jobs = [job] if job else _known_jobs(site, remembered)
@@ -139,7 +152,7 @@ def look_at_fleet(
 
 
 def _known_jobs(site: Installation, remembered: dict[str, JobMemory]) -> list[str]:
-    """Names of all jobs; of those that a pass has seen before nobody asks whether they have a journal."""
+    """Names of all jobs; those that an earlier pass observed are not checked for a journal."""
     if not remembered:
         return recorded_jobs(site)
     return [job for job in list_jobs(site.store) if job in remembered or has_journal(site.store, job)]
@@ -149,7 +162,7 @@ def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None
     def guarded(seen: Seen) -> None:
         try:
             act(seen)
-        except Exception as error:  # Whatever one job's records bring about must not hide the others.
+        except Exception as error:  # An error in one job's records must not hide the other jobs.
             seen.unlooked[JOB] = f"{type(error).__name__}: {error}"
 
     for _ in pool.map(guarded, fleet):
@@ -160,11 +173,11 @@ def _read_records(site: Installation, seen: Seen) -> None:
     with seen.looking(RECORDS):
         facts = None if seen.lost else read_facts(site, seen.job, seen.memory.facts)
         if facts is None or facts.number == 0:
-            # Its folder may be there with the journal gone from it.
+            # Its folder may exist without a journal.
             seen.lost = seen.lost or find_lost(site, seen.job)
         seen.facts = seen.memory.facts if seen.lost else facts
     if seen.unreadable:
-        # The driver's state counts also where nothing newer is known of the job.
+        # The driver's state counts even if newer entries of the journal are unknown.
         seen.facts = seen.memory.facts
     if seen.instance:
         with seen.looking("status"):
@@ -177,7 +190,7 @@ def _read_asked(site: Installation, seen: Seen, now: float) -> None:
 
 
 def _observe(site: Installation, fleet: list[Seen]) -> None:
-    """Observe all drivers with one look at the machine; what is on record of an end stands, a person's word too."""
+    """Observe all drivers at once; a recorded end, including a stated one, takes precedence."""
     for seen in fleet:
         if seen.facts is not None and seen.facts.ended:
             seen.liveness = Liveness(life=Life.DEAD, why=seen.facts.ended, fault=read_fault(seen.facts.ended_fault))
@@ -188,7 +201,7 @@ def _observe(site: Installation, fleet: list[Seen]) -> None:
 
 
 def _read_end(site: Installation, seen: Seen) -> None:
-    """A driver that lives has not ended: its last word is only asked for where it does not."""
+    """Read the exit record of a driver that is not alive."""
     if seen.liveness is not None and seen.liveness.life is not Life.ALIVE:
         with seen.looking("exit"):
             seen.exit = Control(site.store, seen.job, seen.instance).read_exit()
@@ -200,7 +213,7 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
         return
     seen.outdated = facts.went_back
     if seen.liveness is None or seen.liveness.life is not Life.ALIVE:
-        # A driver that lives asks the store itself, for each batch.
+        # A running driver checks the store itself, before each batch.
         with seen.looking("claims of its epochs"):
             seen.outdated = _find_outdated(site, seen.job, facts) or facts.went_back
     if facts.operation is not None and not facts.operation.operation.startswith(OWN):
@@ -243,7 +256,7 @@ def _unseen_input(site: Installation, job: str, query: str) -> Callable[[], Mapp
 
 
 def _look_for_snapshots(pool: ThreadPoolExecutor, site: Installation, fleet: list[Seen], now: float) -> None:
-    """How old they are now, whether or not their turn has come; what is known of them saves reading them."""
+    """Read the current ages of all snapshots, whether due or not; remembered facts save requests."""
     try:
         store = site.snapshots
     except StreamkeeperError as error:
@@ -269,19 +282,19 @@ def _find_outdated(site: Installation, job: str, facts: JobFacts) -> str:
 
 
 def _damage(directory: Tree) -> str:
-    """What a start does harm with; a commit that is missing over a planned batch is what a crash leaves as well."""
+    """Damage that makes a start harmful; not a missing commit of a planned batch, because a crash leaves that too."""
     harmed = [damage for damage in lasting_damages(directory) if not damage.safe and damage.shape not in MENDED]
     return f"{harmed[0].shape} at {harmed[0].where} ({harmed[0].evidence}); {harmed[0].on_start}" if harmed else ""
 
 
 def _unproven(facts: JobFacts, query: str, directory: Tree) -> str:
-    """Whose directory it may still be. Where no batch was committed nothing is lost by going on there."""
+    """The driver that may still own the directory; empty without a committed batch, because no data is at risk then."""
     owner = (facts.unproven or {}).get(query, "")
     return owner if owner and last_committed(directory) is not None else ""
 
 
 def _read_history(site: Installation, seen: Seen) -> None:
-    """Only where a query is behind or its state is large: otherwise no rule uses the history."""
+    """Read the history only of a job with a lag or a large state: otherwise no rule uses it."""
     queries = seen.status.queries.values() if seen.status is not None else ()
     worth = any(
         (query.signals.lag_s or 0.0) >= LAG_WORTH_A_HISTORY_S

@@ -1,6 +1,6 @@
-"""The fleet as its metrics tell it: the watch's index, and the status of each driver that it names.
+"""The fleet for its metrics: the watch's index, and the status of each driver in it.
 
-At most every half minute, however often it is asked. Without a watch every job is looked at as ``jobs`` looks.
+Read at most every half minute, however often it is scraped. Without a watch every job is read as ``jobs`` does.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 30.0
 FRESH_S = 300.0
-"""An index that is older says when the last pass was, and no more."""
+"""Age in seconds beyond which an index only tells the time of the last pass."""
 _READERS = 8
 _SERVES = frozenset({Standing.SERVING, Standing.DRAINING})
 _NOT_KNOWN = frozenset({Standing.UNKNOWN, Standing.NOT_DEPLOYED})
 
 
 def look_at_fleet(site: Installation, now: float) -> Fleet:
-    """Every job as it is at ``now``, seconds since 1970; of a job that cannot be read, its name.
+    """Every job at ``now``, seconds since 1970; only the name of a job that cannot be read.
 
-    A store that does not answer is told, not raised.
+    A store that does not answer is reported in the result, not raised.
     """
     try:
         index = read_index(site.store, site.id)
@@ -51,12 +51,12 @@ def look_at_fleet(site: Installation, now: float) -> Fleet:
 
 
 def _last_pass(index: FleetIndex, now: float) -> float:
-    """When the last pass ended that could send notices, or began, if a later one has replaced its index."""
+    """End of the last pass that could send notices, or its start if a later pass has replaced its index."""
     return index.airflow_pass_at if index.is_behind_airflow(now) else index.started + index.seconds
 
 
 class RecentFleet:
-    """A fleet that is looked at anew once it is older than ``refresh_s``; threads may share it."""
+    """A fleet that is read again once it is older than ``refresh_s``; threads may share it."""
 
     def __init__(self, look: Callable[[], Fleet], *, refresh_s: float = REFRESH_S) -> None:
         self._look = look
@@ -65,7 +65,7 @@ class RecentFleet:
         self._seen: tuple[float, Fleet] | None = None
 
     def __call__(self) -> Fleet:
-        """The fleet, at most that old."""
+        """The fleet, at most ``refresh_s`` old."""
         with self._lock:
             if self._seen is None or time.monotonic() - self._seen[0] >= self._refresh_s:
                 self._seen = time.monotonic(), self._look()
@@ -106,7 +106,7 @@ def _status(site: Installation, row: JobRow) -> DriverStatus | None:
 
 
 def _look(site: Installation, job: str) -> JobSample:
-    """One job that no watch has looked at; nothing is said of its snapshots."""
+    """One job without a watch: its snapshots are not read."""
     try:
         seen = job_overview(site, job)
         return JobSample(job=job, release=seen.release, serving=_serves(seen.standing), status=seen.status)

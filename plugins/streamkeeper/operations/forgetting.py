@@ -1,7 +1,7 @@
-"""Forgetting a job: nobody wants it any more, and everything that it has stays where it is.
+"""Forgetting a job: the job is retired, and all its data stays.
 
-One record says who and why. The name is not free: its checkpoints and its output are there, and a deploy that found
-them by chance would go on in them.
+One record names the person and the reason. The name stays reserved: its checkpoints and its output still exist, and a
+deploy under that name would continue in them by accident.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _REVIVE = (
 
 
 def is_forgotten(state: JobState) -> bool:
-    """Whether nobody wants to see the job any more; while an operation is open somebody does."""
+    """Whether the job is retired and has no open operation."""
     return state.forgotten is not None and state.open_operation is None
 
 
 def must_not_be_forgotten(state: JobState, request: DeployRequest | None = None) -> None:
-    """Raise OperationRefused for a forgotten job that left something behind, unless the request revives it."""
+    """Raise OperationRefused for a forgotten job with a checkpoint, unless the request revives it."""
     if state.forgotten is None or not state.versions or (request is not None and request.revive):
         return
     raise OperationRefused(told_forgotten(state), hint=f"streamkeeper deploy {state.job}: {_REVIVE}")
 
 
 def told_forgotten(state: JobState) -> str:
-    """By whom and why, and where its checkpoints stand; empty for a job that is not forgotten."""
+    """Who forgot the job and why, and its checkpoint versions; empty for a job that is not forgotten."""
     if state.forgotten is None:
         return ""
     why = f" ({state.forgotten.reason})" if state.forgotten.reason else ""
@@ -53,10 +53,10 @@ def told_forgotten(state: JobState) -> str:
 
 
 def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) -> list[str]:
-    """Record that nobody wants the job; returns what stays, in lines. Again changes nothing.
+    """Record that the job is retired; returns the kept data, in lines. Idempotent.
 
-    Raises NotFound for an unknown job, OperationOpen, and OperationRefused for one that is to serve, or of which a
-    driver is not proven dead.
+    Raises NotFound for an unknown job, OperationOpen, and OperationRefused for a job that is not stopped or that has a
+    driver without a proven termination.
     """
     if not has_journal(site.store, check_name("job", job)):
         raise NotFound(f"job {job} is not known to {site.settings.store}", hint="see: streamkeeper jobs")

@@ -1,4 +1,4 @@
-"""Keeping a job's incidents true to what a pass has found: raised once, repeated while they last, cleared."""
+"""Reconciliation of a job's incidents with the findings of a pass: raised once, repeated while they last, cleared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDS_WITH_OPERATIONS = EXPLAINS["machine-rebooted"] | set(EXPLAINS)
 def reconcile(
     log: IncidentLog, look: JobLook, symptoms: Iterable[Symptom], *, now: float, dry_run: bool = False
 ) -> list[str]:
-    """Record what is new, what lasts and what is over; a line each. ``now``: seconds since 1970.
+    """Record new, lasting and cleared incidents; a line each. ``now``: seconds since 1970.
 
     Raises StoreUnavailable and RegistryDamaged.
     """
@@ -44,7 +44,7 @@ def add(
     now: float,
     dry_run: bool,
 ) -> None:
-    """Add one record and say so; a dry run only says what it would be."""
+    """Append one record and add a line to ``lines``; a dry run only adds the line. ``now``: seconds since 1970."""
     record = decide(log.state()) if dry_run else None
     told: list[IncidentRecord] = [] if record is None else [record]
 
@@ -74,7 +74,7 @@ def _clear(key: str, found: dict[str, Symptom]) -> Callable[[JobIncidents], Inci
 
 
 def _is_over(look: JobLook, key: str) -> bool:
-    """Whether an absence says anything: what could not be looked at may last, and what is switched is not well yet."""
+    """Whether a missing finding clears an incident: not if its part was not read, or during a handover."""
     rule = key.partition("/")[0]
     if any(_hides(part, rule) for part in look.unlooked):
         return False
@@ -82,7 +82,7 @@ def _is_over(look: JobLook, key: str) -> bool:
 
 
 def _hides(part: str, rule: str) -> bool:
-    """Whether a rule may have found nothing because a part was not looked at."""
+    """Whether a rule may lack findings because a part was not read."""
     if part.startswith("snapshots"):
         return rule in ("backup-late", "none-verified")
     if part.startswith("claims"):

@@ -1,4 +1,4 @@
-"""Which input files cannot be looked for from this process, because it has another disk or another S3 server."""
+"""Input files that this process cannot look for, because it has another disk or another S3 server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An installation as every verb has it: its settings, store, snapshots and runner, and where everything of it lies."""
+"""An installation: its settings, store, snapshots and runner, and the locations of its checkpoints."""
 
 from __future__ import annotations
 
@@ -32,31 +32,33 @@ Resolver = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Installation:
-    """``resolvers``: scheme of a ``secret://`` reference -> what gives its value at launch.
-
-    ``record``: which one it is, None where nobody asked.
-    """
+    """One installation, as every operation uses it."""
 
     settings: Settings
+    """Its settings."""
     store: Store
+    """The store of its records."""
     runner: Runner
+    """Starts, observes and ends its drivers."""
     resolvers: Mapping[str, Resolver] = field(default_factory=dict)
+    """Scheme of a ``secret://`` reference -> function that returns its value at launch."""
     record: InstallationRecord | None = None
+    """Its identity; None if it was not read."""
 
     @cached_property
     def snapshots(self) -> Store:
-        """The store that holds the snapshots, which is this installation's from now on; of another one's only read."""
+        """The store of the snapshots, claimed for this installation; one of another installation can only be read."""
         found = self.unclaimed_snapshots
         return found if found is self.store or self.record is None else claim_snapshots(found, self.record)
 
     @cached_property
     def known_jobs(self) -> KnownJobs:
-        """What its jobs' journals add up to, for a process that looks at them again and again."""
+        """The states of its jobs, cached for a process that reads them repeatedly."""
         return KnownJobs(self.store)
 
     @cached_property
     def unclaimed_snapshots(self) -> Store:
-        """The same store for a look, whoever it belongs to."""
+        """The same store for reading, whichever installation owns it."""
         url = self.settings.snapshots
         return self.store if not url or url == self.settings.store else open_store(url)
 
@@ -69,11 +71,12 @@ class Installation:
         resolve_master: Resolver | None = None,
         looking: bool = False,
     ) -> Installation:
-        """The one that the ``STREAMKEEPER_*`` variables describe; raises InvalidInput or Unsupported.
+        """The installation that the ``STREAMKEEPER_*`` variables describe; raises InvalidInput or Unsupported.
 
-        ``resolve_master``: the master that an Airflow connection names, by its id; asked when a driver is to start.
+        ``resolvers``: additional ones; ``resolve_master``: returns the master of an Airflow connection id, called when
+        a driver starts; ``looking``: for reading only.
 
-        Raises OperationRefused for a copied or moved one, unless it is for ``looking`` only.
+        Raises OperationRefused for a copied or moved one, unless ``looking``.
         """
         settings = read_settings(environ)
         store = open_store(settings.store)
@@ -91,7 +94,11 @@ class Installation:
         *,
         resolve_master: Resolver | None = None,
     ) -> Installation:
-        """With the runners that its drivers may have."""
+        """An installation with runners for all kinds of drivers.
+
+        ``settings``, ``store``, ``resolvers`` and ``record``: as in the class; ``resolve_master``: as in
+        ``from_environment``.
+        """
         runners = {
             LOCAL: LocalProcessRunner(store, settings, installation=record, resolve_master=resolve_master),
             YARN: YarnRunner(store, settings, os.environ, installation=record, resolve_master=resolve_master),
@@ -103,24 +110,24 @@ class Installation:
 
     @property
     def id(self) -> str:
-        """The installation's; empty where nobody asked."""
+        """The installation's id; empty if its record was not read."""
         return self.record.id if self.record is not None else ""
 
     def is_mine(self, recorded: str) -> bool:
-        """Whether what was recorded under an installation's id is this one's, and not that of what it is a copy of."""
+        """Whether a record under this id belongs to this installation, not to the original that it was copied from."""
         return self.record is None or self.record.is_mine(recorded)
 
     @property
     def checkpoints(self) -> Tree:
-        """The root of the checkpoints that are made from now on: an older one lies below the root it was made in."""
+        """The root of new checkpoints: an older checkpoint stays below the root in which it was created."""
         return tree_at(self.settings.checkpoints)
 
     def checkpoint(self, state: JobState, query: str, version: str) -> Tree:
-        """A checkpoint version of a job, which need not be there; raises InvalidInput for what names none."""
+        """A checkpoint version of a job, which need not exist; raises InvalidInput for an invalid version name."""
         return tree_at(state.checkpoint(query, check_version(version), self.settings.checkpoints))
 
     def new_checkpoints(self, job: str, query: str) -> Tree:
-        """Where the query's next checkpoint version will lie."""
+        """The directory of the query's new checkpoint versions."""
         return tree_at(checkpoint_location(self.settings.checkpoints, job, query))
 
     def journal(self, job: str, writer: str) -> Journal:

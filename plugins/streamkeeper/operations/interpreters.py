@@ -1,4 +1,4 @@
-"""Which Python runs a release: with it come PySpark and the packages, so that only a deploy changes them."""
+"""The Python that runs a release: it determines PySpark and the packages, so that only a deploy changes them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from streamkeeper.stores.contract import Store
 
 
 def choose_interpreter(store: Store, state: JobState, release: Release) -> str:
-    """The path of the interpreter to start a driver of this release in.
+    """The path of the interpreter for a driver of this release.
 
-    This process's own, unless its packages are not the release's and the interpreter that ran the release before is
-    still there: who goes back to a release, or starts it again, gets the Spark that it was checked under.
+    The current process's own, unless its packages differ from the release's and the interpreter that ran the release
+    earlier still exists: a rollback or a restart gets the Spark under which the release was checked.
     """
     here, made_in = read_environment(), release.content.environment
     own = (here.python, here.spark, here.packages_sha256)

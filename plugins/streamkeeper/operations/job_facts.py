@@ -1,4 +1,4 @@
-"""What of a job's journal the watch needs at every pass: taken once, and kept until the journal has more."""
+"""Facts of a job's journal that the watch needs at every pass: read once, and kept until the journal grows."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 
 
 def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts:
-    """What the journal says now: one listing where nothing was added to what is ``known``."""
+    """The facts of the current journal; one listing if it has not grown since ``known``."""
     if known is None:
         return make_facts(site, site.journal(job, "watch").state())
     whole = known.owner is not None and known.unproven is not None and known.epochs is not None
     if whole and newest_number(site.store, job, known.number) == known.number:
         return known
     facts = make_facts(site, site.journal(job, "watch").state())
-    # A rebuilt journal begins anew, and a pass that began before it may have remembered more.
+    # A rebuilt journal starts from the beginning, and an earlier pass may have remembered a higher number.
     if facts.number >= known.number or facts.rebuilt:
         return facts
     told = f"the journal of job {job} ends at entry {facts.number}, but the watch has read its entry {known.number}"
@@ -46,7 +46,7 @@ def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts
 
 
 def make_facts(site: Installation, state: JobState) -> JobFacts:
-    """The same of a state that was read."""
+    """The facts of a job's state."""
     release = state.releases.get(state.serving_release)
     operation = state.open_operation
     failed = failed_last(state)
@@ -86,7 +86,7 @@ def _owner(state: JobState) -> str:
 
 
 def _secrets(release: Release | None) -> tuple[str, ...]:
-    """Where the values of a release's secrets come from."""
+    """The schemes of a release's secret references."""
     if release is None:
         return ()
     references = find_references(release.content.params, release.content.conf)
@@ -94,7 +94,7 @@ def _secrets(release: Release | None) -> tuple[str, ...]:
 
 
 def _serving_versions(site: Installation, state: JobState) -> dict[str, CheckpointVersion]:
-    """Query -> version, of the queries that the serving release has; where it lies is part of it."""
+    """Query -> its current version with its root, for the queries of the current release."""
     queries = state.described.get(state.serving_release, {})
     found: dict[str, CheckpointVersion] = {}
     for query in queries:
@@ -107,7 +107,7 @@ def _serving_versions(site: Installation, state: JobState) -> dict[str, Checkpoi
 
 
 def failed_last(state: JobState) -> OperationState | None:
-    """The newest deploy that is over, where it was meant to bring another release to serve and did not."""
+    """The newest finished deploy, if its release did not become the current one; else None."""
     over = [operation for operation in state.operations.values() if operation.outcome not in (None, Outcome.DRY_RUN)]
     newest = max(over, key=lambda operation: operation.started, default=None)
     if newest is None or newest.outcome in _NOT_DESIRED or not release_of(newest):
@@ -116,7 +116,7 @@ def failed_last(state: JobState) -> OperationState | None:
 
 
 def find_bringing(operations: Iterable[OperationState]) -> OperationState | None:
-    """Of the operations about one release: the one that first made it serve, else the last of them."""
+    """Of the operations about one release: the first successful one, else the last of them."""
     real = [operation for operation in operations if not operation.request.dry_run]
     in_order = sorted(real, key=lambda operation: operation.started)
     brought = next((operation for operation in in_order if operation.outcome is Outcome.SUCCEEDED), None)
@@ -124,7 +124,7 @@ def find_bringing(operations: Iterable[OperationState]) -> OperationState | None
 
 
 def release_of(operation: OperationState) -> str:
-    """The release that an operation was about, as far as it came to have one."""
+    """The release of an operation; empty if it never had one."""
     return operation.release or operation.request.release or ""
 
 
@@ -142,7 +142,7 @@ def _facts_of(site: Installation, job: str, operation: OperationState) -> Operat
 
 
 def _moment_of(site: Installation, job: str, number: int) -> float:
-    """When an entry was written, by its writer's clock; now where that cannot be read."""
+    """When an entry was written, by its writer's clock; now if that cannot be read."""
     key = entry_key(job, number)
     try:
         written = from_json(site.store.read(key), Entry, where=key).moment

@@ -1,4 +1,4 @@
-"""What the rules are asked about a job that was looked at, and what the next pass has to remember of it."""
+"""The rules' input from an observed job, and the facts that the next pass remembers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from streamkeeper.operations.snapshot_ages import backup_look
 from streamkeeper.registry.fleet import read_prune
 
 FORGET_S = 3600.0
-"""Restarts and acts that are older are forgotten."""
+"""Age in seconds beyond which restarts and actions are dropped."""
 
 
 def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
-    """What the rules are asked about, and what the next pass has to remember."""
+    """The input of the rules, and the memory for the next pass. ``now``: seconds since 1970."""
     memory = _remember(seen, now)
     facts, liveness = seen.facts, seen.liveness
     if seen.lost:
@@ -65,7 +65,7 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
 
 
 def find_prune(site: Installation) -> PruneRecord | None:
-    """The last prune of everything; None before there was one, and where the store of snapshots cannot be asked."""
+    """The last full prune; None without one, and if the store of snapshots does not answer."""
     try:
         return read_prune(site.snapshots)
     except StreamkeeperError:
@@ -73,7 +73,7 @@ def find_prune(site: Installation) -> PruneRecord | None:
 
 
 def _remember(seen: Seen, now: float) -> JobMemory:
-    """Since when the beat has been the same, and when the driver began again."""
+    """Update the time of the last heartbeat and the times of restarts."""
     before = seen.memory
     restarts = tuple(moment for moment in before.restarts if now - moment <= FORGET_S)
     acts = {
@@ -126,7 +126,7 @@ def _backups(seen: Seen, now: float) -> dict[str, BackupLook]:
 
 
 def _unpruned(job: str, prune: PruneRecord | None) -> str:
-    """What the last prune could not do of this job."""
+    """The first failure of the last prune that is about this job; empty without one."""
     failed = prune.failed if prune is not None else ()
     return next(
         (failure for failure in failed if failure.startswith((f"{job}:", f"{job}/")) or f"/{job}/" in failure), ""

@@ -1,4 +1,4 @@
-"""What the list of jobs shows of one that was looked at."""
+"""The row of an observed job in the list of jobs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from streamkeeper.model.quantities import total
 from streamkeeper.operations.fleet_look import Seen
 
 REMEMBERED_S = 24 * 3600.0
-"""How long an error is shown that nobody tells any more."""
+"""How long an error is shown after its last report, seconds."""
 LONGEST_ERROR = 2000
-"""Characters: the index is replaced every minute, and the whole text stands in the driver's log."""
+"""Characters: the index is replaced every minute, and the driver's log contains the whole text."""
 
 
 def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
-    """``memory``: as ``remember`` has left it."""
+    """The row of a job; ``memory``: as updated by ``remember_told``."""
     facts = seen.facts
     queries = seen.status.queries if seen.status is not None else {}
     return JobRow(
@@ -48,7 +48,7 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
 
 
 def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
-    """What a driver reports only once: when its queries committed, and what it failed with."""
+    """Remember facts that a driver reports only once: commit times and its last error."""
     told = {name: status.signals.last_commit for name, status in _statuses(seen).items()}
     moments = {**memory.committed_at, **{name: at for name, at in told.items() if at is not None}}
     queries = _names(seen.facts, seen)
@@ -67,7 +67,7 @@ def _error(seen: Seen, before: ToldError | None, now: float) -> ToldError | None
 
 
 def _told_error(seen: Seen) -> str:
-    """The driver's own error; for a healthy one, and a job without one, what its last deploy failed with."""
+    """The driver's own error; without one, the failure of the last deploy."""
     if seen.exit is not None and seen.exit.error:
         return seen.exit.error
     if seen.status is not None:
@@ -108,5 +108,5 @@ def _statuses(seen: Seen) -> dict[str, QueryStatus]:
 
 
 def _names(facts: JobFacts | None, seen: Seen) -> list[str]:
-    """The serving release's queries; where none is on record, those that the driver tells of."""
+    """The current release's queries; if none is recorded, those of the driver's status."""
     return sorted(facts.versions if facts is not None and facts.versions else _statuses(seen))

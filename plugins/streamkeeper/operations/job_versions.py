@@ -1,4 +1,4 @@
-"""The two versions of a job that a person wants to see the difference of, with the code of each."""
+"""Versions of a job with their code, to compare two of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamkeeper.registry.objects import read_object
 
 
 def released_version(site: Installation, state: JobState, release: str) -> JobVersion:
-    """A release, as its bundle has it; raises RegistryDamaged for a bundle that is missing or was changed."""
+    """A release from its bundle; raises RegistryDamaged for a missing or changed bundle."""
     content = state.releases[release].content
     bundle = read_object(site.store, state.job, "bundles", content.bundle, ".zip")
     return JobVersion(
@@ -30,7 +30,7 @@ def released_version(site: Installation, state: JobState, release: str) -> JobVe
 
 
 def file_version(name: str, job: JobFile, manifests: Mapping[str, Manifest] | None) -> JobVersion:
-    """A job as it stands in its file; raises as ``read_code``."""
+    """A job from its file; raises as ``read_code``."""
     return JobVersion(
         name=name,
         entry=job.entry,

@@ -1,4 +1,4 @@
-"""Entries of a job's journal, several at once: what a store far away answers in parallel."""
+"""Entries of a job's journal, read in parallel because a remote store has a high latency."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _READERS = 8
 
 def read_entries(journal: Journal, first: int, last: int) -> Iterator[Entry]:
     """Entries ``first`` to ``last``, in order; raises RegistryDamaged, FormatTooNew or StoreUnavailable."""
-    # entry() keeps nothing, so that one journal can be read by several threads.
+    # entry() keeps no state, so that several threads can read one journal.
     with ThreadPoolExecutor(_READERS) as pool:
         for entry in pool.map(journal.entry, range(max(1, first), last + 1)):
             if isinstance(entry, Entry):

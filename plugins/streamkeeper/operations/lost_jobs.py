@@ -1,8 +1,7 @@
-"""Jobs whose journal is gone while other records name them: a job that is missing from the registry is not shown as
-if it had never been there.
+"""Jobs with a lost journal: other records still name them, so they are reported instead of silently missing.
 
-Records of drivers, incidents and carriers are made after the first entry of a journal only. The last index of the watch
-remembers how far the journal went.
+Records of drivers, incidents and carriers are created only after the first entry of a journal. The last index of the
+watch remembers the number of entries.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FOLDERS = {"control": "records of its drivers", "incidents": "incidents", "carr
 def find_lost_jobs(
     site: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
 ) -> dict[str, str]:
-    """Job -> what names it, as a sentence, of those that are not ``recorded``; ``remembered``: by the last index."""
+    """Job -> the records that name it, for jobs not in ``recorded``; ``remembered``: from the last index."""
     there = {folder: set(list_job_folders(site.store, f"{folder}/")) for folder in _FOLDERS}
     named = set().union(*there.values()) | {job for job, memory in remembered.items() if _was_seen(memory)}
     found = {
@@ -36,7 +35,7 @@ def find_lost_jobs(
 
 
 def find_lost(site: Installation, job: str) -> str:
-    """What names a job without a journal, as a sentence; empty for one that has a journal, and for an unknown one."""
+    """Sentence with the records that name a job without a journal; empty with a journal, and for an unknown job."""
     if has_journal(site.store, job):
         return ""
     index = read_index(site.store, site.id)
@@ -45,25 +44,25 @@ def find_lost(site: Installation, job: str) -> str:
 
 
 def must_not_be_lost(site: Installation, job: str) -> None:
-    """Raise JournalLost for a job that other records name: whoever deploys it would begin anew beside what it has."""
+    """Raise JournalLost for a job that other records name: a deploy would start from the beginning next to its data."""
     if told := find_lost(site, job):
         raise JournalLost(told, hint=way_out(job))
 
 
 def way_out(job: str) -> str:
-    """What to do about a lost journal."""
+    """The remedy for a lost journal."""
     return f"put registry/{job} back, or run: streamkeeper registry rebuild {job} --dry-run"
 
 
 def _was_seen(memory: JobMemory) -> bool:
-    """Whether the last pass has read its journal; what it has told as lost stays so only while a record names it."""
+    """Whether the last pass read its journal; a job that was lost then stays lost only while a record names it."""
     return memory.facts is not None and memory.facts.number > 0 and not memory.lost
 
 
 def _tell(store: Store, job: str, folders: Collection[str], memory: JobMemory | None) -> str:
     if memory is not None and memory.facts is not None and memory.facts.forgotten:
         return ""
-    # A directory in which nothing is left names nobody.
+    # An empty directory does not name a job.
     kept = [f"{_FOLDERS[folder]} ({folder}/{job})" for folder in folders if any(store.list(f"{folder}/{job}/"))]
     if memory is not None and memory.facts is not None and _was_seen(memory):
         kept.append(f"the last pass of the watch, which read its journal up to entry {memory.facts.number}")

@@ -1,7 +1,7 @@
-"""Rebuilding the journals of a store that was lost: look at every other place, decide, record.
+"""Rebuilding the journals of a lost store: inspect every other place, decide, record.
 
-One create-only record makes a job's journal again, whole: a rebuild that is killed has made it or has not, and the same
-command goes on with the jobs that are left. In checkpoints, outputs and snapshots nothing is written.
+One create-only record recreates a job's journal completely: a killed rebuild has created it or not, and the same
+command continues with the remaining jobs. Checkpoints, outputs and snapshots are not changed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from streamkeeper.stores.contract import Store
 
 
 class Rebuild(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be recorded. ``installation``: the id that the store gets back, empty for whichever it has;
-    ``known``: jobs whose journals are there, with what they say of themselves."""
+    """The records of a rebuild. ``installation``: the id that the store gets back, empty to keep its own; ``plans``:
+    one for each job; ``known``: jobs with an existing journal, a sentence each."""
 
     installation: str
     plans: tuple[RebuildPlan, ...]
@@ -62,11 +62,14 @@ def plan_rebuild(
     gone: Iterable[str] = (),
     versions: Mapping[str, str] | None = None,
 ) -> Rebuild:
-    """Look at every place; changes nothing. ``job``: only that one; ``outputs``: databases' URLs, or references to
-    them, and directories; ``unfenced``, ``gone`` and ``versions``: of queries, as ``<job>/<query>``.
+    """Inspect every place and plan the rebuild; changes nothing.
 
-    Raises InvalidInput or NotFound for a place that is none, StoreUnavailable for one that does not answer,
-    OperationRefused where the installation cannot be told.
+    ``asked``: the person's statements; ``job``: only this one; ``outputs``: URLs of databases, or references to them,
+    and directories; ``unfenced``: queries that write with a function; ``gone``: queries that the job no longer has;
+    ``versions``: query -> current version. Queries are ``<job>/<query>``.
+
+    Raises InvalidInput or NotFound for an invalid place, StoreUnavailable for one that does not answer,
+    OperationRefused if the installation cannot be determined.
     """
     root = checkpoint_root(site.settings)
     present = read_installation(site.store)
@@ -76,7 +79,7 @@ def plan_rebuild(
             hint="a copy must not take over the outputs of its original; if it was moved, streamkeeper home new"
             " --reason …, then rebuild",
         )
-    # Keyed by output: a place that is named twice counts each output once.
+    # Keyed by output: if a place is named twice, each output counts once.
     fences = {
         (fence.output, fence.server): fence for place in outputs for fence in read_fences(_filled_in(site, place))
     }.values()
@@ -104,7 +107,7 @@ def plan_rebuild(
 
 
 def checkpoint_root(settings: Settings) -> Tree:
-    """Where the checkpoints lie, by which a lost job is found; raises InvalidInput where that is no directory."""
+    """The root of the checkpoints, which reveals lost jobs; raises InvalidInput if it is not a directory."""
     root = tree_at(settings.checkpoints)
     if root.absence():
         hint = "mount it, or set STREAMKEEPER_CHECKPOINTS"
@@ -113,8 +116,8 @@ def checkpoint_root(settings: Settings) -> Tree:
 
 
 def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
-    """End every driver of these jobs that lives here; returns what was ended, in lines. Raises OperationRefused for one
-    that cannot be."""
+    """End every local driver of these jobs; returns the ended drivers, in lines. Raises OperationRefused for a driver
+    that cannot be ended."""
     told = []
     for job in jobs:
         for leftover in find_leftovers(job, site.settings):
@@ -125,9 +128,9 @@ def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
 
 
 def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
-    """Record what was planned; returns the jobs. One that has got a journal meanwhile is left as it is.
+    """Record the planned journals; returns the jobs. A job that has a journal by then stays unchanged.
 
-    Raises OperationRefused where a driver has come to life since it was planned.
+    ``by`` and ``reason``: of the person. Raises OperationRefused if a driver has started since the planning.
     """
     planned = [plan for plan in rebuild.plans if plan.record is not None]
     if not planned:
@@ -154,7 +157,7 @@ def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str
 
 
 def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], snapshots: Store) -> LostJob:
-    """Everything that is known about one job."""
+    """All evidence of one job. ``root``: of the checkpoints; ``fences``: of all outputs; ``snapshots``: the store."""
     why = _journal_there(site, job)
     if why:
         return LostJob(job=job, journal=why)
@@ -165,7 +168,7 @@ def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], sna
             mine[query] = (*mine.get(query, ()), fence)
     try:
         checkpoints = {query: tuple(_checkpoints(root, job, query)) for query in _folders(root, job)}
-        # Also of a query whose versions were deleted: its claims outlive them.
+        # Also for a query whose versions were deleted: its claims still exist.
         claimed = {query: _claims(root, job, query) for query in checkpoints}
     except OSError as error:
         raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
@@ -190,7 +193,7 @@ def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], sna
 
 
 def _journal_there(site: Installation, job: str) -> str:
-    """Why a job's journal is not to be made again; empty where there is none."""
+    """Why a job's journal must not be recreated; empty without a journal."""
     try:
         state = site.journal(job, "reader").state()
     except RegistryDamaged as error:
@@ -208,7 +211,7 @@ def _journal_there(site: Installation, job: str) -> str:
 
 
 def _folders(root: Tree, folder: str) -> list[str]:
-    """Names of jobs or queries; folders with names that cannot be one are skipped."""
+    """Names of jobs or queries; folders with invalid names are skipped."""
     found = []
     for name in root.folders(folder):
         with suppress(InvalidInput):
@@ -233,15 +236,15 @@ def _claims(root: Tree, job: str, query: str) -> tuple[EpochClaim, ...]:
 
 
 def _ids_of_claims(lost: Iterable[LostJob], present: str) -> set[str]:
-    """Whose the checkpoints are, where nothing else says it; two installations may share a root."""
-    # A query without a checkpoint may have been removed under an installation of before.
+    """The owners of the checkpoints according to their claims; two installations may share a root."""
+    # A query without a checkpoint may have been removed under an earlier installation.
     of_checkpoints = [claims for of in lost for query, claims in of.claims.items() if query in of.checkpoints]
     found = {claim.installation for claims in of_checkpoints for claim in claims} - {""}
     return {present} if present in found else found
 
 
 def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
-    """None where none can be read."""
+    """The snapshots of a query; None if none can be read."""
     catalogue = Catalogue(store, series_of_query(job, query))
     found: list[Snapshot] = []
     for number in catalogue.numbers():
@@ -259,7 +262,7 @@ def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
 
 
 def _recorded(site: Installation, job: str) -> Iterator[SeenDriver]:
-    """Drivers of which records are left, where only the journal was lost; a driver that goes on writes its own anew."""
+    """Drivers with remaining records, if only the journal was lost; a running driver rewrites its own."""
     for instance in instances(site.store, job):
         control = Control(site.store, job, instance)
         with suppress(StreamkeeperError):
@@ -280,7 +283,7 @@ def _living(site: Installation, job: str, installations: Collection[str]) -> Ite
 
 
 def _owner_of(snapshots: Store) -> str:
-    """The installation that a store of snapshots apart belongs to; empty where it does not say."""
+    """The owner of a separate store of snapshots; empty without a record of it."""
     try:
         return from_json(snapshots.read(OWNER_FILE), Owner, where=OWNER_FILE).id
     except KeyMissing:
@@ -288,7 +291,7 @@ def _owner_of(snapshots: Store) -> str:
 
 
 def _filled_in(site: Installation, place: str) -> str:
-    """A database's URL may be a secret reference, as in a job's params."""
+    """The place with its secret resolved: a database's URL may be a reference, as in a job's params."""
     secrets = resolve(find_references({"output": place}, {}), site.resolvers)
     return secrets.get(place, place)
 
@@ -307,7 +310,7 @@ def _asked_of(
 
 def _must_be_known(named: Collection[str], lost: Iterable[LostJob]) -> None:
     known = {f"{lost_job.job}/{query}" for lost_job in lost for query in lost_job.queries}
-    # Why a job is not rebuilt that has a journal says more than that its queries were not looked at.
+    # For a job with a journal, the reason for not rebuilding it is more useful than an unknown query.
     recorded = {lost_job.job for lost_job in lost if lost_job.journal}
     for name in sorted(named):
         if name not in known and name.partition("/")[0] not in recorded:

@@ -1,6 +1,6 @@
-"""Which input that going back would read again is gone: one look for recoveries, restores, rollbacks and fall-backs.
+"""Missing input of a replay: one check for recoveries, restores, rollbacks and fall-backs.
 
-Spark does not miss a file that its source no longer lists, so going back without it loses the file's rows in silence.
+Spark does not notice that its source no longer lists a file, so going back without it loses the file's rows silently.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _UNREADABLE = (CheckpointDamaged, CheckpointChanged, FormatTooNew, NotFound, Sna
 
 
 class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
-    """``gone``: files that would be read again and are gone; ``unknown``: what could not be looked at, where none is
-    known to be gone. Clauses, empty where nothing."""
+    """``gone``: missing files that would be read again; ``unknown``: files that could not be checked, if none is known
+    to be missing. Clauses, each possibly empty."""
 
     gone: str = ""
     unknown: str = ""
 
     @property
     def loss(self) -> str:
-        """``loses rows: 2 of 3 files …``, as a predicate; empty where nothing is lost."""
+        """``loses rows: 2 of 3 files …``, as a predicate; empty without a loss."""
         if self.gone:
             return f"loses rows: {self.gone}"
         return f"may lose rows: {self.unknown}" if self.unknown else ""
@@ -54,14 +54,14 @@ def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) ->
 
 
 def not_known(manifest: Manifest, why: str) -> MissingInput:
-    """Where the files cannot be named; Kafka's reader fails on records that are gone, and reports them."""
+    """The result if the files cannot be named; Kafka's reader fails on missing records and reports them itself."""
     if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
         return MissingInput()
     return MissingInput(unknown=f"the files, and whether they still exist, are unknown ({why})")
 
 
 def newest_position(tree: Tree) -> Position:
-    """After the newest plan: its batch may be in the output before it is committed. Raises CheckpointDamaged."""
+    """Position after the newest plan, as its batch may be in the output uncommitted. Raises CheckpointDamaged."""
 
     def look() -> Position:
         history, batch = _newest(tree)
@@ -71,9 +71,9 @@ def newest_position(tree: Tree) -> Position:
 
 
 def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Position]:
-    """After the newest plan, and what the end offsets of a snapshot name, by one reading of the lists of files.
+    """The positions after the newest plan and at the end offsets of a snapshot, by one reading of the file lists.
 
-    Not by the snapshot's plan, which may be damaged. Raises CheckpointDamaged.
+    The snapshot's plan is not used, because it may be damaged. Raises CheckpointDamaged.
     """
 
     def look() -> tuple[Position, Position]:
@@ -84,9 +84,9 @@ def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Posi
 
 
 def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
-    """Whether a checkpoint that carries on these versions has the snapshot's lists of files: it has not parted before.
+    """Whether a checkpoint that continues these versions has the snapshot's file lists: it did not branch off earlier.
 
-    ``spans``: version -> the last batch of it that was carried on, None for the newest.
+    ``spans``: version -> its last continued batch, None for the newest.
     """
     if snapshot.version not in spans:
         return False
@@ -95,17 +95,21 @@ def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
 
 
 def last_batches_of(spans: tuple[Span, ...]) -> dict[str, int | None]:
-    """Version -> last batch, as ``holds_lists_of`` wants it."""
+    """Version -> last batch, the argument of ``holds_lists_of``."""
     return {span.version: span.last for span in spans}
 
 
 def missing_for_restore(
     site: Installation, state: JobState, query: str, snapshot: Snapshot, manifest: Manifest, holds: OutputAnswer
 ) -> MissingInput:
-    """What a restore of the snapshot would lose; ``holds``: what the output has of the snapshot's version."""
+    """The loss of a restore of the snapshot.
+
+    ``state``: the job's; ``query`` and ``snapshot``: what to restore; ``manifest``: of the release that read the input;
+    ``holds``: the content of the output from the snapshot's version.
+    """
     current = state.current_version(query)
     if current is None or find_foreign(site, state, query, current.version):
-        # The rows that another installation has written are none of this one's.
+        # Rows that another installation has written do not belong to this one.
         return MissingInput()
     tree, lost = site.checkpoint(state, query, current.version), find_version_loss(site, state, query, current.version)
     try:
@@ -127,7 +131,10 @@ def missing_for_restore(
 
 
 def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
-    """What a RETURN or a RESTORE would lose of what ``way.before`` has read; ``manifest``: of what has read it."""
+    """The loss of a RETURN or a RESTORE, of the input that ``way.before`` has read.
+
+    ``state``: the job's; ``query`` and ``way``: the transition; ``manifest``: of the release that read the input.
+    """
     try:
         if not _has_read(site, state, query, way.before):
             return MissingInput()
@@ -142,9 +149,9 @@ def missing_for_way(site: Installation, state: JobState, query: str, way: QueryW
 
 
 def missing_to_fall_back(site: Installation, state: JobState, operation: OperationState) -> dict[str, str]:
-    """Query -> how its way back loses rows, as a predicate; only those that lose some, or may.
+    """Query -> the loss of its rollback path, as a predicate; only queries that lose or may lose rows.
 
-    To be asked once the candidate has ended, for it reads until then.
+    Call it once the candidate has ended, because it reads until then.
     """
     found: dict[str, str] = {}
     manifests = stored_manifests(site, state, operation.release)
@@ -165,7 +172,10 @@ def missing_to_fall_back(site: Installation, state: JobState, operation: Operati
 def _missing_since_cutover(
     site: Installation, state: JobState, operation: OperationState, query: str, manifest: Manifest
 ) -> MissingInput:
-    """Of a query that falls back to the last batch before the cutover, in the version that both have written."""
+    """The loss of a fall-back to the last batch before the cutover, in the version that both releases have written.
+
+    ``state``: the job's; ``operation``: the deploy; ``query``: the query; ``manifest``: the candidate's.
+    """
     version, batch = operation.ways[query].version, operation.last_batches.get(query)
     name = operation.cutover_snapshots.taken.get(query, "")
     tree = site.checkpoint(state, query, version)
@@ -182,7 +192,7 @@ def _missing_since_cutover(
 
 
 def _has_read(site: Installation, state: JobState, query: str, version: str) -> bool:
-    """Whether a version has ever planned a batch. Raises CheckpointDamaged for a lost one."""
+    """Whether a version has ever planned a batch. Raises CheckpointDamaged for a lost version."""
     if lost := find_version_loss(site, state, query, version):
         raise CheckpointDamaged(lost)
     return last_planned(site.checkpoint(state, query, version).fresh()) is not None
@@ -191,10 +201,10 @@ def _has_read(site: Installation, state: JobState, query: str, version: str) -> 
 def _since_snapshot(
     site: Installation, state: JobState, query: str, snapshot: Snapshot, current: str
 ) -> tuple[Position, Position]:
-    """Where the current version stands, and where the snapshot does: by the current version's lists of files where it
-    carries on the snapshot's batch, else by those of the snapshot's own version.
+    """The positions of the current version and of the snapshot: by the current version's file lists if it continues the
+    snapshot's batch, else by those of the snapshot's own version.
 
-    A version that was handed over, or that parted earlier, numbers its lists anew.
+    A version that was handed over, or that branched off earlier, numbers its lists from the beginning.
     """
     tree = site.checkpoint(state, query, current)
     if _carries_on(site, state, query, snapshot, current):
@@ -209,7 +219,7 @@ def _since_snapshot(
 
 
 def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, version: str) -> bool:
-    """Whether a version has the snapshot's batch, under its number, in its own lists of files."""
+    """Whether a version has the snapshot's batch, under its number, in its own file lists."""
     spans = last_batches_of(state.spans(query, version))
     same = snapshot.version == version or snapshot.query_id == known_version(site, state, query, version).query_id
     return same and holds_lists_of(spans, snapshot)
@@ -220,7 +230,7 @@ def _snapshot(site: Installation, state: JobState, query: str, name: str) -> Sna
 
 
 def _newest(tree: Tree) -> tuple[History, int]:
-    """The lists of files up to the newest plan, and its batch."""
+    """The file lists up to the newest plan, and its batch."""
     seen = tree.fresh()
     newest = last_planned(seen)
     if newest is None:

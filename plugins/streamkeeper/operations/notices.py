@@ -1,4 +1,4 @@
-"""A notice of an incident in words, and its way to whoever is told."""
+"""Notices of incidents: their text and their delivery to notifiers."""
 
 from __future__ import annotations
 
@@ -15,40 +15,49 @@ from streamkeeper.model.incident import JobIncidents, Notice, NoticeSent
 from streamkeeper.registry.incidents import IncidentLog
 
 GRACE_S = 45.0
-"""Until then a notice is its writer's to send: less than a pass later another one makes up for it."""
+"""Seconds that only the writer of a notice sends it; later any pass does."""
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 """GitHub leaves these out of a heading's anchor."""
 TOO_OLD_S = 24 * 3600.0
 SEND_S = 30.0
-"""How long one notifier may take for one message: Airflow's SmtpNotifier alone would try for three minutes."""
+"""Limit of one notifier for one message, seconds: Airflow's SmtpNotifier would try for three minutes."""
 TELL_S = 60.0
-"""How long all notices of a pass may take."""
+"""Limit of all notices of a pass, seconds."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """What a notifier is given: one line, and all of it. ``page``: the address of the job's, where that is known."""
+    """A message for the notifiers."""
 
     job: str
+    """The job."""
     query: str
+    """The query; empty if it is about the whole job."""
     rule: str
+    """The rule of the incident."""
     severity: str
+    """The value of its severity."""
     event: str
+    """``raised``, ``repeated``, ``cleared`` or ``asked``."""
     subject: str
+    """The message in one line."""
     text: str
+    """The whole message."""
     runbook: str
+    """The path of the runbook's section."""
     page: str = ""
+    """The address of the job's page; empty if unknown."""
 
 
 class SendFailed(Exception):
-    """A notifier has failed; its text is the error's class and message, without secrets."""
+    """A failed notifier; the text is the error's class and message, without secrets."""
 
 
 Sender = Callable[[Message], None]
-"""Tells somebody; raises whatever it likes when that fails."""
+"""Delivers a message; may raise any exception."""
 
 
 def compose_message(notice: Notice) -> Message:
-    """``[page] sales/totals: sink-down raised``, and under it cause, advice and the runbook's heading."""
+    """Subject ``[page] sales/totals: sink-down raised``; text with cause, advice and the runbook's heading."""
     symptom = notice.symptom
     about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
     advice = "" if notice.event == "cleared" else f"\n\nWhat to do: {symptom.action}."
@@ -65,15 +74,16 @@ def compose_message(notice: Notice) -> Message:
 
 
 def runbook_link(heading: str) -> str:
-    """Where a heading of the runbook is."""
+    """The path and anchor of a heading of the runbook."""
     return f"docs/operations/runbook.md#{_NOT_IN_ANCHORS.sub('', heading.lower()).replace(' ', '-')}"
 
 
 def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:
-    """Send what was not sent yet, a job's oldest first, and record that; what failed, a sentence each.
+    """Send the unsent notices of a job, oldest first, and record that; failures, a sentence each.
 
-    Each notice reaches each notifier at least once: who dies between the two sends it again. A notifier that fails
-    gets this notice and those behind it, in order, from the next pass on; the others get theirs now.
+    Each notice reaches each notifier at least once: a process that dies between sending and recording sends it twice. A
+    failed notifier receives this notice and the later ones, in order, from the next pass on; the others receive theirs
+    now. ``now``: seconds since 1970.
     """
     failed: list[str] = []
     if not senders:
@@ -100,13 +110,13 @@ def _needs_nobody(notice: Notice, now: float) -> bool:
 
 
 def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple[str, ...], list[str]]:
-    """Whom it has reached, and what failed, a sentence each."""
+    """The notifiers that took the message, and the failures, a sentence each."""
     reached: list[str] = []
     failed: list[str] = []
     for name, send in senders.items():
         try:
             send(message)
-        except Exception as error:  # A notifier is anybody's code: whatever it raises must stop nothing.
+        except Exception as error:  # A notifier is third-party code: its exceptions must not stop the pass.
             why = str(error) if isinstance(error, SendFailed) else f"{type(error).__name__}: {error}"
             failed.append(f"notifier {name} failed for {message.subject!r}: {why}")
         else:
@@ -117,9 +127,9 @@ def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple
 def bound_senders(
     senders: Mapping[str, Sender], *, send_s: float = SEND_S, tell_s: float = TELL_S
 ) -> dict[str, Sender]:
-    """The senders of one pass, of which none hangs for longer than ``send_s`` and all together not beyond ``tell_s``.
+    """The senders of one pass with time limits: ``send_s`` for each message, ``tell_s`` for all together, in seconds.
 
-    One that did not answer in time fails with TimeoutError, and for later messages at once.
+    A sender that exceeds its limit fails with TimeoutError, and fails at once for later messages.
     """
     until = time.monotonic() + tell_s
     return {name: _bound(send, send_s, tell_s, until) for name, send in senders.items()}
@@ -151,7 +161,7 @@ def _bound(send: Sender, send_s: float, tell_s: float, until: float) -> Sender:
 def _keep_error(send: Sender, message: Message, raised: list[BaseException]) -> None:
     try:
         send(message)
-    except BaseException as error:  # Raised again where the sender was called.
+    except BaseException as error:  # The caller of the sender raises it.
         raised.append(error)
 
 

@@ -1,6 +1,6 @@
 """Input files that Spark never reads because they are older than ``maxFileAge`` allows: of a job, and in estimates.
 
-A query that begins anew, or goes back, has read no newer file yet, so it reads them.
+A query that starts from the beginning, or goes back, has read no newer file yet, so it reads them.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from streamkeeper.operations.registered import stored_manifests
 
 
 class OldInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One file source. ``files``: paths, in order; None where they cannot be listed cheaply and for certain.
-
-    ``read_by_others``: those of them that another query of the job has read, and which: a new modification time would
-    make that one read them again.
-    """
+    """One file source and its files that are too old."""
 
     query: str
+    """The query that reads the source."""
     place: str
+    """The location of the source."""
     files: tuple[str, ...] | None
+    """Paths, in order; None if they cannot be listed cheaply and reliably."""
     read_by_others: dict[str, str] = {}
+    """Path -> another query of the job that has read it and would reread it after a new modification time."""
 
 
 def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
-    """Of every file source of the serving release; raises StoreUnavailable, CheckpointDamaged, CheckpointChanged."""
+    """For every file source of the current release; raises StoreUnavailable, CheckpointDamaged, CheckpointChanged."""
     looks: list[tuple[str, _Look]] = []
     for query, manifest in sorted(stored_manifests(site, state, state.serving_release).items()):
         current = state.current_version(query)
@@ -51,16 +51,16 @@ def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
 
 
 class GoesBack(msgspec.Struct, frozen=True):
-    """Where a query goes on from: the checkpoint whose lists of files hold what it has read, and source -> offset."""
+    """The position from which a query continues: the checkpoint with its file lists, and source -> offset."""
 
     tree: Tree
     offsets: Mapping[str, str]
 
 
 def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None) -> str:
-    """How many of them a query would read that goes back, as a clause; empty where there is none, or none is known.
+    """The number of old files that a query reads if it goes back, as a clause; empty if there is none or it is unknown.
 
-    ``tree``: the checkpoint that is left; without ``then`` the query begins anew.
+    ``tree``: the checkpoint that is left; ``then``: the position to go back to, None for the beginning.
     """
     try:
         back = then or GoesBack(tree, {})
@@ -72,7 +72,7 @@ def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *,
 
 
 class _Look(msgspec.Struct, frozen=True, kw_only=True):
-    """One file source, looked at: ``old``: its files that are too old, None where they cannot be listed."""
+    """One inspected file source; ``old``: its files that are too old, None if they cannot be listed."""
 
     place: str
     source: UnreadFiles
@@ -82,7 +82,7 @@ class _Look(msgspec.Struct, frozen=True, kw_only=True):
 def _looks(
     tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None
 ) -> Iterator[_Look]:
-    """Every file source as of the newest plan; with ``then`` only those files that would not be too old there."""
+    """Every file source as of the newest plan; with ``then`` only files that would not be too old at that position."""
     seen = tree.fresh()
     newest = last_planned(seen)
     if newest is None:

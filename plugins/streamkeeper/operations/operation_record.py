@@ -1,4 +1,4 @@
-"""All that is on record of one operation, for whoever looks at it: nothing is started, nothing is written."""
+"""All records of one operation, for display: this module starts no process and writes no record."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import read_assessment
 
 _TOGETHER = 32
-"""Entries asked for before anybody looks whether the operation has ended."""
+"""Entries read at once before checking whether the operation has ended."""
 
 
 class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. ``entries``: the journal's, from its beginning to its end, or to now.
-
-    ``before``: the release that served when it began, empty where there was none. ``assessment``: None before there is
-    one, or where it cannot be read, which ``unreadable`` tells. ``carrier``: who carries it on, or did last.
-    """
+    """The records of one operation."""
 
     state: JobState
+    """The state of its job."""
     operation: OperationState
+    """Its own state."""
     entries: tuple[Entry, ...]
+    """The journal's entries from its start to its end, or to now."""
     before: str
+    """The release that was current when it started; empty without one."""
     assessment: Assessment | None = None
+    """Its findings; None before the assessment, and if they cannot be read."""
     unreadable: str = ""
+    """Why the findings cannot be read; else empty."""
     carrier: Carrier | None = None
+    """The newest carrier; None without a record of it."""
 
 
 def read_operation(site: Installation, job: str, name: str, *, again: bool = False) -> OperationRecord:
-    """What is on record; raises NotFound for an unknown job or operation, StoreUnavailable, FormatTooNew.
+    """The records of an operation; raises NotFound for an unknown job or operation, StoreUnavailable, FormatTooNew.
 
-    ``again``: for a view that refreshes itself, as ``read_job_again``.
+    ``again``: for a view that refreshes periodically, as in ``read_job_again``.
     """
     state = read_job_again(site, job) if again else read_job(site, job)
     operation = state.operations.get(check_instance(name))
@@ -66,7 +69,7 @@ def read_operation(site: Installation, job: str, name: str, *, again: bool = Fal
 
 
 def served_before(state: JobState, operation: OperationState) -> str:
-    """The release that served when an operation began, empty where there was none: only an operation promotes one."""
+    """The release that was current when an operation started; empty without one. Only operations promote a release."""
     earlier = [
         other
         for other in state.operations.values()
@@ -80,7 +83,7 @@ def served_before(state: JobState, operation: OperationState) -> str:
 
 
 def _entries_of(journal: Journal, operation: OperationState, newest: int) -> Iterator[Entry]:
-    """From its beginning on, to its end where it has one; what a newer version has recorded is left out."""
+    """The entries from its start to its end, or to the newest; records of a newer version are left out."""
     for first in range(operation.started, newest + 1, _TOGETHER):
         for entry in read_entries(journal, first, min(first + _TOGETHER - 1, newest)):
             yield entry

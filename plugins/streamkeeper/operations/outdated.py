@@ -1,6 +1,6 @@
-"""Whether a job's journal is older than what its checkpoints hold: whoever acts on such a journal repeats batches.
+"""Detection of a journal that is older than the job's checkpoints: acting on such a journal repeats batches.
 
-Operations and the watch look at the claims beside the checkpoints. A driver also asks the outputs, before each claim.
+Operations and the watch read the claims next to the checkpoints. A driver also asks the outputs, before each claim.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ def must_not_be_outdated(site: Installation, state: JobState) -> None:
 
 
 def must_not_be_outdated_as_far_as_seen(site: Installation, state: JobState) -> None:
-    """The same where checkpoints that do not answer are left to the operation that needs them, and to its driver."""
+    """The same, but ignore checkpoints that do not answer: the operation or driver that needs them checks them."""
     with suppress(StoreUnavailable, InvalidInput, OSError):
         must_not_be_outdated(site, state)
 
 
 def find_outdated(site: Installation, state: JobState) -> str:
-    """How the journal is older than what was written, as a sentence; empty when it is not."""
+    """A sentence that shows how the journal is older than the written data; empty if it is not."""
     return find_outdated_epochs(site, state.job, known_epochs(state), serving_roots(site, state))
 
 
 def known_epochs(state: JobState) -> dict[str, KnownEpoch]:
-    """Query -> what the journal says of its epochs."""
+    """Query -> its epochs according to the journal."""
     return {query: known_epoch(state, query) for query in {*state.versions, *state.epochs}}
 
 
 def serving_roots(site: Installation, state: JobState) -> dict[str, str]:
-    """Query -> the root below which the version that serves lies."""
+    """Query -> the root of its current version."""
     current = {query: state.current_version(query) for query in state.versions}
     return {query: (version and version.root) or site.settings.checkpoints for query, version in current.items()}
 
@@ -48,10 +48,10 @@ def serving_roots(site: Installation, state: JobState) -> dict[str, str]:
 def find_outdated_epochs(
     site: Installation, job: str, epochs: Mapping[str, KnownEpoch], roots: Mapping[str, str]
 ) -> str:
-    """The same from what a reader of the journal has kept of it.
+    """The same from cached facts of the journal. ``epochs``: query -> known epochs; ``roots``: query -> root.
 
-    Claims may lie below the installation's root, and below the one of the version that serves. A query that the journal
-    does not know counts too: an older copy may be from before it was deployed.
+    Claims may be below the installation's root and below the root of the current version. Queries that are missing in
+    the journal count too: an older copy may predate their deploy.
     """
     root = site.settings.checkpoints
     for query in sorted({*tree_at(checkpoint_location(root, job)).folders(""), *epochs, *roots}):
@@ -60,7 +60,7 @@ def find_outdated_epochs(
             claims = list(_claims(site, f"{checkpoint_location(each, job, query)}/{FOLDER}"))
             if not find_newer(known, claims):
                 continue
-            # A driver may have claimed since the journal was read. Its claim is in the journal before it is here.
+            # A driver may have claimed since the journal was read. It writes its claim into the journal first.
             now = known_epoch(site.journal(job, "reader").state(), query)
             if newer := find_newer(now, claims):
                 return told_outdated(job, query, newer)

@@ -1,4 +1,4 @@
-"""What the output of a deployed query holds: asked of the output itself, never of what a driver once said."""
+"""The content of a deployed query's output: read from the output itself, never from a driver's last status."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 
 
 def takes_again(kind: str) -> str:
-    """How an output takes rows a second time, as a clause."""
+    """How an output handles rows that arrive a second time, as a clause."""
     return capabilities_of(kind).takes_again or "and your function receives them a second time"
 
 
 def ask(
     site: Installation, state: JobState, release: str, query: str, sink: SinkDescription, version: str
 ) -> OutputAnswer:
-    """The newest batch of a checkpoint version that the output holds, as far as anybody can tell.
+    """The newest batch of a checkpoint version in the output, or the reason why it is unknown.
 
-    Its URL or directory is looked for among the release's params, with their secrets filled in.
+    ``state`` and ``release``: whose params contain the output's URL or directory, possibly as a secret; ``query`` and
+    ``sink``: the output; ``version``: the checkpoint version.
     """
     content = state.releases[release].content
     try:
-        # A database asks for its password; a directory only where it is hidden itself.
+        # A database needs its password; a directory needs a secret only if its path is masked.
         asked = capabilities_of(sink.kind).one_place or MASK in sink.output
         secrets = resolve(find_references(content.params, content.conf), site.resolvers) if asked else {}
     except StreamkeeperError as error:

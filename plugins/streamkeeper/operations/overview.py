@@ -1,4 +1,4 @@
-"""What a person wants to know of a job at a glance: read from its journal, its driver's last word and the runner."""
+"""The overview of a job, from its journal, its driver's last status and the runner."""
 
 from __future__ import annotations
 
@@ -26,39 +26,51 @@ from streamkeeper.registry.pending_questions import PendingQuestion, questions_o
 
 
 class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """One job now. ``entry``: the journal's newest number; ``versions``: query -> its newest checkpoint version.
-
-    ``stopped``: by whom and why, None where it is to serve. ``rebuilt``: what its journal was made again from, by whom
-    and when, empty for one that was never lost. ``unread``: why its driver's status cannot be read.
-    ``asked``: what a person is asked before an operation is on record.
-    """
+    """One job now."""
 
     job: Structure
+    """Its name."""
     entry: int
+    """The number of the journal's newest entry."""
     standing: Standing
+    """Its status."""
     release: Structure
+    """The current release; empty without one."""
     instance: Structure
+    """The current instance; empty without one."""
     life: Life | None
+    """Whether that instance is alive; None without one."""
     why: str
+    """The evidence for ``life``."""
     status: DriverStatus | None
+    """The last status of its driver."""
     exit: DriverExit | None
+    """The exit record of its driver."""
     operation: OperationState | None
+    """The open operation."""
     last_operation: OperationState | None
+    """The newest finished operation."""
     versions: dict[str, Structure]
+    """Query -> its newest checkpoint version."""
     stopped: DesiredChanged | None = None
+    """Who stopped it and why; None if it is not stopped."""
     forgotten: JobForgotten | None = None
+    """Who forgot it and why; None if it is not forgotten."""
     rebuilt: str = ""
+    """The sources, author and time of a rebuild of its journal; empty without a rebuild."""
     unread: str = ""
+    """Why its driver's status cannot be read; else empty."""
     asked: tuple[PendingQuestion, ...] = ()
+    """Open questions to a person whose operation is not recorded yet."""
 
 
 def job_overview(site: Installation, job: str) -> JobOverview:
-    """Look at one job; raises NotFound for a job that the store does not know."""
+    """The overview of one job; raises NotFound for a job without a record in the store."""
     return overview_of(site, read_job(site, job))
 
 
 def overview_of(site: Installation, state: JobState) -> JobOverview:
-    """The same of a job whose journal was read; no secret that a release was given in place of a reference is in it."""
+    """The overview of a job's state; secrets that a release has as literal values are redacted."""
     instance = state.serving_instance
     exit, liveness = _look(site, state, instance) if instance else (None, None)
     status, unread = _read_status(site, state, instance) if instance else (None, "")
@@ -85,12 +97,12 @@ def overview_of(site: Installation, state: JobState) -> JobOverview:
 
 
 def job_overviews(site: Installation) -> list[JobOverview]:
-    """Every job that was recorded, by name."""
+    """Every recorded job, by name."""
     return [job_overview(site, job) for job in recorded_jobs(site)]
 
 
 def recorded_jobs(site: Installation) -> list[str]:
-    """Names of all jobs with a journal, in order: a push that died leaves a bundle and none."""
+    """Names of all jobs with a journal, in order: an interrupted push leaves a bundle without a journal."""
     return [job for job in list_jobs(site.store) if has_journal(site.store, job)]
 
 
@@ -100,7 +112,7 @@ def read_job(site: Installation, job: str) -> JobState:
 
 
 def read_job_again(site: Installation, job: str) -> JobState:
-    """The same for a view that refreshes itself: what this process has read of the journal is not read again."""
+    """The same for a view that refreshes periodically: entries that this process has read are cached."""
     return _on_record(site, site.known_jobs.read(check_name("job", job)))
 
 
@@ -113,7 +125,7 @@ def _on_record(site: Installation, state: JobState) -> JobState:
 
 
 def observe(site: Installation, state: JobState, instance: str) -> Liveness:
-    """What is on record of an instance's end, a person's word included; else what its runner sees."""
+    """The recorded end of an instance, including a stated one; else its runner's observation."""
     known = state.instances.get(instance)
     if known is not None and known.ended:
         return Liveness(life=Life.DEAD, why=known.proof, fault=read_fault(known.fault))
@@ -125,7 +137,7 @@ def _look(site: Installation, state: JobState, instance: str) -> tuple[DriverExi
 
 
 def _read_status(site: Installation, state: JobState, instance: str) -> tuple[DriverStatus | None, str]:
-    """Its last word, or why it cannot be read: the rest is shown without it."""
+    """The last status, or why it cannot be read: the overview is shown without it then."""
     try:
         return Control(site.store, state.job, instance).read_status(), ""
     except (FormatTooNew, RegistryDamaged) as error:
@@ -133,7 +145,7 @@ def _read_status(site: Installation, state: JobState, instance: str) -> tuple[Dr
 
 
 def told_error_of(seen: JobOverview) -> str:
-    """The last error that its driver has reported, of itself or of a query; empty where there is none."""
+    """The last error that its driver reported, of itself or of a query; empty without one."""
     if seen.exit is not None and seen.exit.error:
         return seen.exit.error
     if seen.status is None:

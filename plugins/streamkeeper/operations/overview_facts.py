@@ -1,4 +1,4 @@
-"""A job at a glance as facts with names, for a terminal and for a page. Pure."""
+"""The overview of a job as named facts, for a terminal and for a page. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamkeeper.operations.sentences import render_record, render_request
 
 
 class Tone(StrEnum):
-    """What a fact means to whoever is on call."""
+    """The urgency of a fact for an operator on call."""
 
     PLAIN = ""
     WARN = "warn"
@@ -24,16 +24,20 @@ class Tone(StrEnum):
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
-    """``operation``: the one that it is about, if any; ``text`` is as others wrote it."""
+    """One named fact."""
 
     name: Structure
+    """Its label."""
     text: str
+    """Its value, unescaped."""
     tone: Tone = Tone.PLAIN
+    """Its urgency."""
     operation: Structure = ""
+    """The operation that it is about; empty without one."""
 
 
 def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
-    """What there is to say of a job, its queries apart. ``beat``: of its driver, in words."""
+    """The facts of a job, without its queries. ``beat``: its driver's heartbeat, in words."""
     yield Fact(name="job", text=f"{seen.job} (journal entry {seen.entry})")
     yield Fact(name="standing", text=seen.standing.value)
     yield Fact(name="release", text=seen.release or "-")
@@ -58,7 +62,7 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
 
 
 def told_progress(operation: OperationState) -> str:
-    """An open operation: what was asked, and which steps are done."""
+    """An open operation: its request and its completed steps."""
     done = ", ".join(label_of(step) for step in operation.steps if step in operation.done) or "nothing yet"
     return f"{operation.operation}: {render_request(operation.request)}; done: {done}"
 

@@ -1,8 +1,8 @@
-"""Pruning: snapshots that nothing keeps, packs that nothing references, old batches of checkpoints that do not serve,
-and what dead drivers have left.
+"""Pruning: snapshots without a reason to keep them, unreferenced packs, old batches of checkpoints not in use,
+and leftovers of terminated drivers.
 
-A plan is made per series and per checkpoint, can be shown, and is what is carried out. What cannot be planned is told
-and left; it does not keep the rest from being pruned.
+A plan is made per series and per checkpoint. The displayed plan is the one that is carried out. A part that cannot be
+planned is reported and kept; the other parts are still pruned.
 """
 
 from __future__ import annotations
@@ -52,47 +52,59 @@ from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, 
 from streamkeeper.stores.contract import Store
 
 RETIRED_BATCHES = 1
-"""Batches that a retired checkpoint version keeps until it goes: a way back needs its last one."""
+"""Batches that a retired checkpoint version keeps until its removal: a rollback needs its last one."""
 STALE_S = 24 * 3600.0
-"""From this age on, what an unfinished restore or write has left is nobody's."""
+"""Age in seconds from which the remains of an unfinished restore or write are abandoned."""
 _RULES = {"last": "keep_last"} | {name: name for name in ("hourly", "daily", "weekly", "monthly")}
 
 
 class CheckpointGrowth(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a checkpoint version, or the log of a file sink's output, has become."""
+    """The size of a checkpoint version, or of the log of a file sink's output."""
 
     directory: str
     growth: Growth
 
 
 class PruneRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a prune would do. ``untold``: what could not be planned, one sentence each; ``jobs``: those that
-    were looked at; ``everything``: whether that is all of them.
-    """
+    """The plan of a prune."""
 
     sweeps: tuple[SweepPlan, ...] = ()
+    """Snapshots and packs, per series."""
     directories: tuple[PrunePlan, ...] = ()
+    """Files of checkpoints, per directory."""
     growth: tuple[CheckpointGrowth, ...] = ()
+    """Sizes of checkpoints and sink logs, for display."""
     drivers: tuple[EndedDriver, ...] = ()
+    """Leftovers of terminated drivers."""
     unused: tuple[Unused, ...] = ()
+    """Unused directories on this machine."""
     untold: tuple[str, ...] = ()
+    """Parts that could not be planned, one sentence each."""
     jobs: tuple[str, ...] = ()
+    """The inspected jobs."""
     everything: bool = False
+    """Whether these are all jobs."""
 
 
 class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prune did; ``failed``: what it could not remove or plan, one sentence each."""
+    """The result of a prune."""
 
     snapshots: int = 0
+    """Removed snapshots."""
     packs: int = 0
+    """Removed packs."""
     files: int = 0
+    """Removed files of checkpoints and drivers."""
     bytes: int = 0
+    """Size of everything removed."""
     records: int = 0
+    """Removed records of terminated drivers."""
     failed: tuple[str, ...] = ()
+    """Failed removals and plans, one sentence each."""
 
     @property
     def sentence(self) -> str:
-        """What went, for a person."""
+        """The result in words."""
         records = f", {self.records} records of terminated drivers" if self.records else ""
         return (
             f"pruned {self.snapshots} snapshots, {self.packs} packs, {self.files} files{records}: {self.bytes:,} bytes"
@@ -100,7 +112,7 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_policy(text: str) -> Policy:
-    """``last=3,hourly=24,daily=7,weekly=4,monthly=6``; what is left out keeps its default. Raises InvalidInput."""
+    """Parse ``last=3,hourly=24,daily=7,weekly=4,monthly=6``; missing rules keep their default. Raises InvalidInput."""
     found: dict[str, int] = {}
     for rule in filter(None, (part.strip() for part in text.split(","))):
         name, separator, count = rule.partition("=")
@@ -118,7 +130,11 @@ def plan_prune(
     grace_s: float = GRACE_S,
     now: datetime | None = None,
 ) -> PruneRun:
-    """Look at one job, or at everything that the stores know; nothing is removed."""
+    """Plan the prune of one job, or of everything in the stores; removes no file.
+
+    ``job``: empty for all; ``policy``: of snapshots, None for the installation's; ``grace_s``: minimum age of a removed
+    pack, seconds; ``now``: None for the current time.
+    """
     moment = now or datetime.now(UTC)
     chosen = policy or read_policy(site.settings.keep)
     sweeps: list[SweepPlan] = []
@@ -147,7 +163,7 @@ def plan_prune(
                     if is_published(tree):
                         growth.append(CheckpointGrowth(directory=tree.where(""), growth=checkpoint_growth(tree)))
                     directories.append(plan)
-    # Whose bundles are needed is known once every job could be read.
+    # The needed bundles are known only if every job could be read.
     if not job and len(states) == len(recorded_jobs(site)):
         with _telling(untold, "bundles"):
             unused += plan_unused(site, states, moment)
@@ -164,15 +180,15 @@ def plan_prune(
 
 
 def plan_series(catalogues: Iterable[Catalogue], policy: Policy, *, grace_s: float = GRACE_S) -> PruneRun:
-    """Look at series of any store; raises what ``plan_sweep`` raises."""
+    """Plan the prune of series in any store; raises the errors of ``plan_sweep``."""
     now = datetime.now(UTC)
     return PruneRun(sweeps=tuple(plan_sweep(catalogue, policy, now=now, grace_s=grace_s) for catalogue in catalogues))
 
 
 def prune(store: Store, run: PruneRun, site: Installation | None = None) -> PruneReport:
-    """Carry a plan out; may be cut off anywhere and be planned and done again. Raises StoreUnavailable.
+    """Carry out a plan; may be interrupted anywhere, then planned and carried out again. Raises StoreUnavailable.
 
-    ``store``: that of the snapshots; ``site``: whose drivers' leavings are in the plan, if any are.
+    ``store``: of the snapshots; ``site``: the installation of the drivers in the plan, None without any.
     """
     now = datetime.now(UTC)
     snapshots = packs = files = size = 0
@@ -206,7 +222,7 @@ def prune(store: Store, run: PruneRun, site: Installation | None = None) -> Prun
 
 
 def tell_run(run: PruneRun) -> Iterator[str]:
-    """The plan, a line for each thing that stays or goes and one for each directory."""
+    """The plan: a line for each kept or removed item and for each directory."""
     for plan in run.sweeps:
         yield from tell(plan)
     for removal in run.directories:
@@ -228,7 +244,7 @@ def tell_run(run: PruneRun) -> Iterator[str]:
 
 @contextmanager
 def _telling(told: list[str], about: str) -> Iterator[None]:
-    """An error becomes a sentence, with what it is about in front."""
+    """Turn an error into a sentence that starts with its subject."""
     try:
         yield
     except (StreamkeeperError, OSError) as error:
@@ -236,7 +252,7 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
 
 
 def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
-    """A file sink's own logs, one for each version that it has written: Spark compacts them, and never drops a line."""
+    """The logs of a file sink, one for each version that it wrote: Spark compacts them, and never drops a line."""
     release = state.serving_release
     manifest = stored_manifests(site, state, release).get(query) if release in state.described else None
     if manifest is None or manifest.sink.kind != "file":
@@ -248,10 +264,10 @@ def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[Chec
 
 
 def _versions(site: Installation, state: JobState, query: str, now: datetime) -> Iterator[tuple[Tree, PrunePlan]]:
-    """Plans for the checkpoint versions of a query that are still there.
+    """Plans for the existing checkpoint versions of a query.
 
-    How long ago a version was left is counted from the last commit of the one that serves: were it counted from now, a
-    clock that is ahead would take the way back, and so would a job that stands still.
+    The age of a retired version is counted from the last commit of the current one. Counted from now, a clock that is
+    ahead, or a job that is idle, would remove the rollback path.
     """
     current = state.current_version(query)
     serving = site.checkpoint(state, query, current.version) if current is not None else None
@@ -268,12 +284,12 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
         serves = current is not None and version.version == current.version
         unpublished = not serves and not is_published(tree)
         goes_on = unpublished and is_being_removed(tree, version.query_id)
-        # A restore names its batch before it has made anything; until a driver opens the version, nothing can be lost.
+        # A restore records its batch before it creates files; until a driver opens the version, no data can be lost.
         never_opened = unpublished and not (version.serves or version.claimed_by)
         inherited = version.committed if never_opened else None
         loss = "" if goes_on or never_opened else find_version_loss(site, state, query, version.version)
         if loss:
-            # Its owner is unknown: nothing of it is removed.
+            # Its owner is unknown, so none of its files is removed.
             raise CheckpointLost(
                 f"checkpoint {version.version} of {state.job}/{query} is not what was recorded: {loss}"
             )
@@ -282,9 +298,9 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
         # Until a driver has claimed the newer version, the one before it may still be written.
         elif state.open_operation is not None or epoch is None or epoch.version == version.version:
             continue
-        # One that has committed a batch of its own has lost its metadata: that is somebody's to look at.
+        # A version with its own commit has lost its metadata: a person has to inspect it.
         elif unpublished and (goes_on or last_committed(tree) in (None, version.batch, inherited)):
-            # Whoever writes it may only be slow.
+            # Its writer may only be slow.
             if goes_on or now.timestamp() - _last_changed(tree) > STALE_S:
                 yield tree, plan_unpublished(tree)
         else:
@@ -295,11 +311,11 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
 
 
 def _last_written(tree: Tree) -> float:
-    """When a checkpoint committed last, seconds since the epoch: by its commits, which a prune leaves as they are."""
+    """Time of a checkpoint's last commit, seconds since the epoch: of its commit files, which a prune never changes."""
     commits = [tree.stamp(f"commits/{name}").modified for name in tree.files("commits")]
     return max(commits) / 1e9 if commits else _last_changed(tree)
 
 
 def _last_changed(tree: Tree) -> float:
-    """When its newest file was written, seconds since the epoch."""
+    """Time of the newest file, seconds since the epoch."""
     return max((found.modified for found in tree.look().files.values()), default=0) / 1e9
