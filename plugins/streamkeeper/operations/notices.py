@@ -37,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     severity: str
     """The value of its severity."""
     event: str
-    """``raised``, ``repeated``, ``cleared`` or ``asked``."""
+    """``raised``, ``repeated``, ``cleared``, ``acted``, or ``asked`` for a question."""
     subject: str
     """The message in one line."""
     text: str

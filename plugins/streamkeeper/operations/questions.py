@@ -1,4 +1,4 @@
-"""What a person is asked, and reads before an answer: the stored assessment, kept state, outputs that differ."""
+"""Questions to a person: the stored assessment, kept state, differing outputs, and the answer's consequences."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 LONGEST_ERROR = 700
 MOST_LINES = 1_500
-"""Of code that differs, on a page of Airflow."""
+"""Limit of differing code lines on a page of Airflow."""
 
 
 def render_assessment(store: Store, job: str, operation: OperationState) -> str:
-    """What the deploy makes of the verdict, then what was found; raises RegistryDamaged when it cannot be read."""
+    """The deploy's decision and the findings; raises RegistryDamaged if they cannot be read."""
     from streamkeeper.registry.objects import read_assessment
 
     assessment = read_assessment(store, job, operation.report)
@@ -54,9 +54,9 @@ def render_question(
     until: datetime | None = None,
     whole: bool = False,
 ) -> str:
-    """All that a person needs to answer what the operation asks; ``until``: when it counts as declined.
+    """The whole question of an operation; ``until``: when it counts as declined.
 
-    ``whole``: with all lines of code that differ, however many.
+    ``whole``: with all differing lines of code, without a limit.
     """
     release, asked_by = operation.release, _asked_by(operation)
     about_output = current_step(operation) is Step.REVIEW
@@ -91,7 +91,7 @@ def subject_of(state: JobState, operation: OperationState) -> str:
 def compose_question(
     site: Installation, state: JobState, operation: OperationState, *, until: datetime, link: str = ""
 ) -> Message:
-    """The question for those who are to answer it, wherever they are: what, by when, what it costs, and where."""
+    """The question as a message for notifiers: subject, deadline, cost, and address (``link``)."""
     job, release = state.job, operation.release
     about_output = current_step(operation) is Step.REVIEW
     files = [difference.title for difference in find_code_differences(site, state, state.serving_release, release)]
@@ -134,7 +134,7 @@ def _deadline(site: Installation, state: JobState, operation: OperationState, un
 
 
 def _if_declined(site: Installation, state: JobState) -> str:
-    """What runs if nobody approves, by what its driver does now."""
+    """What runs after a decline, according to the driver's current state; a clause."""
     if not state.serving_release:
         return "no release is running now, and none will be running then"
     try:
@@ -152,13 +152,13 @@ def _if_declined(site: Installation, state: JobState) -> str:
 
 
 def who_may(site: Installation, state: JobState, operation: OperationState) -> str:
-    """Who may answer what the operation asks, as a clause."""
+    """Who may answer the operation's question, as a clause."""
     return right_to_answer(site.settings, state, operation.request.requested_by).sentence
 
 
 def find_code_differences(site: Installation, state: JobState, before: str, release: str) -> tuple[Difference, ...]:
-    """In params, confs and files of two releases, the plan left out; one that only says why they are not known, where
-    it is so.
+    """The differences of two releases in params, confs and files, without plans; or one entry with the reason why they
+    are unknown.
     """
     if before not in state.releases:
         return (Difference(title="not known", note=f"{before or state.predecessor} is not recorded"),)
@@ -193,7 +193,7 @@ def _kept_state(operation: OperationState) -> Iterator[str]:
 
 
 def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
-    """Why a person is asked, and the rows that differ."""
+    """Why an answer is needed, and the rows that differ."""
     yield from ("### Why an answer is needed", "")
     yield from (f"- {escaped(reason)}" for reason in reasons_to_review(operation))
     yield ""
@@ -217,7 +217,7 @@ def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str
 
 
 def told_way_back(way: QueryWay, serving: str) -> str:
-    """What it costs one query to go back to the release that serves until the cutover, as it was assessed."""
+    """The assessed cost for one query of a rollback to the release that is current until the cutover."""
     match way.back:
         case Way.RESUME:
             return f"no rows are written again: {serving} resumes from the last commit of the new release"

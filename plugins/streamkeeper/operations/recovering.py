@@ -1,7 +1,7 @@
-"""A recovery: diagnosed, announced, accepted where it loses or doubles, and carried out as one recorded deploy.
+"""A recovery: diagnosed, announced, accepted if it loses or duplicates data, and carried out as one recorded deploy.
 
-There is no second machinery: a restart, a restore and a rebuild are the serving release's deploy, with its ways chosen
-by what was announced. So each goes on after a crash, has a probation and a way back, and stands in the history.
+There is no second mechanism: a restart, a restore and a rebuild are deploys of the current release with announced
+transitions. So each continues after a crash, has a probation and a rollback path, and is part of the history.
 """
 
 from __future__ import annotations
@@ -25,35 +25,48 @@ _DEFAULTS = DeployRequest(job="any")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants done. ``queries``: although they are sound; ``snapshots``: query -> which one to take.
-
-    ``accepted_by``: who takes the loss (``accept_loss``), the doubling (``accept_replay``), that were announced; empty:
-    nobody; ``accepted_by_id``: their id in Airflow. ``announced``: what they have seen, empty where they see it now.
-    Durations are seconds, as in a deploy.
-    """
+    """The request of a recovery. Durations are seconds, with the meaning that they have in a deploy."""
 
     job: str
+    """The job."""
     action: RecoveryAction
+    """The requested action."""
     queries: tuple[str, ...] = ()
+    """Healthy queries to include."""
     snapshots: dict[str, str] = {}
+    """Query -> the snapshot to use."""
     reason: str = ""
+    """Why."""
     requested_by: str = ""
+    """Who requests it."""
     accepted_by: str = ""
+    """Who accepts the announced loss or duplicates; empty if no person has."""
     accepted_by_id: str = ""
+    """Their id in Airflow; empty outside it."""
     accept_loss: bool = False
+    """Whether they accept the announced loss."""
     accept_replay: bool = False
+    """Whether they accept the announced duplicates."""
     announced: tuple[str, ...] = ()
+    """The effects that were shown to them earlier; empty if they see them now."""
     drain_s: float = _DEFAULTS.drain_s
+    """After this, the driver is killed."""
     standby_s: float = _DEFAULTS.standby_s
+    """After this, the candidate is given up."""
     first_commit_s: float = _DEFAULTS.first_commit_s
+    """Limit of the first commit."""
     approve_s: float = _DEFAULTS.approve_s
+    """After this, a question counts as declined."""
     catch_up_s: float = _DEFAULTS.catch_up_s
+    """Limit of a rebuild's catching up."""
     probation_batches: int = _DEFAULTS.probation_batches
+    """Further triggers that every query has to complete without an error."""
     probation_s: float = _DEFAULTS.probation_s
+    """Limit of the probation."""
 
 
 def diagnose_for(site: Installation, asked: Asked) -> Diagnosis:
-    """Look at the job for what is asked; raises NotFound, InvalidInput."""
+    """Diagnose the job for a request; raises NotFound, InvalidInput."""
     check_name("job", asked.job)
     if asked.snapshots and asked.action is not RecoveryAction.RESTORE:
         raise InvalidInput("a snapshot can be named only for the action restore")
@@ -61,10 +74,10 @@ def diagnose_for(site: Installation, asked: Asked) -> Diagnosis:
 
 
 def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None) -> Deploy:
-    """Start the recovery, or find it started: by this id, or an open one of the same action, which is carried on.
+    """Start the recovery, or find it started: by this id, or an open one of the same action, which is continued.
 
-    ``diagnosis``: where it was made just now. Raises OperationRefused for an action that is not possible, for one that
-    loses or doubles and that nobody who may has accepted, and for one that is not what was announced; NotFound,
+    ``diagnosis``: a current one, if available. Raises OperationRefused for an impossible action, for a loss or
+    duplicates that no entitled person has accepted, and for effects that differ from the announced ones; NotFound,
     InvalidInput, WrongMachine.
     """
     check_instance(operation)
@@ -74,7 +87,7 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
         return Deploy.load(site, asked.job, operation)
     if opened is not None and opened.request.recover is not None and opened.request.recover.asked_for is asked.action:
         return Deploy.load(site, asked.job, opened.operation)
-    # A checkpoint on another disk is none of its reasons: a snapshot may come back here.
+    # A checkpoint on another disk does not prevent a recovery: a snapshot can be restored here.
     must_see_drivers(site, state)
     found = diagnosis or diagnose_for(site, asked)
     option = must_be_possible(found, asked.action)
@@ -100,7 +113,7 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
 
 
 def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
-    """What is said of an action; raises OperationRefused for one that there is not."""
+    """The option of an action; raises OperationRefused if the action is not possible."""
     option = found.option(action)
     if not option.possible:
         raise OperationRefused(f"{action.value} of {found.job} is not possible: {option.why_not}", hint=found.advice)
@@ -108,7 +121,7 @@ def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
 
 
 def not_accepted(option: Option, asked: Asked) -> list[str]:
-    """The flags that are missing for what an action loses or doubles."""
+    """The missing flags for the loss or duplicates of an action."""
     accepts = bool(asked.accepted_by)
     loses, doubles = any(price.lost for price in option.prices), any(price.doubles for price in option.prices)
     missing = ["--accept-loss"] if loses and not (accepts and asked.accept_loss) else []
@@ -116,21 +129,21 @@ def not_accepted(option: Option, asked: Asked) -> list[str]:
 
 
 def announcements(option: Option) -> tuple[str, ...]:
-    """One sentence for each output."""
+    """The effects of an option: one sentence for each output."""
     return tuple(price.sentence for price in option.prices)
 
 
 def costly(option: Option) -> list[str]:
-    """The sentences of the outputs that lose or double."""
+    """The sentences of the outputs with a loss or duplicates."""
     return [price.sentence for price in option.prices if price.asks]
 
 
 def recovery_request(
     release: str, asked: Asked, found: Diagnosis, *, copies: Mapping[str, str] | None = None
 ) -> DeployRequest:
-    """The deploy that carries out what was announced; a dry run prints its steps.
+    """The deploy that carries out an announced recovery; a dry run prints its steps.
 
-    ``copies``: query -> the snapshot without the plan of the batch that is planned again.
+    ``release``: the current one; ``copies``: query -> the snapshot without the plan of the batch that is planned again.
     """
     option = found.option(asked.action)
     replans = asked.action is RecoveryAction.REPLAN

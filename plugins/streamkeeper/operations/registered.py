@@ -1,4 +1,4 @@
-"""What of a registered job a check compares with: its serving release's manifests, and its live checkpoints."""
+"""The baseline of a check: a registered job's current manifests and its live checkpoints."""
 
 from __future__ import annotations
 
@@ -27,24 +27,28 @@ WAY_OUT_OF_A_COPY = "restore a snapshot here: streamkeeper snapshot restore {ser
 
 
 class Deployed(msgspec.Struct, frozen=True, kw_only=True):
-    """The serving release of a job.
-
-    ``checkpoints``: query -> directory of its current checkpoint version; ``findings``: what is recorded of those;
-    ``served``: whether a driver writes them; ``histories``: what each query's output must hold.
-    """
+    """The current release of a job."""
 
     release: str
+    """Its name."""
     params: dict[str, ParamValue]
+    """Its params."""
     conf: dict[str, str]
+    """Its Spark conf."""
     manifests: dict[str, Manifest]
+    """Query -> manifest."""
     checkpoints: dict[str, str]
+    """Query -> directory of its current checkpoint version."""
     findings: dict[str, tuple[Finding, ...]]
+    """Query -> recorded findings about that version."""
     served: bool
+    """Whether a running driver owns the checkpoints."""
     histories: dict[str, OutputHistory]
+    """Query -> the required content of its output."""
 
 
 def deployed_of(site: Installation, job: str) -> Deployed:
-    """What serves now; raises NotFound when the job is unknown or nothing of it ever served."""
+    """The current release; raises NotFound for an unknown job and for one without a current release."""
     check_name("job", job)
     state = site.journal(job, writer="check").state()
     release = state.serving_release
@@ -64,18 +68,18 @@ def deployed_of(site: Installation, job: str) -> Deployed:
 
 
 def is_served(site: Installation, state: JobState) -> bool:
-    """Whether a driver that lives owns the job's checkpoints: what is under way there is its own to end."""
+    """Whether a running driver owns the job's checkpoints: open batches there belong to it."""
     return any(site.runner.observe(state.job, owner.instance).life is Life.ALIVE for owner in state.owners)
 
 
 def stored_manifests(site: Installation, state: JobState, release: str) -> dict[str, Manifest]:
-    """Query -> manifest, as a release described itself."""
+    """Query -> manifest of a described release."""
     hashes = state.described[release]
     return {query: read_manifest(site.store, state.job, digest) for query, digest in hashes.items()}
 
 
 def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
-    """Query -> directory of its current checkpoint version, as far as it has one of this installation's."""
+    """Query -> directory of its current checkpoint version, if that belongs to this installation."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: site.checkpoint(state, query, version.version).spark_path
@@ -85,7 +89,7 @@ def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
 
 
 def output_histories(state: JobState) -> dict[str, OutputHistory]:
-    """Query -> what its output must hold of its current checkpoint version."""
+    """Query -> the required content of its output from its current checkpoint version."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: state.output_history(query, version.version) for query, version in current.items() if version is not None
@@ -93,7 +97,7 @@ def output_histories(state: JobState) -> dict[str, OutputHistory]:
 
 
 def known_version(site: Installation, state: JobState, query: str, version: str) -> KnownCheckpoint:
-    """What the journal and the last driver of a checkpoint version say of it; read before its directory is."""
+    """The recorded facts of a checkpoint version, from the journal and its last driver; read before its directory."""
     recorded = state.version(query, version)
     if recorded is None:
         return KnownCheckpoint(series=f"{state.job}/{query}", version=version)
@@ -103,9 +107,9 @@ def known_version(site: Installation, state: JobState, query: str, version: str)
 
 
 def must_know_commits(site: Installation, state: JobState) -> None:
-    """Raise RegistryDamaged, FormatTooNew where what a query's last driver has committed cannot be read.
+    """Raise RegistryDamaged or FormatTooNew if the commits of a query's last driver cannot be read.
 
-    Without it a checkpoint that is missing, or an older copy, could be taken for one that was never written.
+    Without them a missing checkpoint, or an older copy, could be taken for one that was never written.
     """
     for query in state.versions:
         current = state.current_version(query)
@@ -114,7 +118,7 @@ def must_know_commits(site: Installation, state: JobState) -> None:
 
 
 def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
-    """What of a checkpoint version is lost, as a clause; empty when nothing is."""
+    """The loss of a checkpoint version, as a clause; empty without a loss."""
     if foreign := find_foreign(site, state, query, version):
         return foreign
     recorded, tree = state.version(query, version), site.checkpoint(state, query, version)
@@ -124,9 +128,9 @@ def find_version_loss(site: Installation, state: JobState, query: str, version: 
 
 
 def find_foreign(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Why a version is none of this installation's to touch, as a clause; empty when it is.
+    """Why this installation must not touch a version, as a clause; empty if it may.
 
-    In a copied store the records name the checkpoints of the installation that it was copied from.
+    The records of a copied store name the checkpoints of the original installation.
     """
     recorded = state.version(query, version)
     if recorded is None or site.is_mine(recorded.installation):
@@ -136,13 +140,13 @@ def find_foreign(site: Installation, state: JobState, query: str, version: str) 
 
 
 def must_be_mine(site: Installation, state: JobState, query: str, version: str) -> None:
-    """Raise OperationRefused for a version of the installation that this one was copied from."""
+    """Raise OperationRefused for a version of the original installation that this one was copied from."""
     if foreign := find_foreign(site, state, query, version):
         raise OperationRefused(foreign, hint=WAY_OUT_OF_A_COPY.format(series=f"{state.job}/{query}"))
 
 
 def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Finding, ...]]:
-    """Query -> what the records say of its current checkpoint version, and a check has to know."""
+    """Query -> findings from the records about its current checkpoint version, for a check."""
     found: dict[str, tuple[Finding, ...]] = {}
     for query in state.versions:
         current = state.current_version(query)
@@ -150,7 +154,7 @@ def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Fi
             continue
         known = known_version(site, state, query, current.version)
         directory = site.checkpoint(state, query, current.version)
-        # Nothing served since it was made again: what wrote this checkpoint, nobody knows.
+        # No release has run since the rebuild, so the release that wrote this checkpoint is unknown.
         unknown = state.rebuilt is not None and not state.serving_release
         if foreign := find_foreign(site, state, query, current.version):
             hint = WAY_OUT_OF_A_COPY.format(series=known.series)
@@ -168,9 +172,9 @@ def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Fi
 
 
 def find_damage(site: Installation, checkpoint: Tree) -> Damage | None:
-    """Whether a directory that is a deployed query's checkpoint version is less than what was recorded of it.
+    """The damage of a deployed query's checkpoint version compared with its record; None without damage.
 
-    None as well for a directory that is none: the files of a checkpoint that began anew are whole in themselves.
+    Also None for a directory that is not such a version: the files of a new checkpoint are consistent in themselves.
     """
     *_, job, query, version = ("", "", "", *checkpoint.location.split("/"))
     if job not in list_jobs(site.store):

@@ -1,4 +1,4 @@
-"""What became of each release of a job: when it was registered, who wanted it and why, and what was said of it."""
+"""The releases of a job: registration time, author, reason, verdict and status of each."""
 
 from __future__ import annotations
 
@@ -17,25 +17,32 @@ SERVES, BEFORE, PUSHED, OPEN = "serves", "before", "pushed", "under way"
 
 
 class ListedRelease(msgspec.Struct, frozen=True, kw_only=True):
-    """One release. ``registered_at``: by the clock of whoever registered it, ISO 8601.
+    """One release in the list.
 
-    ``author`` and ``reason``: of the operation that first made it serve, else of the last about it, else who has pushed
-    it; ``verdict``: what it was assessed as then. ``stands``: serves, before (what a rollback goes back to), replaced,
-    under way, pushed, or how the last operation about it ended.
+    Author, reason, verdict and sentence are those of the operation that first made it current, else of the last
+    operation about it.
     """
 
     release: Release
+    """The release."""
     registered_at: str = ""
+    """Registration time by the writer's clock, ISO 8601."""
     author: str = ""
+    """Who requested the operation; without one, who pushed the release."""
     reason: str = ""
+    """Why."""
     operation: str = ""
+    """The operation; empty without one."""
     verdict: Verdict | None = None
+    """Its verdict; None without an assessment."""
     sentence: str = ""
+    """Its verdict in words."""
     stands: str = PUSHED
+    """serves, before (the target of a rollback), replaced, under way, pushed, or the last operation's outcome."""
 
 
 def list_releases(site: Installation, state: JobState) -> list[ListedRelease]:
-    """All of a job's, oldest brought. Raises StoreUnavailable, RegistryDamaged, FormatTooNew."""
+    """All releases of a job, oldest first. Raises StoreUnavailable, RegistryDamaged, FormatTooNew."""
     entries = _registrations(site, state)
     operations = [operation for operation in state.operations.values() if not operation.request.dry_run]
     releases = sorted(state.releases.values(), key=lambda release: release.number)
@@ -46,7 +53,7 @@ def list_releases(site: Installation, state: JobState) -> list[ListedRelease]:
 
 
 def _registrations(site: Installation, state: JobState) -> dict[str, Entry]:
-    """Release -> the entry that registered it: the state does not tell when that was."""
+    """Release -> the entry that registered it: the state does not contain the time."""
     found: dict[str, Entry] = {}
     for entry in read_entries(site.journal(state.job, "reader"), 1, state.number):
         if isinstance(entry.record, ReleaseRegistered):

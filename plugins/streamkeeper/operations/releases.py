@@ -1,4 +1,4 @@
-"""Making releases: the code, params and conf of a job as one immutable, numbered thing. Never runs the job's code."""
+"""Registration of releases: a job's code, params and conf, immutable and numbered. Never runs the job's code."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 def push_release(
     site: Installation, job: str, *, params: Mapping[str, ParamValue], conf: Mapping[str, str], writer: str = ""
 ) -> Release:
-    """Register what now stands under the jobs root with these params and conf; equal content is the same release again.
+    """Register the code under the jobs root with these params and conf; equal content yields the existing release.
 
-    Safe against any number of pushes at once. Raises InvalidInput, NotFound, JournalLost or JobUnusable before anything
-    is registered, StoreUnavailable at any time: pushing again is then the way on.
+    ``job``: its name; ``params`` and ``conf``: of the release; ``writer``: signs the entry, empty for this process.
+
+    Safe with any number of concurrent pushes. Raises InvalidInput, NotFound, JournalLost or JobUnusable before the
+    registration, and StoreUnavailable at any time: push again then.
     """
     must_not_be_lost(site, check_name("job", job))
     find_references(params, conf)
@@ -56,7 +58,7 @@ def push_release(
 
 
 def _environment(settings: Settings, conf: Mapping[str, str]) -> Environment:
-    """That of the drivers, and of executors elsewhere where the release's tasks run there."""
+    """The environment of the drivers, and of remote executors if the release's tasks run there."""
     archive = keep_archive(settings) if settings.master and MASTER not in conf else ""
     return read_environment(conf, settings.jars, settings.checkpoints, archive)
 
@@ -74,7 +76,7 @@ def _register(journal: Journal, job: str, content: ReleaseContent) -> Release:
 
 
 def _registered(state: JobState, content: ReleaseContent) -> Release | None:
-    """The release of this content, compared as it is stored: to Python, the params 1, 1.0 and True are equal."""
+    """The release with this content, compared in its stored form: in Python the params 1, 1.0 and True are equal."""
     wanted = to_json(content)
     return next((release for release in state.releases.values() if to_json(release.content) == wanted), None)
 

@@ -1,8 +1,8 @@
-"""Planning an open batch again whose plan cannot be read: the query continues after its last commit.
+"""Replanning of an open batch with an unreadable plan: the query continues after its last commit.
 
 The damaged directory is not changed. Its last committed batch becomes a snapshot without the damaged plan, and that
-snapshot the next checkpoint version (docs/decisions/0032). Only where the output itself says that it does not hold the
-open batch: planned again, the batch has its old number and perhaps other rows.
+snapshot becomes the next checkpoint version (docs/decisions/0032). The output itself must report that it does not
+contain the open batch: the replanned batch has its old number and perhaps other rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def look_at_replan(site: Installation, state: JobState, query: QueryLook, directory: Tree) -> Replan | None:
-    """What planning the open batch again would read; None where that is not possible. Changes nothing."""
+    """The input of a replanned open batch; None if replanning is not possible. Changes nothing."""
     if may_replan(query) or query.committed is None:
         return None
     try:
@@ -52,7 +52,7 @@ def look_at_replan(site: Installation, state: JobState, query: QueryLook, direct
 def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int]) -> dict[str, str]:
     """Query -> a snapshot of its last commit without the damaged plan; ``batches``: query -> the batch to plan again.
 
-    Again finds the same. Raises what ``capture`` raises.
+    Idempotent. Raises the errors of ``capture``.
     """
     found = {}
     for query, batch in sorted(batches.items()):
@@ -64,7 +64,7 @@ def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int])
 
 
 def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int]) -> None:
-    """Raise OperationRefused where an output does not say that it lacks the batch; asked once no driver is left."""
+    """Raise OperationRefused if an output does not report that it lacks the batch. All drivers must have ended."""
     manifests = stored_manifests(site, state, state.serving_release) if batches else {}
     for query, batch in sorted(batches.items()):
         current, sink = state.current_version(query), manifests[query].sink
@@ -79,7 +79,7 @@ def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int
 
 
 def _listed_since(tree: Tree, batch: int) -> list[str]:
-    """Files that the sources' own logs hold beyond a batch's plan: those of the plan that cannot be read."""
+    """Files in the sources' own logs beyond a batch's plan: the input of the unreadable plan."""
     found: list[str] = []
     for source in file_sources(tree, read_offsets(tree, batch), None):
         newest = source.entries.newest

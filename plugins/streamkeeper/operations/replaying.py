@@ -1,4 +1,4 @@
-"""Which snapshot a damaged query goes back to, and what that reads and writes again: counted, and never guessed."""
+"""The snapshot for the restore of a damaged query, and the counted data that it reads and writes again."""
 
 from __future__ import annotations
 
@@ -29,21 +29,26 @@ from streamkeeper.snapshots.verify import verify
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """The version that is left behind. ``committed`` and ``query_id``: its newest batch, and Spark's id, on record."""
+    """The damaged version that is left behind."""
 
     query: QueryLook
+    """Its observation."""
     manifest: Manifest
+    """Its query's manifest."""
     committed: int | None = None
+    """Its newest recorded batch; None without one."""
     query_id: str = ""
+    """Its recorded query id of Spark."""
 
 
 def choose_replay(
     site: Installation, state: JobState, left: Left, *, named: str = ""
 ) -> tuple[Replay | None, str, tuple[str, ...]]:
-    """The snapshot to take, else why there is none; and which were passed over, and why.
+    """The replay from the chosen snapshot or None, the reason if there is none, and the skipped snapshots with reasons.
 
-    The newest that was drilled, unless going back so far loses what a newer one does not. Every object of it is read
-    and compared with its hash. ``named``: that one, and no other.
+    Chooses the newest snapshot that has passed a drill, unless going back that far loses data that a newer one keeps.
+    Every object of it is read and compared with its hash. ``left``: the damaged version; ``named``: the only snapshot
+    to consider, empty for all.
     """
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
@@ -88,7 +93,7 @@ def _none(named: str, passed: list[str]) -> str:
 
 
 def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collection[str]) -> str:
-    """Why a snapshot cannot be restored, or its output not be carried on; empty if it can."""
+    """Why a snapshot cannot be restored, or its output cannot be continued; empty if both are possible."""
     if snapshot.version not in spans:
         return f"the output does not continue the output of {snapshot.version or 'another checkpoint'}"
     query = left.query
@@ -102,13 +107,17 @@ def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collec
 
 
 def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verified: bool, parted: bool) -> Replay:
-    """``parted``: whether the version that is left had parted from the snapshot's before its batch."""
+    """The data that is read and written again from a snapshot.
+
+    ``left``: the damaged version; ``unseen``: scheme -> why files there cannot be checked; ``verified``: whether the
+    snapshot has passed a drill; ``parted``: whether the damaged version branched off before the snapshot's batch.
+    """
     takes = reconcile(left.manifest.sink, snapshot.version, snapshot.batch).takes
     replay = Replay(
         snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified, takes=takes
     )
     query = left.query
-    # A restored version keeps its query's id, its numbers and its list of files; one that was handed over does not.
+    # A restored version keeps its query's id, batch numbers and file list; a version that was handed over does not.
     if (snapshot.query_id != left.query_id and snapshot.version != query.version) or parted:
         why = f"{query.version} has continued from {snapshot.version} since"
         return msgspec.structs.replace(replay, unknown=why)

@@ -1,11 +1,11 @@
-"""Restoring a deployed query: a snapshot becomes its next checkpoint version, which the next deploy goes on from.
+"""Restoring a deployed query: a snapshot becomes its next checkpoint version, from which the next deploy continues.
 
-What is written again is told before, and the output itself is asked for it: batches that it holds beyond the snapshot
-come a second time. A table takes them, row by row, by its key; for a sink that cannot, or that nobody can ask, the
-restore is refused. No driver may be left that could still write.
+The restore announces the batches that are written again, according to the output itself: batches beyond the snapshot
+are written a second time. A table replaces their rows by key; for a sink that cannot do that, or that cannot be asked,
+the restore is refused. No driver that could still write may be left.
 
-The version is recorded before it is filled, under a name of its own, and serves from a second record on: two restores
-at once make two versions, or fill one together, and neither touches what the other, or a driver since, has made of it.
+The version is recorded under its own name before it is filled, and becomes current with a second record: two concurrent
+restores create two versions, or fill one together, and neither changes the files of the other or of a later driver.
 """
 
 from __future__ import annotations
@@ -34,29 +34,36 @@ from streamkeeper.snapshots.restore import Show
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore would do.
-
-    ``current``: the version that serves now; ``sink_batch``: the newest batch that the output holds of the snapshot's
-    version; ``unknown``: why nobody can tell, then ``replayed`` is None; ``replayed``: how many batches the output
-    holds beyond the snapshot; ``missing``: input that would be read again and is gone, or could not be looked at.
-    """
+    """The plan and the effects of a restore."""
 
     snapshot: str
+    """The snapshot to restore."""
     batch: int
+    """Its batch."""
     current: str
+    """The current checkpoint version."""
     version: str
+    """The version to create."""
     target: str
+    """Its directory."""
     release: str
+    """The release that runs in it."""
     sink: str
+    """The kind of the query's sink."""
     output: str
+    """Its output."""
     sink_batch: int | None
+    """The newest batch of the snapshot's version in the output; None without one."""
     unknown: str
+    """Why ``replayed`` is unknown; else empty."""
     replayed: int | None
+    """The number of batches in the output beyond the snapshot; None if unknown."""
     missing: MissingInput = MissingInput()
+    """Input that would be read again and is missing or could not be checked."""
 
     @property
     def sentence(self) -> str:
-        """What comes a second time, and what is lost, for a person."""
+        """The batches that are written again and the loss, in words."""
         return f"{self._written_again}; the restore {self.missing.loss}" if self.missing.loss else self._written_again
 
     @property
@@ -75,7 +82,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
-    """Look before anything is written; raises NotFound, OperationOpen, OperationRefused or JournalOutdated."""
+    """Plan a restore; writes nothing. Raises NotFound, OperationOpen, OperationRefused or JournalOutdated."""
     state = read_job(site, job)
     must_not_be_outdated(site, state)
     _must_be_at_rest(site, state)
@@ -128,14 +135,16 @@ def restore_version(
     reason: str = "",
     show: Show | None = None,
 ) -> RestorePlan:
-    """Make the next checkpoint version from a snapshot; again after a crash it goes on with the version it recorded.
+    """Create the next checkpoint version from a snapshot; a repeated call continues the recorded version.
 
-    ``catalogue``: where the snapshot is, unless among the site's own. ``loss_accepted_by``: who accepts that the rows
-    of missing input are lost by this restore, and why (``reason``); kept in the origin of the version.
+    ``job``, ``query`` and ``snapshot``: what to restore; ``catalogue``: of the snapshot, None for the installation's
+    own; ``accept_replay``: whether a user's function accepts batches twice; ``loss_accepted_by`` and ``reason``: who
+    accepts the loss of the rows of missing input and why, kept in the version's origin; ``show``: called with the
+    progress.
 
-    Raises OperationRefused (a driver that lives, another version meanwhile, a user's function without
-    ``accept_replay``, missing input whose loss is not accepted, or by who may not), and what ``restore`` raises; then
-    the job is as it was.
+    Raises OperationRefused (a driver that may still write, a changed version, a user's function without
+    ``accept_replay``, a loss that no entitled person has accepted), and the errors of ``restore``; the job is unchanged
+    then.
     """
     plan = plan_restore(site, job, query, snapshot)
     state = read_job(site, job)
@@ -160,7 +169,11 @@ def restore_version(
 def _reserve(
     site: Installation, plan: RestorePlan, job: str, query: str, snapshot: Snapshot, *, carries_on: bool, accepted: str
 ) -> tuple[JobState, CheckpointVersion]:
-    """Record the version that is to be filled, or find it recorded by a restore of this snapshot that died."""
+    """Record the version to fill, or find the record of an interrupted restore of this snapshot.
+
+    ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``carries_on``: whether the output continues the
+    snapshot's; ``accepted``: the accepted loss, as a clause of the origin.
+    """
 
     def missing(now: JobState) -> Record | None:
         current = _must_still_serve(site, now, query, plan)
@@ -182,7 +195,7 @@ def _reserve(
 
 
 def _let_serve(site: Installation, plan: RestorePlan, job: str, reserved: CheckpointVersion) -> None:
-    """Record that the version serves, unless it does by now."""
+    """Record the version as current, unless it already is."""
 
     def still_wanted(now: JobState) -> Record | None:
         known = now.version(reserved.query, reserved.version)
@@ -207,7 +220,7 @@ def _let_serve(site: Installation, plan: RestorePlan, job: str, reserved: Checkp
 
 
 def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
-    """The version that a restore of this snapshot has recorded, and that does not serve yet; empty if there is none."""
+    """The version that a restore of this snapshot has recorded and that is not current yet; empty without one."""
     named = f"snapshot {snapshot.name} of "
     found = [
         version.version
@@ -216,7 +229,7 @@ def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
         and not version.operation
         and not version.claimed_by
         and version.origin.startswith(named)
-        # Two stores of snapshots may each have one of this name.
+        # Two stores of snapshots may each contain a snapshot of this name.
         and (version.query_id, version.committed) == (snapshot.query_id, snapshot.batch)
     ]
     return found[-1] if found else ""
@@ -233,7 +246,7 @@ def _must_still_serve(site: Installation, now: JobState, query: str, plan: Resto
 
 
 def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
-    """Whether the output that the snapshot's version has written is the one that is written now."""
+    """Whether the output of the snapshot's version is the current output."""
     if not snapshot.version or snapshot.release not in state.described:
         return False
     written = stored_manifests(site, state, snapshot.release).get(query)
@@ -265,7 +278,10 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
 
 
 def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str) -> str:
-    """Who accepts what the restore loses, as a clause of the version's origin; empty where it loses nothing."""
+    """The accepted loss, as a clause of the version's origin; empty without a loss. Raises OperationRefused.
+
+    ``plan``: the restore; ``series``: of the snapshot; ``by`` and ``reason``: of the person.
+    """
     if not plan.missing.loss:
         return ""
     if not by:

@@ -35,7 +35,7 @@ from streamkeeper.model.step import label_of
 
 
 def render_record(record: Record) -> str:
-    """One line that says what a record means."""
+    """One line for a record."""
     match record:
         case OperationStarted() | StepBegun() | StepDone() | Assessed() | ApprovalAnswered():
             return _render_progress(record)
@@ -133,7 +133,7 @@ def _render_release(record: ReleaseRegistered | ReleaseDescribed | ReleasePromot
 
 
 def render_request(request: DeployRequest) -> str:
-    """What somebody asked for, in one line."""
+    """A request in one line."""
     before = "the previous release" if request.rollback else "the code under the jobs root"
     verb = "start" if request.start else "roll back to" if request.rollback else "deploy"
     if request.recover is not None:
@@ -153,7 +153,7 @@ def render_request(request: DeployRequest) -> str:
 
 
 def kind_of(request: DeployRequest) -> str:
-    """What somebody asked for, in one word: ``deploy``, ``rollback``, ``start``, or the action of a recovery."""
+    """The kind of a request: ``deploy``, ``rollback``, ``start``, or the action of a recovery."""
     if request.recover is not None:
         return request.recover.asked_for.value
     return "start" if request.start else "rollback" if request.rollback else "deploy"

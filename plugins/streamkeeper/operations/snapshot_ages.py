@@ -1,4 +1,4 @@
-"""How old a query's snapshots are: asked of the store every few minutes, and remembered in between."""
+"""The ages of a query's snapshots: read from the store every few minutes, and remembered in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def look_at_snapshots(
     before: SnapshotFacts | None,
     now: float,
 ) -> SnapshotFacts:
-    """A query's snapshots, looked at now where that is due; jobs take turns, so that no pass has to ask for all.
+    """The facts of a query's snapshots, read now if that is due; jobs take turns, so that no pass reads all of them.
+
+    ``known`` and ``location``: the current checkpoint version and its directory; ``facts``: of the job; ``query``: its
+    name; ``before``: the remembered facts; ``now``: seconds since 1970.
 
     Raises CheckpointDamaged, CheckpointChanged, SnapshotDamaged, StoreUnavailable.
     """
@@ -50,7 +53,7 @@ def look_at_snapshots(
 
 
 def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
-    """What the rules are asked about; what a snapshot lacks has grown older since it was looked at."""
+    """The input of the rules at ``now``: ages have grown since the snapshots were read."""
     lacks_s = facts.lacks_s + now - facts.looked_at if facts.lacks_s else facts.lacks_s
     return BackupLook(
         age_s=now - facts.taken_at if facts.taken_at is not None else None,
@@ -61,7 +64,7 @@ def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
 
 
 def newest_snapshots(catalogue: Catalogue, before: SnapshotFacts | None) -> SnapshotFacts:
-    """The newest snapshot and the newest verified one: of one that is known already only its drills are asked for."""
+    """The newest snapshot and the newest verified one; for a remembered snapshot only new drills are read."""
     found = replace(before, oldest_at=None) if before is not None else SnapshotFacts(looked_at=0.0)
     numbers = catalogue.numbers()
     if not numbers:

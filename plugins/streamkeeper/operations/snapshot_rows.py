@@ -1,4 +1,4 @@
-"""The snapshots of a series, and all that is known of each: whether a drill has resumed it, and what keeps it."""
+"""The snapshots of a series, with their drills, pins, holds and retention reasons."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ _NOTHING_GOES = "no snapshot of this series is pruned while one of its records c
 
 
 class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot and all that is known of it; ``error``: why its record cannot be read.
-
-    ``kept``: every reason for which the next prune keeps it, or why none does.
-    """
+    """A snapshot in the list."""
 
     series: str
+    """Its series."""
     number: int
+    """Its number."""
     snapshot: Snapshot | None = None
+    """Its record; None if it cannot be read."""
     error: str = ""
+    """Why its record cannot be read; else empty."""
     drills: tuple[DrillResult, ...] = ()
+    """Its drills, oldest first."""
     pin: Pin | None = None
+    """Its pin; None without one."""
     holds: tuple[Hold, ...] = ()
+    """Its holds."""
     keep: bool = True
+    """Whether the next prune keeps it."""
     kept: tuple[str, ...] = ()
+    """The reasons for ``keep``."""
 
     @property
     def name(self) -> str:
@@ -39,12 +45,12 @@ class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verified(self) -> bool | None:
-        """By its newest drill; None without one."""
+        """The result of its newest drill; None without one."""
         return self.drills[-1].ok if self.drills else None
 
     @property
     def told_drill(self) -> str:
-        """What came of its newest drill, in one sentence; empty without one."""
+        """The result of its newest drill, in one sentence; empty without one."""
         if not self.drills:
             return ""
         last = self.drills[-1]
@@ -53,13 +59,13 @@ class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told_kept(self) -> str:
-        """What the next prune does with it, and why."""
+        """The effect of the next prune on it, and the reasons."""
         reasons = ", ".join(self.kept)
         return f"kept: {reasons}" if self.keep else f"removed by the next prune: {reasons}"
 
 
 def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]:
-    """All of a series, oldest first; one that a prune takes away meanwhile is left out. Raises StoreUnavailable."""
+    """The snapshots of a series, oldest first, without any that a concurrent prune removes. Raises StoreUnavailable."""
     found = [row for number in catalogue.numbers() if (row := _read(catalogue, number)) is not None]
     readable = [row for row in found if row.snapshot is not None]
     if len(readable) < len(found):
@@ -83,7 +89,7 @@ def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]
 
 
 def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold]) -> Iterator[str]:
-    """What was said of a snapshot after it was taken, a line each; ``drills``: oldest first."""
+    """Drills, pin and holds of a snapshot, a line each; ``drills``: oldest first."""
     if drills:
         yield f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"
     if pin is not None:
@@ -92,7 +98,7 @@ def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold
 
 
 def moment_taken(snapshot: Snapshot) -> datetime:
-    """As retention reads it: what names no zone is UTC."""
+    """The time of a snapshot for retention; a time without a zone is in UTC."""
     return datetime.fromisoformat(snapshot.taken_at).astimezone(UTC)
 
 

@@ -1,7 +1,7 @@
-"""The start verb: the release that served last serves again, from where its checkpoints stand.
+"""Starting a job: its last current release continues from its checkpoints.
 
-It is a deploy of that release, with everything that a deploy proves and records. The wish is recorded before, so that a
-start that dies halfway is known to be wanted. Nothing begins anew.
+A start is a deploy of that release, with the proofs and records of a deploy. The desired state is recorded first, so
+that an interrupted start is not forgotten. No query starts from the beginning.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def open_start(
     handover: Handover = Handover.WARM,
     on_open: OnOpen = OnOpen.REFUSE,
 ) -> Deploy | None:
-    """Record the wish and open the operation, or find both; None where the job serves already.
+    """Record the desired state and open the operation, or find both; None if the job is already running.
 
-    ``operation``: an id of whoever asks: the same again goes on with the same start. ``unless_stopped``: for whoever
-    acts without a person: a stopped job stays stopped. ``handover``: warm starts one driver, cold two after another.
-    ``on_open``: CONTINUE carries on another start that is open, and nothing else.
+    ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id, a repeated id continues the same
+    start; ``unless_stopped``: for automatic starts, a stopped job stays stopped; ``handover``: warm starts one driver,
+    cold two, one after the other; ``on_open``: CONTINUE continues only another open start.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
-    never served, is stopped (``unless_stopped``), or whose driver cannot be looked at from anywhere; JournalOutdated;
-    WrongMachine.
+    has never run, is stopped (``unless_stopped``), or whose driver cannot be observed from any machine;
+    JournalOutdated; WrongMachine.
     """
     read_job(site, job)
     check_instance(operation)
@@ -80,7 +80,7 @@ def open_start(
         reason=reason,
         requested_by=requested_by,
         first_commit_s=FIRST_COMMIT_S,
-        # Nothing new is tried: the release has had its probation.
+        # The release is not new: it has had its probation.
         probation_batches=0,
         start=True,
     )
@@ -105,9 +105,9 @@ def start_job(
     unless_stopped: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Progress | None:
-    """Start a job and wait until it serves or cannot; None where it serves already. Raises what ``open_start`` does.
+    """Start a job and wait for the outcome; None if it is already running. Raises the errors of ``open_start``.
 
-    The progress has the operation's outcome: anything but SUCCEEDED says why in its sentence.
+    The progress has the operation's outcome; its sentence explains any outcome but SUCCEEDED.
     """
     deploy = open_start(
         site, job, requested_by=requested_by, reason=reason, operation=operation, unless_stopped=unless_stopped
@@ -143,7 +143,7 @@ def _wish(
 
 
 def _serves(site: Installation, state: JobState) -> bool:
-    """Whether a driver lives that nobody has told to end; raises OperationRefused where nobody can look."""
+    """Whether a driver is running without an order to end; raises OperationRefused if it cannot be observed."""
     instance = state.serving_instance
     seen = observe(site, state, instance)
     control = Control(site.store, state.job, instance)

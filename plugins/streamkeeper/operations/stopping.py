@@ -1,7 +1,7 @@
-"""The stop verb: record that the job is to serve no more, then drain what serves and prove it dead.
+"""Stopping a job: record the desired state, then drain the driver and prove its termination.
 
-The wish is recorded before anything is touched, so that a stop that dies halfway is continued by the next one, under
-the id that is on record, and nothing starts the job meanwhile.
+The desired state is recorded first, so that the next stop continues an interrupted one under the recorded id, and no
+process starts the job in between.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DRAIN_S = DeployRequest(job="any").drain_s
 
 
 class StopEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stop ended. ``already``: the job was stopped before, and nothing of it ran; ``instance``: what served."""
+    """The result of a stop. ``already``: the job was stopped before and had no driver; ``instance``: its driver."""
 
     sentence: str
     already: bool = False
@@ -50,12 +50,13 @@ def stop_job(
     drain_s: float = DRAIN_S,
     say: Callable[[str], None] | None = None,
 ) -> StopEnd:
-    """Stop a job for good: nothing but a person starts it again. Twice is once; one that died is continued.
+    """Stop a job until a person starts it again. Idempotent; an interrupted stop is continued.
 
-    ``operation``: an id for the record, of whoever asks; ``drain_s``: past this, in seconds, a driver is killed.
+    ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id for the record; ``drain_s``: seconds
+    after which a driver is killed; ``say``: called with progress lines.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
-    never served, or whose driver cannot be proven dead from here: it is on record as stopped then.
+    has never run, and for one whose driver's termination cannot be proven from here: it is recorded as stopped then.
     """
     read_job(site, job)
     check_instance(operation)
@@ -74,7 +75,7 @@ def stop_job(
 
 
 def told_stopped(job: str, stopped: DesiredChanged) -> str:
-    """That a job is stopped, by whom and why."""
+    """One sentence: the job is stopped, by whom and why."""
     why = f": {stopped.reason}" if stopped.reason else ""
     return f"job {job} is stopped, by {stopped.requested_by or 'somebody'}{why}"
 
@@ -103,7 +104,7 @@ class _Stop:
         self._on, self._since = "", time.monotonic()
 
     def run(self) -> StopEnd:
-        """Until nothing runs; every wait has a deadline."""
+        """Run until no driver is left; every wait has a deadline."""
         told = ""
         while True:
             at = self._look()
@@ -172,7 +173,7 @@ class _Stop:
             liveness=self._site.runner.observe(self._job, instance),
             status=control.find_status(),
             exit=control.read_exit(),
-            # It is told to drain only once, whoever told it.
+            # The driver receives the order to drain only once, also from different stops.
             sent=frozenset(command.kind for command in control.commands(0)),
         )
 

@@ -1,4 +1,4 @@
-"""What a backup is made of: the checkpoints of deployed queries, and any other directory that somebody names."""
+"""Targets of backups: the checkpoints of deployed queries, and any other directory that a user names."""
 
 from __future__ import annotations
 
@@ -23,24 +23,28 @@ from streamkeeper.snapshots.capture import Origin
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint and the series that its snapshots belong to; ``job`` and ``query`` are empty for an adopted one.
-
-    ``known``: what is recorded of a deployed one; ``elsewhere``: that another machine has it; ``outdated``: that the
-    journal which names it is older than what was written.
-    """
+    """A checkpoint and the series of its snapshots."""
 
     series: str
+    """The series of its snapshots."""
     location: str
+    """Its directory."""
     origin: Origin
+    """Its version and release, for the snapshots."""
     job: str = ""
+    """Its job; empty for an adopted checkpoint."""
     query: str = ""
+    """Its query; empty for an adopted checkpoint."""
     known: KnownCheckpoint | None = None
+    """The recorded facts of a deployed checkpoint."""
     elsewhere: WrongMachine | None = None
+    """The error if another machine's disk has it."""
     outdated: JournalOutdated | None = None
+    """The error if the journal that names it is older than the written data."""
 
     def open(self) -> Tree:
-        """Its directory; raises CheckpointDamaged when a deployed query's is gone, CheckpointLost when it is not what
-        was recorded of it, WrongMachine when it is on another one's disk, JournalOutdated, NotFound for another.
+        """Its directory; raises CheckpointDamaged if that of a deployed query is missing, CheckpointLost if it does not
+        match its record, WrongMachine if it is on another machine's disk, JournalOutdated, NotFound for an adopted one.
         """
         if self.outdated is not None:
             raise self.outdated
@@ -60,7 +64,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def adopted_target(location: str) -> Target:
-    """A checkpoint that was never deployed from here; raises NotFound or CheckpointDamaged."""
+    """The target of a checkpoint that was never deployed from here; raises NotFound or CheckpointDamaged."""
     return Target(series=series_of_checkpoint(query_id_of(open_tree(location))), location=location, origin=Origin())
 
 
@@ -75,9 +79,9 @@ def query_target(site: Installation, job: str, query: str) -> Target:
 
 
 def target_left(site: Installation, job: str, query: str, operation: str) -> Target:
-    """What served until this operation: the checkpoint version that the query leaves, or goes on in; raises NotFound.
+    """The checkpoint version that was current until this operation: the query leaves it or continues in it.
 
-    Until the operation's release is promoted, the serving release is the one that is left.
+    Until the operation's release is promoted, the current release is the one that is left. Raises NotFound.
     """
     state = read_job(site, job)
     known = state.operations.get(operation)
@@ -101,7 +105,7 @@ def _target(site: Installation, state: JobState, query: str) -> Target | None:
     version = state.current_version(query)
     if version is None:
         return None
-    # It serves from its appointment on, which comes before its promotion.
+    # A release is running from its appointment on, which precedes its promotion.
     appointed = state.instances.get(state.appointed)
     return _made_of(site, state, version, appointed.release if appointed is not None else state.serving_release)
 
@@ -115,7 +119,7 @@ def _made_of(site: Installation, state: JobState, version: CheckpointVersion, re
         series=series_of_query(state.job, query),
         location=tree.spark_path,
         known=known_version(site, state, query, version.version),
-        # A version was made by one release; what serves on it now may be a later one.
+        # The current release of a version may be later than the one that created it.
         origin=Origin(version=version.version, release=release or version.release),
         job=state.job,
         query=query,
@@ -125,7 +129,7 @@ def _made_of(site: Installation, state: JobState, version: CheckpointVersion, re
 
 
 def _outdated(site: Installation, state: JobState) -> JournalOutdated | None:
-    """A checkpoint that does not answer says so itself when it is opened."""
+    """The error of an outdated journal; a checkpoint that does not answer raises its own error when it is opened."""
     try:
         must_not_be_outdated_as_far_as_seen(site, state)
     except JournalOutdated as error:

@@ -1,4 +1,4 @@
-"""What was done to a job, newest first: its operations, and the records between them that a person has asked for."""
+"""The history of a job, newest first: its operations, and the records of persons between them."""
 
 from __future__ import annotations
 
@@ -28,47 +28,58 @@ from streamkeeper.operations.journal_entries import read_entries
 from streamkeeper.operations.sentences import kind_of, render_record
 
 OPERATIONS = 10
-"""On one page of a timeline."""
+"""Operations on one page of a timeline."""
 MOST_ENTRIES = 500
-"""That are read for one: a driver that begins again and again leaves an entry for each time."""
+"""Limit of entries read for a page: a driver that restarts repeatedly leaves an entry for each restart."""
 _READERS = 8
 
 
 class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation, or one record that belongs to none, which has its ``sentence`` alone.
-
-    ``number``: of its first entry; ``at``: when that was written, ISO 8601, by its writer's clock. ``versions``: query
-    -> what the operation did with its checkpoint version; ``gap_s``: as ``Ending.handover_s``; ``took_s``: until it was
-    over, None while it is open. ``dag`` and ``run``: of Airflow, where the operation's carrier told.
-    """
+    """One operation, or one record without an operation, which has only the fields up to ``sentence`` and a release."""
 
     number: int
+    """The number of its first entry."""
     at: Structure
+    """When that entry was written, ISO 8601, by its writer's clock."""
     kind: Structure
+    """The kind of the request or record."""
     by: str = ""
+    """Who requested it."""
     reason: str = ""
+    """Why."""
     sentence: str = ""
+    """Its outcome, or the record, in words."""
     operation: Structure = ""
+    """The operation's id; empty for a record without one."""
     release: Structure = ""
+    """The release."""
     dry_run: bool = False
+    """Whether it was a dry run."""
     verdict: Structure = ""
+    """The name of its verdict; empty without one."""
     outcome: Structure = ""
+    """Its outcome, or ``open``."""
     versions: dict[str, str] = {}
+    """Query -> its transition."""
     gap_s: float | None = None
+    """As ``Ending.handover_s``."""
     took_s: float | None = None
+    """Its duration in seconds; None while it is open."""
     dag: Structure = ""
+    """Its DAG in Airflow; empty if unknown."""
     run: Structure = ""
+    """Its run in Airflow; empty if unknown."""
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """``rows``: newest first; ``older``: what ``before`` is for the rows that come next, 0 where there are none."""
+    """``rows``: newest first; ``older``: the value of ``before`` for the next page, 0 without one."""
 
     rows: tuple[TimelineRow, ...]
     older: int = 0
 
 
 def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Timeline:
-    """The newest rows, or those of entries before number ``before``.
+    """The newest rows, or those of entries with numbers below ``before``.
 
     Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
     """
@@ -83,7 +94,7 @@ def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Ti
 
 
 def _read_carriers(site: Installation, job: str, operations: Sequence[OperationState]) -> dict[str, Carrier]:
-    """Operation -> who carried it on; one that cannot be read only lacks its link."""
+    """Operation -> its carrier; an unreadable carrier is left out, and the row lacks its link."""
 
     def read(operation: OperationState) -> Carrier | None:
         try:
@@ -99,7 +110,7 @@ def _read_carriers(site: Installation, job: str, operations: Sequence[OperationS
 def _operations(
     state: JobState, shown: Sequence[OperationState], entries: Sequence[Entry], carriers: dict[str, Carrier]
 ) -> Iterator[TimelineRow]:
-    # One at a time is open: an operation's entries end where the next one begins.
+    # Only one operation is open at a time: its entries end where the next operation starts.
     ends = [*(operation.started for operation in shown[1:]), state.number + 1]
     for operation, end in zip(shown, ends, strict=False):
         mine = [entry for entry in entries if operation.started <= entry.number < end]
@@ -130,7 +141,7 @@ def _operation(state: JobState, operation: OperationState, mine: Sequence[Entry]
 
 
 def _between(state: JobState, entries: Iterable[Entry]) -> Iterator[TimelineRow]:
-    """What a person did to the job without an operation."""
+    """Records of persons without an operation."""
     about = {release_of(operation) for operation in state.operations.values()}
     for entry in entries:
         match entry.record:

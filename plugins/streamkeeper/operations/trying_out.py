@@ -1,6 +1,6 @@
-"""Where a dry run of a job that the store does not know takes place: in a folder that is gone afterwards.
+"""The place of a dry run of a job without records in the store: a temporary folder.
 
-There is nothing yet that it could be compared with, so it needs nothing of the store, and leaves nothing in it.
+Such a job has no release to compare with, so its dry run neither reads nor writes the store.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ _LOOK_S = 0.1
 
 
 def leaves_nothing(site: Installation, request: DeployRequest) -> bool:
-    """Whether it is a dry run of a job that would be registered by nothing else."""
+    """Whether the request is a dry run of a job without a journal."""
     return request.dry_run and not has_journal(site.store, check_name("job", request.job))
 
 
 def place_name(operation: str) -> str:
-    """What tells others of an operation's place, and which machine has it."""
+    """The name of an operation's place, with the machine that has it."""
     return f"{operation}@{socket.gethostname()}"
 
 
 def place_of(site: Installation, name: str) -> Installation:
-    """The site with a store and a home for this one operation; whoever asks again gets the same.
+    """The installation with its own store and home for this one operation; repeated calls return the same place.
 
-    ``name``: the operation's, or what ``place_name`` makes of it. Its drivers are this machine's, which alone has that
-    home. Raises WrongMachine on any other, and as ``check_place`` where those of the deploy could not be started.
+    ``name``: the operation's id, or the result of ``place_name``. Its drivers run on this machine, the only one with
+    that home. Raises WrongMachine on any other machine, and the errors of ``check_place`` if the deploy's drivers could
+    not be started.
     """
     operation, _, host = name.partition("@")
     home = site.settings.scratch / f"dry-run-{hashlib.sha256(operation.encode()).hexdigest()[:8]}"
@@ -60,7 +61,7 @@ def place_of(site: Installation, name: str) -> Installation:
 
 
 def clear_place(place: Installation, job: str) -> None:
-    """End whatever was started there, and remove it."""
+    """End the drivers of a place, and remove it."""
     until = time.monotonic() + _END_S
     for instance in place.journal(job, "dry-run").state().instances:
         while place.runner.observe(job, instance).life is Life.ALIVE and time.monotonic() < until:
@@ -71,7 +72,7 @@ def clear_place(place: Installation, job: str) -> None:
 
 @contextmanager
 def place_to_try_out(site: Installation, operation: str, job: str) -> Iterator[Installation]:
-    """The place of an operation, which is gone afterwards."""
+    """The place of an operation, removed on exit."""
     place = place_of(site, operation)
     try:
         yield place

@@ -1,4 +1,4 @@
-"""Checkpoint versions as a deploy makes them: recorded before they are filled, and named when they begin to serve."""
+"""Checkpoint versions of a deploy: recorded before they are filled, and named when they become current."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streamkeeper.snapshots.restore import Show, restore
 
 
 class VersionActs:
-    """Makes the checkpoint versions of one operation, and gives them to instances."""
+    """Creates the checkpoint versions of one operation, and assigns them to instances."""
 
     def __init__(self, site: Installation, journal: Journal, job: str, operation: str) -> None:
         self._site = site
@@ -36,7 +36,7 @@ class VersionActs:
         self._operation = operation
 
     def appoint(self, instance: str, versions: Mapping[str, str]) -> None:
-        """The cutover: the only heir, in these versions; those that are not there yet are recorded first."""
+        """The cutover: appoint the only owner of these versions; missing versions are recorded first."""
         state = self._journal.state()
         must_not_be_outdated(self._site, state)
         release = state.releases[state.instances[instance].release]
@@ -59,7 +59,7 @@ class VersionActs:
         self._journal.append(only_heir)
 
     def shadow(self, instance: str) -> None:
-        """Let the instance fill the versions of the queries that are rebuilt."""
+        """Allow the instance to fill the versions of the rebuilt queries."""
         state = self._journal.state()
         must_not_be_outdated(self._site, state)
         release = state.releases[state.instances[instance].release]
@@ -77,7 +77,7 @@ class VersionActs:
         self._journal.append(still_wanted)
 
     def restore(self, query: str, version: str, snapshot: Snapshot, parent: str) -> None:
-        """A new version from a snapshot; its output carries on that of ``parent``. Again is fine."""
+        """Create a version from a snapshot; its output continues that of ``parent``. Idempotent."""
         created = msgspec.structs.replace(
             created_from(self._site, snapshot, query, version, state_format=self._format_of(query, snapshot.version)),
             parent=parent,
@@ -92,7 +92,7 @@ class VersionActs:
             fill_version(self._site, state, query, version, snapshot)
 
     def version_for_fall_back(self, query: str, way: QueryWay) -> str:
-        """The version that this operation restores to fall back: the one it has recorded, or a free name."""
+        """The version that this operation restores for its fall-back: the recorded one, or a free name."""
         state = self._journal.state()
         mine = [version.version for version in state.versions.get(query, ()) if version.operation == self._operation]
         return next((version for version in mine if version != way.version), "") or free_version(
@@ -139,7 +139,7 @@ class VersionActs:
 def free_version(site: Installation, state: JobState, query: str) -> str:
     """The name of a checkpoint version that was never recorded and that no directory has.
 
-    Whatever lies there is on no record: a new version must not go on from that.
+    A new version must not continue from an unrecorded directory.
     """
     root, name = site.new_checkpoints(state.job, query), state.next_version(query)
     while tree_at(f"{root.spark_path}/{name}").absence() != NOT_THERE:
@@ -150,7 +150,7 @@ def free_version(site: Installation, state: JobState, query: str) -> str:
 def created_from(
     site: Installation, snapshot: Snapshot, query: str, version: str, *, state_format: str
 ) -> CheckpointVersionCreated:
-    """The record of a version that is restored from a snapshot, of itself alone; it does not serve yet."""
+    """The record of a version that is restored from a snapshot, without a parent; it is not current yet."""
     return CheckpointVersionCreated(
         query=query,
         version=version,
@@ -175,11 +175,14 @@ def fill_version(
     catalogue: Catalogue | None = None,
     show: Show | None = None,
 ) -> None:
-    """Write a recorded version from its snapshot, unless it is there, or a driver has opened it since. Again is fine.
+    """Write a recorded version from its snapshot, unless it exists or a driver has opened it since. Idempotent.
 
-    Recorded first, under a name that no directory had: what is there under it now was restored from the same snapshot,
-    perhaps by a process that is slower than this one, and may serve already. It is never taken away, and a part of it
-    is gone on from.
+    ``state``: the job's; ``query`` and ``version``: what to fill; ``snapshot``: its source; ``catalogue``: of the
+    snapshot, None for the installation's own; ``show``: called with the progress.
+
+    The version was recorded first, under a name without a directory. So existing files under it were restored from the
+    same snapshot, perhaps by a slower process, and may be in use: they are never removed, and a partial restore is
+    continued.
     """
     recorded, target = state.version(query, version), site.checkpoint(state, query, version)
     if recorded is None or recorded.claimed_by or is_published(target):

@@ -1,4 +1,4 @@
-"""Carrying out what the watch may do by itself: starts, operations that nobody carries on, late backups."""
+"""Actions that the watch carries out by itself: starts, abandoned operations, late backups."""
 
 from __future__ import annotations
 
@@ -21,31 +21,37 @@ from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.targets import query_target
 
 AT_ONCE = max(2, os.cpu_count() or 2)
-"""So many operations are carried on at once: each starts a JVM."""
+"""Limit of operations that are continued at once: each starts a JVM."""
 REQUESTED_BY = "the watch"
 _PAUSE_S = 0.25
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation that the watch carries on. ``on`` and ``since``: what it waits for, and from when on."""
+    """An operation that the watch continues."""
 
     job: str
+    """Its job."""
     operation: str
+    """Its id."""
     on: str = ""
+    """The event that it waits for; empty without a wait."""
     since: float = 0.0
+    """When that wait started, seconds since 1970."""
     sentence: str = ""
+    """Its progress in words."""
     over: bool = False
+    """Whether it needs no further advance."""
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """What an act came to so far; ``operation``: what has to be carried on, if anything."""
+    """The first result of an action; ``operation``: the operation to continue, empty without one."""
 
     sentence: str
     operation: str = ""
 
 
 def begin(site: Installation, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
-    """Do what of an act needs no waiting. Raises StreamkeeperError."""
+    """Start an action, without waiting. Raises StreamkeeperError."""
     match planned.act:
         case Act.START:
             operation = start_again(site, job, facts, reason=planned.reason)
@@ -59,11 +65,11 @@ def begin(site: Installation, job: str, facts: JobFacts, planned: PlannedAct) ->
 
 
 def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -> str:
-    """Begin to let the serving release go again from its checkpoint; the operation, empty where it serves already.
+    """Start the current release from its checkpoint; returns the operation, empty if it is already running.
 
     Idempotent. Raises OperationOpen, and OperationRefused for a job that was stopped meanwhile.
     """
-    # One name for one death, whoever sees it: two schedulers begin the same operation.
+    # One id for each termination: two schedulers start the same operation.
     seed = f"{job}\n{facts.serving_instance}\n{facts.operations}"
     operation = f"{OWN}{hashlib.sha256(seed.encode()).hexdigest()[:16]}"
     begun = open_start(site, job, requested_by=REQUESTED_BY, reason=reason, operation=operation, unless_stopped=True)
@@ -73,9 +79,9 @@ def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -
 def carry_on(
     site: Installation, operations: Iterable[Carried], *, now: Callable[[], float], until: float
 ) -> tuple[list[Carried], list[str]]:
-    """Advance operations side by side until each is over or ``until`` (as ``now`` has it); what failed, in sentences.
+    """Advance operations side by side until each is done, or until ``until`` by the clock ``now``; also the failures.
 
-    What waits beyond it is carried on by the next pass, with the same deadline.
+    The next pass continues an operation that still waits, with the same deadline.
     """
     left = list(operations)[:AT_ONCE]
     rest = list(operations)[AT_ONCE:]
@@ -87,7 +93,7 @@ def carry_on(
             try:
                 after = _advance(site, carried, now=now)
             except WrongMachine:
-                # It is the watch of that machine which carries it on.
+                # The watch of that machine continues it.
                 over.append(carried)
                 continue
             except StreamkeeperError as error:

@@ -1,6 +1,6 @@
-"""One pass of the watch: look at every job, name causes, keep incidents, do what is safe, tell people, leave the index.
+"""One pass of the watch: observe every job, find causes, record incidents, act if safe, send notices, write the index.
 
-A pass that dies anywhere is finished by the next: incidents and operations are records, the index is only a copy.
+The next pass completes an interrupted one: incidents and operations are records, and the index is only a copy.
 """
 
 from __future__ import annotations
@@ -36,50 +36,62 @@ from streamkeeper.registry.jobs import stray_folders
 from streamkeeper.stores.counting import CountingStore
 
 ACT_S = 30.0
-"""How long a pass carries operations on: what takes longer goes on in the next one."""
+"""How long a pass continues operations, seconds: the next pass continues the rest."""
 ELSEWHERE_S = 600.0
-"""How long a job is left to the watch of the machine that alone can look at it, before it is judged by what is seen
-from here: passes come to several machines by chance, and that nobody looks is worth a ticket."""
+"""How long a job is left to the watch of the only machine that can observe it, seconds. Then it is judged from here:
+passes run on several machines by chance, and a job that no watch observes is worth a ticket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """How a pass is made. ``now``: seconds since 1970; ``senders``: name -> who tells people.
-
-    ``dry_run``: say what would be done, and write nothing; ``acts``: whether it does by itself what is safe; ``but``:
-    rules that are not asked; ``act_s``: how long it carries operations on; ``by_airflow``: whether Airflow makes it.
-    """
+    """The settings of a pass."""
 
     site: Installation
+    """The installation to watch."""
     senders: Mapping[str, Sender] = field(default_factory=dict)
+    """Name -> notifier."""
     run_is_over: RunIsOver = nobody_knows
+    """Whether a run of a DAG has ended."""
     dry_run: bool = False
+    """Report the actions, and write nothing."""
     acts: bool = True
+    """Whether the pass takes safe actions."""
     but: frozenset[str] = frozenset()
+    """Rules that are left out."""
     act_s: float = ACT_S
+    """How long it continues operations, seconds."""
     now: Callable[[], float] = time.time
+    """The clock, seconds since 1970."""
     by: str = ""
+    """Its name in records; empty for host and process id."""
     by_airflow: bool = False
+    """Whether Airflow runs it."""
 
 
 @dataclass
 class _Job:
-    """One job in a pass. ``before``: its row of the last one; ``left``: to the watch of another machine, as it was."""
+    """One job in a pass."""
 
     seen: Seen
+    """Its observation."""
     look: JobLook
+    """The input of the rules."""
     memory: JobMemory
+    """What the next pass remembers."""
     symptoms: tuple[Symptom, ...]
+    """The findings of the rules."""
     log: IncidentLog
+    """Its incidents."""
     before: JobRow | None = None
+    """Its row of the last pass."""
 
     @property
     def left(self) -> bool:
-        """Whether a pass on another machine judges it."""
+        """Whether it is left to the watch of another machine."""
         return bool(self.memory.elsewhere_at) and self.look.now - self.memory.elsewhere_at < ELSEWHERE_S
 
     def row(self) -> JobRow:
-        """What the index says of it."""
+        """Its row in the index; unchanged if it is left to another watch."""
         if not self.left:
             return make_row(self.seen, self.look, self.memory, self.symptoms)
         row = self.before or make_row(self.seen, self.look, self.memory, ())
@@ -88,14 +100,14 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """What a pass left: the index, and a line for each thing that it did or, in a dry run, would do."""
+    """The result of a pass: the index, and a line for each action or, in a dry run, each planned action."""
 
     index: FleetIndex
     lines: tuple[str, ...]
 
 
 def run_pass(watch: Watch) -> PassReport:
-    """Make one pass; raises StoreUnavailable where the jobs cannot be listed or the index cannot be written."""
+    """Make one pass; raises StoreUnavailable if the jobs cannot be listed or the index cannot be written."""
     store = CountingStore(watch.site.store)
     watch = dataclasses.replace(watch, site=dataclasses.replace(watch.site, store=store))
     began, clock = watch.now(), time.monotonic()
@@ -116,7 +128,7 @@ def run_pass(watch: Watch) -> PassReport:
         index = _make_index(watch, before, every, failed, began)
         return replace(index, seconds=round(time.monotonic() - clock, 3), requests=store.requests + 1)
 
-    # First: Airflow may end this process while a notifier hangs, and what was done would be forgotten.
+    # Before the notices: Airflow may end this process while a notifier hangs, and the actions would be forgotten.
     index = _leave(watch, store, index_now())
     crash_point("watch.indexed")
     senders = bound_senders(watch.senders)
@@ -150,9 +162,9 @@ def _leave(watch: Watch, store: CountingStore, index: FleetIndex) -> FleetIndex:
 
 
 def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
-    """How every job stands now, and how old its snapshots are, without its checkpoints; nothing is written.
+    """The status of every job now, with the ages of its snapshots, without its checkpoints; writes nothing.
 
-    What the last pass remembers saves reading whole journals. Raises StoreUnavailable.
+    The memory of the last pass saves reading whole journals. Raises StoreUnavailable.
     """
     before = read_index(site.store, site.id)
     rows = []
@@ -178,11 +190,11 @@ def _look(watch: Watch, before: FleetIndex | None, now: float, failed: list[str]
 def _judge(
     watch: Watch, seen: Seen, now: float, prune: PruneRecord | None, failed: list[str]
 ) -> tuple[JobLook, JobMemory, tuple[Symptom, ...]]:
-    """What the rules find of one job; a job that they cannot judge hides no other, and is in ``failed``."""
+    """The findings about one job; an error is added to ``failed`` and does not affect other jobs."""
     try:
         look, memory = compose_look(watch.site, seen, now, prune)
         return look, remember_told(seen, memory, now), find_symptoms(look, but=watch.but)
-    except Exception as error:  # Records may hold what no rule expects.
+    except Exception as error:  # Records may contain data that no rule expects.
         why = f"{type(error).__name__}: {error}"
         failed.append(f"{seen.job}: its health cannot be evaluated: {why}")
         seen.unlooked[JOB] = why
@@ -196,7 +208,7 @@ def _tell_left(jobs: list[_Job]) -> list[str]:
 
 
 def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
-    """Raise, repeat and clear; of a job that is well and was well, nothing is asked of the store."""
+    """Raise, repeat and clear incidents; a job without findings and incidents needs no request."""
     known = job.memory.incidents
     if known is not None and not (known.open or known.unsent or job.symptoms):
         return
@@ -239,13 +251,13 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
 
 
 def _unknown_secrets(watch: Watch, job: _Job) -> str:
-    """Schemes of secrets that this watch cannot resolve: outside Airflow there are none of its connections."""
+    """Schemes of secrets that this watch cannot resolve: Airflow's connections do not exist outside Airflow."""
     needed = job.seen.facts.secrets if job.seen.facts is not None else ()
     return ", ".join(scheme for scheme in needed if scheme not in watch.site.resolvers)
 
 
 def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> list[Carried]:
-    """Do an act, record it in its incident and remember when; returns the operation to carry on, if it began one."""
+    """Start an action, record it in its incident and remember the time; returns the operation to continue, if any."""
     assert job.seen.facts is not None
     now, memory = watch.now(), job.memory
     operation = ""
@@ -256,7 +268,7 @@ def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> li
         sentence = f"could not {planned.act.value}: {error}"
     lines.append(f"{job.look.job}: {sentence}")
     first = planned.act is not Act.CARRY_ON or planned.name not in memory.acts
-    # After a backup the next pass looks again: the missing snapshot exists now.
+    # After a backup the next pass reads the snapshots again: the missing one exists now.
     left = {query: snapshot for query, snapshot in memory.snapshots.items() if query != planned.query}
     acts = {**memory.acts, planned.name: (*memory.acts.get(planned.name, ()), now)}
     job.memory = replace(memory, acts=acts, snapshots=left)
@@ -267,7 +279,7 @@ def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> li
 
 
 def _own(job: _Job) -> list[Carried]:
-    """An operation that an earlier pass began."""
+    """The open operation, if an earlier pass started it."""
     operation = "" if job.seen.unreadable else _operation_of(job)
     return [_wait_of(job, operation)] if operation.startswith(OWN) else []
 
@@ -277,7 +289,7 @@ def _operation_of(job: _Job) -> str:
 
 
 def _wait_of(job: _Job, operation: str) -> Carried:
-    """Where the last pass left it."""
+    """The operation with the wait that the last pass remembered."""
     known, on, since = job.memory.wait
     same = known == operation
     return Carried(job=job.look.job, operation=operation, on=on if same else "", since=since if same else 0.0)

@@ -1,8 +1,8 @@
-"""Whether this machine can go on with a job: its drivers can be looked at from here, and its checkpoints are here.
+"""Placement: whether this machine can observe a job's drivers and has its checkpoints.
 
-A driver that is a process tree of another machine can be proven dead by that machine alone, and a checkpoint in a
-directory is on one disk. Whoever comes to another machine, a task on the wrong worker or a command, is told before
-anything is recorded or started, and the same on the right machine goes on (docs/decisions/0028).
+Only its own machine can prove the termination of a driver that is a process tree, and a checkpoint in a directory is on
+one disk. A task or command on another machine is refused before any record or start, and continues on the right machine
+(docs/decisions/0028).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streamkeeper.runners.machine import this_machine
 
 
 def must_be_here(site: Installation, state: JobState) -> None:
-    """Raise WrongMachine where another one has a driver that is not proven dead, or the disk with a checkpoint."""
+    """Raise WrongMachine if another machine has a driver without a proven termination, or the disk of a checkpoint."""
     must_see_drivers(site, state)
     for query in state.versions:
         current = state.current_version(query)
@@ -30,13 +30,13 @@ def must_be_here(site: Installation, state: JobState) -> None:
 
 
 def must_see_drivers(site: Installation, state: JobState) -> None:
-    """Raise WrongMachine where another one has a driver that is not proven dead."""
+    """Raise WrongMachine if another machine has a driver without a proven termination."""
     running = running_instances(state)
     must_see(state.job, running, site.runner.observe_many([(state.job, each.instance) for each in running]))
 
 
 def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str, str], Liveness]) -> None:
-    """Raise WrongMachine where one of these is another machine's to look at; ``seen``: (job, instance) -> what is."""
+    """Raise WrongMachine if only another machine can observe one of these; ``seen``: (job, instance) -> observation."""
     for each in running:
         liveness = seen.get((job, each.instance))
         if liveness is not None and liveness.elsewhere:
@@ -48,7 +48,7 @@ def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str
 
 
 def running_instances(state: JobState) -> list[InstanceState]:
-    """Whoever may run: owners of the checkpoints, and all of an open operation, as far as no end is on record."""
+    """Instances that may be running: owners of checkpoints and those of an open operation, without a recorded end."""
     opened = state.open_operation.operation if state.open_operation is not None else ""
     return [
         each
@@ -58,9 +58,9 @@ def running_instances(state: JobState) -> list[InstanceState]:
 
 
 def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tree) -> str:
-    """The host on whose disk a checkpoint version was written, where that is not this one's; else empty.
+    """The host on whose disk a checkpoint version was written, if that is another one; else empty.
 
-    Asked only of a directory that is not there: what is there is there, on whatever file system.
+    Also empty for an existing directory, on any file system.
     """
     if not isinstance(tree, LocalTree) or not version.claimed_by or not tree.absence():
         return ""
@@ -71,12 +71,12 @@ def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tr
 
 
 def told_disk(tree: Tree, host: str) -> str:
-    """Where it lies, as a clause."""
+    """The disk of a checkpoint, as a clause."""
     return f"{tree.where('')} was written on {host}, and does not exist on {this_machine().host}"
 
 
 def other_disk(job: str, version: CheckpointVersion, tree: Tree, host: str) -> WrongMachine:
-    """The error of whoever needs its files here."""
+    """The error of an operation that needs these files here."""
     return WrongMachine(
         f"checkpoint {version.version} of {job}/{version.query}: {told_disk(tree, host)}; no change was made here",
         hint=f"run it on {host}; if that is permanently lost, streamkeeper recover {job} restores a snapshot here",
