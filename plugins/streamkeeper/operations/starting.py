@@ -49,9 +49,8 @@ def open_start(
     start; ``unless_stopped``: for automatic starts, a stopped job stays stopped; ``handover``: warm starts one driver,
     cold two, one after the other; ``on_open``: CONTINUE continues only another open start.
 
-    Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
-    has never run, is stopped (``unless_stopped``), or whose driver cannot be observed from any machine;
-    JournalOutdated; WrongMachine.
+    Raises NotFound, OperationOpen while an operation is open, and OperationRefused for a job that has never run, is
+    stopped (``unless_stopped``), or whose driver cannot be observed from any machine; JournalOutdated; WrongMachine.
     """
     read_job(site, job)
     check_instance(operation)
