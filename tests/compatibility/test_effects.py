@@ -94,7 +94,7 @@ def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
     fees = StateColumn(meaning="sum(source 0.tax)", type="bigint", name="fees")
     new = changed(new, columns=(STATEFUL.columns[0], fees))
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
-    assert finding.effect == "fees in open windows would combine old values with values of the new expression"
+    assert finding.effect == "fees of open windows would combine old values with values of the new expression"
     assert finding.where.endswith(", column fees")
 
 

@@ -33,7 +33,7 @@ _HELD = re.compile(r"(.+)\((returns|argument \d+|\w+)\)")
 """Names of what a function holds: its return type, an argument that it was given, a default or a closure's value."""
 _PATTERN = re.compile(r"^(re\.compile\(.*, )(\d+)\)$", re.MULTILINE)
 
-NO_RECORD = "the code differs; the deployed release's manifest does not record its parts"
+NO_RECORD = "the code differs; one of the two manifests does not record its parts"
 NOT_IN_RECORD = f"the code differs beyond the first {MOST_PARTS} functions and values, which are all that is recorded"
 NO_PART = "the code differs in a part that the manifests do not record; every recorded function and value is the same"
 

@@ -85,7 +85,7 @@ BREAKING: dict[str, str] = {
     "state-expressions-changed": "{groups} hold results of the old expressions and would be updated by the new ones",
     "aggregate-function-changed": "the new function would continue from values that the old one stored: {name} would "
     "be wrong",
-    "aggregate-input-changed": "{name} in {groups} would combine old values with values of the new expression",
+    "aggregate-input-changed": "{name} of {groups} would combine old values with values of the new expression",
     "aggregate-type-changed": "Spark would reject or misread the stored values of {name}, because their type differs",
     "aggregate-added": "Spark would reject the state, or read the stored value of one aggregate as another's",
     "aggregate-removed": "Spark would reject the state, or read the stored value of one aggregate as another's",

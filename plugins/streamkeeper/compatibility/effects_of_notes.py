@@ -47,11 +47,11 @@ NOTES: dict[str, str] = {
     "state-column-became-not-null": _NULLS,
     "state-value-became-not-null": _NULLS,
     "fields-renamed": "no effect on the state: it stores fields by position, not by name",
-    "aggregate-function-changed": "{name} would be correct in all further results: both functions keep the same state",
+    "aggregate-function-changed": "{name} would be correct from now on: both functions keep the same state",
     "first-became-last": "{name} would be correct for each group from its next row on; other groups keep their old "
     "result",
     "aggregated-field-widened": "{name} would continue as before: the stored type is the same",
-    "percentile-changed": "{name} would be correct in all further results: all percentiles keep the same state",
+    "percentile-changed": "{name} would be correct from now on: all percentiles keep the same state",
     "null-summed-as-zero": "sums would stay the same; a group that holds only nulls becomes zero at its next row",
     "columns-of-stateful-code-changed": "the code would continue with its state; it fails if it reads a removed column",
     "join-type-changed": "rows waiting in the state would be joined by the new join type from now on",

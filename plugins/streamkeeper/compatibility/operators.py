@@ -53,7 +53,7 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="unknown-operator",
                 severity=Severity.OPAQUE,
                 where="stateful operators",
-                evidence=f"Streamkeeper does not know {operator.kind.removeprefix(UNKNOWN)}",
+                evidence=f"Streamkeeper does not know the operator {operator.kind.removeprefix(UNKNOWN)}",
                 hint=APPROVE,
             )
 

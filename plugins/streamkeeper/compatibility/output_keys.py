@@ -37,7 +37,7 @@ from streamkeeper.compatibility.settings import (
     setting_changed,
     value_change,
 )
-from streamkeeper.compatibility.shown import change, expression_change, expressions_change
+from streamkeeper.compatibility.shown import expression_change, expressions_change
 from streamkeeper.compatibility.source_options import says_of_values
 from streamkeeper.compatibility.sources import source_options_changed
 from streamkeeper.compatibility.state_keys import fills_nulls
@@ -204,7 +204,7 @@ def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, n
         label = f"{source_label(number, now)}."
         if label in before.meaning and label in after.meaning:
             for option, had, has in says_of_values(was, now, after.meaning, number):
-                yield Severity.OPAQUE, change(had, has, f"option {option} of {label[:-1]}")
+                yield Severity.OPAQUE, value_change(had, has, f"option {option} of {label[:-1]}")
 
 
 def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:

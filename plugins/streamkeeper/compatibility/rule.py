@@ -15,8 +15,8 @@ NEW_CHECKPOINT = "switch to a new checkpoint version, or revert the change"
 """What that costs follows from both manifests (``way_out``)."""
 
 AS_NEW_QUERY = (
-    "run it as a new query with its own output; it reads its sources from their beginning, because the rows that the "
-    "deployed query has read cannot be identified there"
+    "run it as a new query with its own output; that one reads its sources from their beginning, because it cannot "
+    "know which rows the deployed query has read"
 )
 NEW_QUERY = f"revert the change, or {AS_NEW_QUERY}"
 APPROVE = "the deploy takes a snapshot and waits until a person approves"

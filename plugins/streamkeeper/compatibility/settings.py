@@ -21,7 +21,7 @@ from streamkeeper.compatibility.rule import (
     state_texts,
     state_uses,
 )
-from streamkeeper.compatibility.shown import change
+from streamkeeper.compatibility.shown import given_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import BELOW_STATE, Manifest, columns_of
 from streamkeeper.model.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
@@ -48,7 +48,7 @@ def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The checkpoint's own value wins until there is a new checkpoint version."""
     for key, before, after in changed_settings(old, new, Role.PINNED):
         measured = "conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression"
-        yield note("setting-pinned", key, change(before, after), measured)
+        yield note("setting-pinned", key, value_change(before, after), measured)
 
 
 def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -56,20 +56,22 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
     for key, before, after in changed_settings(old, new, Role.REFUSED):
         if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
             effect = "no effect: a Spark version without the setting has this layout only"
-            yield note("setting-changed", key, change(before, after), "upgrade_4.1_4.2", effect=effect)
+            yield note("setting-changed", key, value_change(before, after), "upgrade_4.1_4.2", effect=effect)
             continue
         measured = "conf_ckptformat_1_2, conf_ckptformat_2_1"
         if key == CHECKPOINT_FORMAT and not is_stateful(old, new):
             effect = "no effect: the setting concerns state, and the query keeps none"
-            yield note("setting-changed", key, change(before, after), "conf_ckptformat_stateless", effect=effect)
+            yield note("setting-changed", key, value_change(before, after), "conf_ckptformat_stateless", effect=effect)
             continue
-        yield breaking("checkpoint-layout-changed", key, change(before, after), measured)
+        yield breaking("checkpoint-layout-changed", key, value_change(before, after), measured)
 
 
 def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """When and how fast, never what; most such settings are not even recorded."""
     for key, before, after in changed_settings(old, new, Role.TUNING):
-        yield note("tuning-changed", key, change(before, after), "conf_nodata, conf_checkcorrectness, conf_tuning")
+        yield note(
+            "tuning-changed", key, value_change(before, after), "conf_nodata, conf_checkcorrectness, conf_tuning"
+        )
 
 
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -119,7 +121,7 @@ def value_change(before: str | None, after: str | None, noun: str = "") -> str:
     if any(hashed):
         how = "was added" if not before else "was removed" if not after else "differs"
         return f"{noun or 'the value'} {how} (a manifest keeps only its digest)"
-    return change(before, after, noun)
+    return given_change(before, after, noun)
 
 
 def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:

@@ -20,6 +20,7 @@ _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
 _MEANINGS = frozenset({"meaning", "rows", "shape"})
 """Parts of an operator that are expressions over the sources."""
+_UNSET = "not set"
 ARROW = " → "
 """Between old and new text; code and types contain ``->``, never this one."""
 OTHERWISE = " (defined differently)"
@@ -40,6 +41,12 @@ _RUN_AS = {"100": "row by row", "101": "through Arrow", "200": "as pandas"}
 def change(before: object, after: object, noun: str = "") -> str:
     """Evidence from both values: ``noun: `before` → `after```, or what was added or removed if one is empty."""
     return _pair(_listed(before), _listed(after), noun)
+
+
+def given_change(before: str | None, after: str | None, noun: str = "") -> str:
+    """Evidence from two values of a setting or an option; None: it is not set."""
+    left, right = (_UNSET if value is None else _quoted(value) or "empty" for value in (before, after))
+    return _pair(left, right, noun)
 
 
 def expression_change(before: str, after: str, noun: str = "") -> str:

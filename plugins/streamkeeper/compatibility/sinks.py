@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
-from streamkeeper.compatibility.shown import change
+from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, SinkDescription, columns_of, is_schema
 from streamkeeper.model.sink_capabilities import ColumnChange, capabilities_of
@@ -76,7 +76,7 @@ def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="sink-option-changed",
                 severity=Severity.BREAKING,
                 where=f"sink, option {key}",
-                evidence=change(was, now),
+                evidence=given_change(was, now),
                 hint=NEW_CHECKPOINT,
                 reference="measured: sink_file_format, sink_partitionby_added",
             )
@@ -97,7 +97,7 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if name in after and before[name] != after[name]:
             yield _retyped(name, before[name], after[name], takes)
     if not removed and not added and list(before) != list(after):
-        yield _columns_finding(ColumnChange.REORDERED, takes, change(list(before), list(after), "order"))
+        yield _columns_finding(ColumnChange.REORDERED, takes, change(list(before), list(after), "order of columns"))
 
 
 def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -25,18 +25,18 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
             hint = (
                 "check that both addresses belong to the same cluster: in another one these offsets mean other records"
             )
-            yield note("brokers-moved", where, change(before.location, after.location), hint=hint)
+            yield note("brokers-moved", where, change(before.location, after.location, "location"), hint=hint)
     elif before.kind == after.kind == "kafka" and after.catches_up:
-        yield note("topics-named-otherwise", where, change(was, now), "kafka_pattern")
+        yield note("topics-named-otherwise", where, change(was, now, "location"), "kafka_pattern")
     elif after.catches_up:
         hint = "every file there that was not read yet is new enough to be read"
         measured = "src_glob_path_changed, src_path_to_parent"
-        yield note("source-location-changed", where, change(was, now), measured, hint)
+        yield note("source-location-changed", where, change(was, now, "location"), measured, hint)
     elif before.kind == "kafka" and _keeps_topics(was, now):
-        yield note("topics-added", where, change(was, now), "kafka_topic_added, kafka_pattern")
+        yield note("topics-added", where, change(was, now, "location"), "kafka_topic_added, kafka_pattern")
     else:
         measured = "src_path_changed, src_glob_path_changed_old_files, kafka_topic_replaced"
-        yield breaking("source-location-changed", where, change(was, now), measured, NEW_QUERY)
+        yield breaking("source-location-changed", where, change(was, now, "location"), measured, NEW_QUERY)
 
 
 def asks_the_checkpoint(before: Source, after: Source) -> bool:

@@ -21,7 +21,7 @@ from streamkeeper.compatibility.rule import (
     state_texts,
     state_uses,
 )
-from streamkeeper.compatibility.shown import change
+from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.compatibility.source_options import JSON_CONFS, only_drops_malformed, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_places import place, place_changed
 from streamkeeper.model.finding import Finding
@@ -53,7 +53,7 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     places = {place(source) for source in old.sources if source.name in gone}
     if any(place(source) in places for source in new.sources if source.name in come):
         hint = "restore the source's deployed name: under a new name it is read again from its beginning"
-        yield breaking("source-renamed", "sources", change(gone, come), "source naming", hint)
+        yield breaking("source-renamed", "sources", change(gone, come, "name"), "source naming", hint)
         return
     if come:
         yield note("named-source-added", "sources", change(before, after), "name_add")
@@ -67,10 +67,10 @@ def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Naming cannot be switched on or off on a log that is there."""
     if _all_named(old, new) or len(old.sources) != len(new.sources):
         return
-    before, after = [source.name for source in old.sources], [source.name for source in new.sources]
+    before, after = ([source.name or "unnamed" for source in manifest.sources] for manifest in (old, new))
     if before != after:
         hint = f"name all sources as before, or {AS_NEW_QUERY}"
-        yield breaking("source-naming-changed", "sources", change(before, after), "source naming", hint)
+        yield breaking("source-naming-changed", "sources", change(before, after, "names"), "source naming", hint)
 
 
 def source_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -96,7 +96,7 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         had, has = said_by(before), said_by(after)
         for key in sorted(had.keys() | has.keys()):
             if had.get(key) != has.get(key):
-                evidence, place_of = change(had.get(key), has.get(key)), f"{where}, option {key}"
+                evidence, place_of = given_change(had.get(key), has.get(key)), f"{where}, option {key}"
                 if stays_out_of_state(key, old, before, new, after):
                     yield note("source-reading-changed", place_of, evidence)
                 elif only_drops_malformed(key, old, before, new, after):
@@ -118,7 +118,7 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         removed, added = [name for name in had if name not in has], [name for name in has if name not in had]
         kept = [name for name in has if name in had]
         if _by_position(after) and list(has)[: len(had)] != list(had):
-            evidence = change(list(had), list(has))
+            evidence = change(list(had), list(has), "order of columns")
             yield breaking(
                 "source-columns-moved",
                 where,
@@ -126,7 +126,7 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 hint=f"restore the order of the columns, because this format is read by position; or {NEW_CHECKPOINT}",
             )
         elif kept != [name for name in had if name in has]:
-            yield note("source-columns-reordered", where, change(list(had), list(has)))
+            yield note("source-columns-reordered", where, change(list(had), list(has), "order of columns"))
         if added:
             yield note("source-columns-added", where, change("", added, "column"), "src_schema_extended")
         if removed and not _by_position(after) and _kinds(had, removed) & _kinds(has, added):
@@ -153,7 +153,7 @@ def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for where, before, after in _pairs(old, new):
         for key in sorted(before.limits.keys() | after.limits.keys()):
             if before.limits.get(key) != after.limits.get(key):
-                evidence = change(before.limits.get(key), after.limits.get(key))
+                evidence = given_change(before.limits.get(key), after.limits.get(key))
                 yield note("rate-limit-changed", f"{where}, option {key}", evidence, "src_maxfiles")
 
 
