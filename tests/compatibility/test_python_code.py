@@ -140,6 +140,44 @@ def test_a_function_counts_without_its_local_names_where_both_say_that_they_do_n
     assert rules(RENAMED, other) == expected
 
 
+WRITTEN = changed(STATEFUL, functions={"below/0 f": "aa"}, rewritten={"below/0 f": "form 1:e"})
+
+
+@pytest.mark.parametrize(
+    ("after", "rewritten", "expected"),
+    [
+        ("bb", {"below/0 f": "form 1:e"}, ["code-rewritten-equally"]),
+        ("aa", {"below/0 f": "form 1:e"}, []),
+        ("bb", {"below/0 f": "form 1:f"}, ["code-in-state-changed"]),
+        ("bb", {"below/0 f": "form 2:e"}, ["code-in-state-changed"]),
+        ("bb", {}, ["code-in-state-changed"]),
+        ("unreadable:bb", {"below/0 f": "form 1:e"}, ["code-in-state-changed"]),
+    ],
+    ids=["the same", "the same text", "other code", "proven otherwise", "not proven", "unreadable"],
+)
+def test_a_function_that_does_the_same_in_other_words_is_a_note(
+    after: str, rewritten: dict[str, str], expected: list[str]
+) -> None:
+    """An older release, which has no such digest, is asked about."""
+    other = changed(WRITTEN, functions={"below/0 f": after}, rewritten=rewritten)
+    assert rules(WRITTEN, other) == expected
+
+
+def test_a_function_with_other_names_alone_has_one_note() -> None:
+    """Renamed variables are the same in both ways."""
+    old = changed(RENAMED, rewritten={"below/0 f": "form 1:e"})
+    assert rules(old, changed(old, functions={"below/0 f": "bb"})) == ["local-variables-renamed"]
+
+
+def test_a_sinks_function_in_other_words_writes_where_it_did() -> None:
+    """Whatever its routing is: that is made of the same code."""
+    old = changed(WRITES, rewritten={"sink/function": "form 1:e"})
+    new = changed(old, functions={"sink/function": "bb"}, sink_routing={"sink/function": "s"})
+    found = find_changes(old, new)
+    assert [(each.rule, each.where) for each in found] == [("code-rewritten-equally", "sink, function")]
+    assert verdict_of(found) is Verdict.RESUME
+
+
 JOINED_ROWS = changed(STATEFUL, functions={"below/0 rows": "aa"}, essentials={"below/0 rows": "1:e"})
 
 

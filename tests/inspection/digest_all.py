@@ -26,7 +26,7 @@ def main(folder: str, switch: str = "") -> None:
         Reading._beyond = lambda self: [[], []]  # type: ignore[method-assign]
     if switch == "texts-without-parts":
         code_digest.Recording = NoRecording  # type: ignore[misc, assignment]
-    wanted = {"parts": parts, "texts": texts, "texts-without-parts": texts}.get(switch, digests)
+    wanted = {"parts": parts, "rewritten": rewritten, "texts": texts, "texts-without-parts": texts}.get(switch, digests)
     print(json.dumps({each.name: wanted(each) for each in sorted(Path(folder).iterdir())}))  # noqa: T201
 
 
@@ -40,14 +40,22 @@ class NoRecording(Reading):
 
 def digests(root: Path) -> list[str]:
     """Without and with the way through pickle, as Spark takes it."""
-    module = run_job_file(root, "job.py")
-    function = entry(module)
+    return [CodeDigest(root).of(function) for function in functions(root)]
+
+
+def rewritten(root: Path) -> list[str]:
+    """The digests of what the functions do, however they are written."""
+    return [CodeDigest(root).rewritten(function) for function in functions(root)]
+
+
+def functions(root: Path) -> list[Any]:
+    """A bundle's function as it is, and as Spark sends it to a worker."""
+    function = entry(run_job_file(root, "job.py"))
     try:
-        command = cloudpickle.loads(cloudpickle.dumps(function))
+        return [function, cloudpickle.loads(cloudpickle.dumps(function))]
     except (AttributeError, TypeError):
         # Spark could not send it to a worker either: a sink's function.
-        command = function
-    return [CodeDigest(root).of(function), CodeDigest(root).of(command)]
+        return [function, function]
 
 
 def texts(root: Path) -> list[str]:

@@ -72,7 +72,7 @@ def _unseen(before: Digests, after: Digests) -> list[str]:
         name
         for name in before
         if any(
-            one == other and not one.startswith(UNREADABLE)
+            one == other and one and not one.startswith(UNREADABLE)
             for one, other in zip(before[name], after[name], strict=True)
         )
     ]
@@ -133,6 +133,21 @@ def test_harmless_edits_leave_the_digest_and_their_neighbours_do_not(digests: Ru
     assert [name for name in harmless if harmless[name] != before[LEAVE_THE_DIGEST[name].bundle]] == []
     assert _unseen({name: before[CHANGE_THE_DIGEST[name].bundle] for name in dangerous}, dangerous) == []
     assert _opaque(before) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [("hidings", "changed hidings"), ("neighbours", "dangerous")])
+def test_code_in_one_form_hides_no_change(digests: Run, before: str, after: str) -> None:
+    """What may leave out how code is written still shows every change that the digest itself shows."""
+    found = digests(before, switch="rewritten")
+    if before == "neighbours":
+        found = {name: found[each.bundle] for name, each in CHANGE_THE_DIGEST.items()}
+    assert _unseen(found, digests(after, switch="rewritten")) == []
+    assert sum(any(each) for each in found.values()) >= 20
+
+
+def test_code_in_one_form_is_the_same_in_every_process_and_folder(digests: Run) -> None:
+    """Whatever the hash seed, and whatever kind of object the code holds."""
+    assert digests("forms", switch="rewritten") == digests("forms", seed=2, switch="rewritten")
 
 
 def test_every_kind_of_harmless_edit_has_a_neighbour_that_is_none() -> None:

@@ -59,7 +59,7 @@ RULES: tuple[Rule, ...] = (
 
 _DERIVED = frozenset(
     {"bundle", "carried", "columns", "context", "digests", "essentials", "format", "output_rows", "output_shape"}
-    | {"parts", "reached", "sink_columns", "sink_names", "sink_reads", "sink_routing", "written"}
+    | {"parts", "reached", "rewritten", "sink_columns", "sink_names", "sink_reads", "sink_routing", "written"}
 )
 """Fields of a manifest that follow from others, or say only how far to trust them or where they are written."""
 

@@ -1,22 +1,24 @@
-"""Rows that differ in their order alone, and functions that differ in the names of local variables, are the same. Pure.
+"""Rows that differ in their order alone, and functions that are written otherwise and do the same, are the same. Pure.
 
-Both manifests must say what remains without it (``Manifest.essentials``), which only newer versions record.
+Both manifests must say what remains without it (``Manifest.essentials``, ``Manifest.rewritten``), which only newer
+versions record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from streamkeeper.compatibility.code_changes import code_change
 from streamkeeper.compatibility.rule import note
 from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import LOCAL_NAMES, Manifest
+from streamkeeper.model.manifest import LOCAL_NAMES, SINK_FUNCTION, UNREADABLE, Manifest
 
 
 def essentially_alike(old: Manifest, new: Manifest) -> Manifest:
     """The old manifest with the new digest of what is the same in all that counts."""
-    same = {name: new.functions[name] for name in _differing(old, new)}
+    same = {name: new.functions[name] for name in (*_differing(old, new), *_rewritten(old, new))}
     return msgspec.structs.replace(old, functions=old.functions | same) if same else old
 
 
@@ -28,14 +30,30 @@ def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield note("local-variables-renamed", f"Python function {function}", "only names of local variables differ")
         else:
             yield note("rows-reordered", "rows created in the job's code", "the same rows in another order")
+    for name in _rewritten(old, new):
+        changed = code_change(name, old, new)
+        where = f"sink, {name.removeprefix(SINK_FUNCTION)}" if name.startswith(SINK_FUNCTION) else ""
+        where = where or f"Python function {name.partition(' ')[2]}"
+        yield msgspec.structs.replace(note("code-rewritten-equally", where, changed.evidence), line=changed.line)
 
 
 def _differing(old: Manifest, new: Manifest) -> list[str]:
     """Names that differ as they are, and whose essentials are the same."""
+    return _same_without(old.essentials, new.essentials, old, new)
+
+
+def _rewritten(old: Manifest, new: Manifest) -> list[str]:
+    """Names of functions that are written otherwise, in more than the names of local variables, and do the same."""
+    renamed = _differing(old, new)
+    return [name for name in _same_without(old.rewritten, new.rewritten, old, new) if name not in renamed]
+
+
+def _same_without(before: Mapping[str, str], after: Mapping[str, str], old: Manifest, new: Manifest) -> list[str]:
     return [
         name
-        for name, essential in new.essentials.items()
-        if old.essentials.get(name) == essential
+        for name, digest in after.items()
+        if before.get(name) == digest
         and name in old.functions.keys() & new.functions.keys()
         and old.functions[name] != new.functions[name]
+        and not any(each.functions[name].startswith(UNREADABLE) for each in (old, new))
     ]

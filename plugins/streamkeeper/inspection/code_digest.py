@@ -14,12 +14,15 @@ import json
 import warnings
 from pathlib import Path
 
+from streamkeeper.inspection.bundle_names import BundleNames
 from streamkeeper.inspection.code_parts import CodeParts, Recording
+from streamkeeper.inspection.inert import Reach
 from streamkeeper.inspection.local_names import LocalNames, may_see_locals
+from streamkeeper.inspection.normal_reading import NormalReading
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.routing import Routing
-from streamkeeper.model.manifest import LOCAL_NAMES, UNREADABLE
+from streamkeeper.model.manifest import LOCAL_NAMES, REWRITTEN, UNREADABLE
 
 _ROUTING_VERSION = 2
 """Raised when less is left out: a digest that an older version recorded must not equal one that covers more."""
@@ -31,6 +34,7 @@ class CodeDigest:
     def __init__(self, bundle_root: Path | None) -> None:
         self.own = OwnCode(bundle_root)
         self.parts = CodeParts(self.own)
+        self._bundle: BundleNames | None = None
 
     def of(self, function: object) -> str:
         """``sha256`` in hex, or ``unreadable:<sha256>`` when it does not cover everything."""
@@ -52,6 +56,18 @@ class CodeDigest:
         reading = Reading(self.own, LocalNames())
         digest, texts = self._read(function, reading)
         return "" if may_see_locals(reading.met, texts) else f"{LOCAL_NAMES}{digest}"
+
+    def rewritten(self, function: object) -> str:
+        """The digest of what a function does, however it is written (``normal_code``); empty where that may count."""
+        plain = Reading(self.own, LocalNames())
+        self._read(function, plain)
+        if self._bundle is None:
+            self._bundle = BundleNames(self.own)
+        lifetimes = self._bundle.lifetimes or plain.met.foreign or plain.met.reach >= Reach.ENVIRONMENT
+        reading = NormalReading(self.own, self._bundle, lifetimes=lifetimes)
+        digest, texts = self._read(function, reading)
+        seen = reading.sees_patterns or may_see_locals(reading.met, texts)
+        return "" if seen else f"{REWRITTEN}{digest}"
 
     def _read(self, function: object, reading: Reading) -> tuple[str, tuple[str, ...]]:
         try:

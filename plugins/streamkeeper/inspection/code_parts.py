@@ -137,7 +137,7 @@ class Recording(Reading):
             self._hidden -= hidden
 
     def _function(self, found: FunctionType) -> Any:
-        if self._is_own_name(found.__globals__.get("__name__")):
+        if self._own.is_own_home(found.__globals__.get("__name__")):
             self._note_function(found)
         return super()._function(found)
 
@@ -191,7 +191,7 @@ class Recording(Reading):
         return super()._module(found)
 
     def _note_global(self, home: str, name: str, value: Any) -> None:
-        if self._hidden or names_secret(name) or name in ("__builtins__", "__doc__") or not self._is_own_name(home):
+        if self._hidden or names_secret(name) or name in ("__builtins__", "__doc__") or not self._own.is_own_home(home):
             return
         if isinstance(value, FunctionType | type | ModuleType):
             return
@@ -207,7 +207,7 @@ class Recording(Reading):
             self._note(key, text, bound.written if bound else None)
 
     def _class(self, found: type) -> Any:
-        if self._is_own_name(found.__module__) or not is_held_by_its_module(found):
+        if self._own.is_own_home(found.__module__) or not is_held_by_its_module(found):
             name, written = _name_of(found), self._texts.class_header(found)
             if written is not None:
                 self._note_written(name, written)
@@ -223,7 +223,7 @@ class Recording(Reading):
         elif isinstance(found, Enum):
             held = [pair for pair in attributes(found) if not pair[0].startswith("_")]
             self._note_attributes(f"{_name_of(kind)}.{found._name_}", held)
-        elif self._is_own_name(kind.__module__):
+        elif self._own.is_own_home(kind.__module__):
             self._note_attributes(_name_of(kind), attributes(found))
         return super()._instance(found)
 

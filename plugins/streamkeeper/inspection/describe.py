@@ -95,4 +95,5 @@ def _described(
         parts=parts,
         reached=reached,
         essentials=in_plan.essentials,
+        rewritten=in_plan.rewritten | dict(in_sink.rewritten),
     )

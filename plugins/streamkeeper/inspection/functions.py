@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamkeeper.inspection import spark_classes
@@ -36,28 +37,30 @@ _SQL = re.compile(
 
 class PlanFunctions(NamedTuple):
     """Of all that a plan runs, by ``place/number name`` (``model.manifest`` has the places): ``digests``; ``lines``:
-    ``file:line`` of those that are Python; ``carried``: which of them deduplications only carry; ``essentials`` as in
-    the manifest."""
+    ``file:line`` of those that are Python; ``carried``: which of them deduplications only carry; ``essentials`` and
+    ``rewritten`` as in the manifest."""
 
     digests: dict[str, str]
     lines: dict[str, str]
     carried: list[str]
     essentials: dict[str, str]
+    rewritten: dict[str, str]
 
 
 class _Found(NamedTuple):
-    """One of a node's; ``essential``: empty where there is none."""
+    """One of a node's; ``essential`` and ``rewritten``: empty where there is none."""
 
     name: str
     digest: str
     line: str = ""
     is_carried: bool = False
     essential: str = ""
+    rewritten: str = ""
 
 
 def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
     """What a plan runs, from the bottom upward."""
-    found = PlanFunctions({}, {}, [], {})
+    found = PlanFunctions({}, {}, [], {}, {})
     results = carried_results(plan.tree)
     for node, place, above in reversed(_top_down(plan.chosen)):
         for each in _of_node(plan.spark, node, above, digests, results):
@@ -69,6 +72,8 @@ def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
                 found.carried.append(known)
             if each.essential:
                 found.essentials[known] = each.essential
+            if each.rewritten:
+                found.rewritten[known] = each.rewritten
     return found
 
 
@@ -99,8 +104,8 @@ def _top_down(plan: Any) -> list[tuple[Any, str, _Above | None]]:
 
 class SinkFunctions(NamedTuple):
     """Of all functions that a sink runs, by place and name: ``digests``; ``lines``: ``file:line``; ``routing``: digests
-    of what may decide where rows go; ``names``: what they name in their code and in the values they hold, such as
-    tables, paths, statements, sorted; ``columns``: what each does with its batch's.
+    of what may decide where rows go; ``rewritten`` as in the manifest; ``names``: what they name in their code and in
+    the values they hold, such as tables, paths, statements, sorted; ``columns``: what each does with its batch's.
 
     Secrets are masked; a text of several words counts as a name where it is SQL.
     """
@@ -110,6 +115,7 @@ class SinkFunctions(NamedTuple):
     routing: dict[str, str]
     names: tuple[str, ...]
     columns: tuple[BatchColumns, ...] = ()
+    rewritten: Mapping[str, str] = MappingProxyType({})
 
     def used(self, columns: Sequence[str]) -> tuple[str, ...] | None:
         """Those of the output's columns that a function may use as a key, route or unit; None: any that it had."""
@@ -136,6 +142,7 @@ def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
         routing={place: digests.routing(function) for place, function in functions.items()},
         names=tuple(sorted({masked(text) for _, texts in read.values() for text in texts if _is_name(text)})),
         columns=tuple(columns_of_function(function, digests.own) for function in functions.values()),
+        rewritten={place: told for place, function in functions.items() if (told := digests.rewritten(function))},
     )
 
 
@@ -186,7 +193,8 @@ def _python(expression: Any, digests: CodeDigest) -> _Found:
     except Exception as reason:  # unpickling runs the job's own code, which may raise anything
         return _Found(name, f"{UNREADABLE}{type(reason).__name__}")
     line = line_of_function(function[0] if isinstance(function, tuple) else function)
-    return _Found(name, digests.of(function), line, essential=digests.without_local_names(function))
+    renamed, rewritten = digests.without_local_names(function), digests.rewritten(function)
+    return _Found(name, digests.of(function), line, essential=renamed, rewritten=rewritten)
 
 
 @contextmanager

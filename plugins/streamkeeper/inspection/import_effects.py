@@ -149,12 +149,15 @@ def _is_guard(test: ast.expr) -> bool:
 
 def find_bindings(tree: ast.Module | None) -> dict[str, list[str]]:
     """Name -> the statements at a module's top that give it a value or change what it holds, as canonical text."""
-    found: dict[str, list[str]] = {}
+    return {name: [ast.dump(each) for each in statements] for name, statements in binding_statements(tree).items()}
+
+
+def binding_statements(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
+    """Name -> the statements at a module's top that give it a value or change what it holds."""
+    found: dict[str, list[ast.stmt]] = {}
     for statement in _top_level(tree.body) if tree else ():
-        names = set(_bound(statement))
-        text = ast.dump(statement) if names else ""
-        for name in names:
-            found.setdefault(name, []).append(text)
+        for name in set(_bound(statement)):
+            found.setdefault(name, []).append(statement)
     return found
 
 

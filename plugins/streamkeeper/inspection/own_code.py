@@ -31,6 +31,7 @@ _BY_NAME = frozenset({"builtins", "os", "sys"})
 _SHIPPED = frozenset({"py4j", "pyspark", "streamkeeper"})
 """Libraries that may lie outside of the interpreter's own directories."""
 _SOURCE = ".py"
+_CODE = frozenset({_SOURCE, ".pyc", ".pyd", ".so", ".zip", ".egg", ".whl"})
 
 
 class OwnCode:
@@ -52,6 +53,11 @@ class OwnCode:
         if module.__name__.partition(".")[0] in _SHIPPED:
             return False
         return self.is_own_file(file) if file else module.__name__ == "__main__"
+
+    def is_own_home(self, name: object) -> bool:
+        """Whether a module of that name is the job's; code that was pickled by value belongs to no module here."""
+        module = sys.modules.get(name) if isinstance(name, str) else None
+        return not isinstance(module, ModuleType) or self.is_own(module)
 
     def is_own_file(self, file: str | None) -> bool:
         """Whether a file is the job's code; what is built into the interpreter has none."""
@@ -104,6 +110,12 @@ class OwnCode:
         if self._files is None:
             return None
         return [[self.relative(file), self.content(file, as_written)] for file in self._files if wanted(file)]
+
+    def all_trees(self) -> list[ast.Module | None] | None:
+        """The syntax of every file of the bundle that holds code, None for one without its source; None: not told."""
+        if self._contents(lambda path: False) is None:
+            return None
+        return [self.tree(file) for file in self._files or () if file.suffix in _CODE]
 
     def content(self, path: Path, as_written: bool = False) -> str:
         """A digest of a file; a Python source's without comments, docstrings and formatting."""

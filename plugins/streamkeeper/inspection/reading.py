@@ -194,7 +194,7 @@ class Reading:
             return ["dispatch", self.value(Unordered(registry.items()))]
         cells = dict(sorted(zip(found.__code__.co_freevars, found.__closure__ or (), strict=False)))
         modules = {name: module for name, cell in cells.items() if isinstance(module := cell_value(cell), ModuleType)}
-        if self._is_own_name(home):
+        if self._own.is_own_home(home):
             self.met.annotated.append(dict(getattr(found, "__annotations__", None) or {}))
             self.met.called.append([found.__module__, found.__qualname__, found.__name__])
             code = self._code(found.__code__, names, modules)
@@ -217,7 +217,7 @@ class Reading:
         module = str(found.__module__ or type(holder).__module__)
         if holder is not None and not isinstance(holder, ModuleType):
             return ["builtin-method", found.__qualname__, self.value(holder)]
-        if self._is_own_name(module):
+        if self._own.is_own_home(module):
             return ["builtin", self.value(sys.modules.get(module)), found.__qualname__]
         self.met.meet(reach_of_global(found.__name__) if module == "builtins" else Reach.NOTHING)
         self._meet_library(module, found.__name__)
@@ -345,14 +345,9 @@ class Reading:
         used = [(name, value) for name, value in held if not isinstance(value, ModuleType) or self._own.is_own(value)]
         return ["own-module", self._own.content(Path(file)) if file else "", self._members(used)]
 
-    def _is_own_name(self, name: object) -> bool:
-        """Whether a module of that name is the job's; code that was pickled by value belongs to no module here."""
-        module = sys.modules.get(name) if isinstance(name, str) else None
-        return not isinstance(module, ModuleType) or self._own.is_own(module)
-
     def _class(self, found: type) -> Any:
         home, name = found.__module__, found.__qualname__
-        if not self._is_own_name(home) and is_held_by_its_module(found):
+        if not self._own.is_own_home(home) and is_held_by_its_module(found):
             self._meet_library(home, name)
             return ["class", home, name]
         self.met.called.append([home, name, list(map(str, vars(found)))])
@@ -378,7 +373,7 @@ class Reading:
         try:
             if isinstance(found, Enum):
                 return ["enum", self.value(kind), found._name_, self._members(attributes(found))]
-            if self._is_own_name(kind.__module__):
+            if self._own.is_own_home(kind.__module__):
                 return ["own-object", self.value(kind), [self.value(part) for part in own_parts(found)]]
             if isinstance(found, PurePath):
                 self._meet_library("pathlib", kind.__name__)

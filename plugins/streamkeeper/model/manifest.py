@@ -36,6 +36,8 @@ UNREADABLE = "unreadable:"
 """Prefix of a digest in ``Manifest.functions`` that does not cover all dependencies of the function."""
 LOCAL_NAMES = "names 1:"
 """Prefix of such a digest; the number is raised when the digest leaves out more."""
+REWRITTEN = "form 1:"
+"""Prefix of a digest in ``Manifest.rewritten``; the number is raised when the digest leaves out more."""
 
 
 ALL_COLUMNS = "*"
@@ -242,6 +244,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Name in ``functions`` -> digest of rows without their order, or (``LOCAL_NAMES``) of a function without the names
     of its local variables. Only where those provably do not count.
     """
+    rewritten: dict[str, Structure] = {}
+    """Name in ``functions`` -> digest of the function's effect, however it is written (``REWRITTEN``). Only where no
+    code may see how it is written.
+    """
 
 
 def without_context(manifest: Manifest) -> Manifest:
@@ -261,6 +267,7 @@ def without_context(manifest: Manifest) -> Manifest:
         output_shape=None,
         parts={},
         reached={},
+        rewritten={},
         sink_columns=None,
         sink_reads={},
         sink_routing=None,

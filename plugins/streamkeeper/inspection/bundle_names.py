@@ -1,0 +1,188 @@
+"""What the files of a bundle do to names: which globals and attributes they give another value after the first."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+from streamkeeper.inspection.bytecode import package_of
+from streamkeeper.inspection.import_effects import binding_statements
+from streamkeeper.inspection.own_code import OwnCode, absolute
+
+_REBINDS = frozenset(
+    {
+        *("setattr", "delattr", "globals", "vars", "exec", "eval", "reload", "__dict__", "__import__"),
+        *("__setattr__", "__delattr__", "__defaults__", "__kwdefaults__", "__code__", "modules", "import_module"),
+        *("patch", "monkeypatch", "mock", "__builtins__", "__globals__", "f_globals", "setitem", "__setitem__"),
+    }
+)
+"""Names by which code may give a global or an attribute of a module a value without naming it."""
+_ENDS = frozenset(
+    {
+        *(
+            "__del__",
+            "finalize",
+            "weakref",
+            "ref",
+            "ReferenceType",
+            "WeakKeyDictionary",
+            "WeakValueDictionary",
+            "WeakSet",
+        ),
+        *("getrefcount", "simplefilter", "filterwarnings", "mode.chained_assignment", "chained_assignment"),
+    }
+)
+"""Names by which code notices that an object is gone: pandas warns otherwise of a part whose whole still lives."""
+_EQUALITY = frozenset({"__eq__", "__hash__"})
+_CLEANS_UP = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
+
+
+class BundleNames:
+    """Read from every Python file of the bundle, loaded or not.
+
+    ``stored``: names that a function assigns as a global, and attributes that any code assigns; ``defined``: names of
+    functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice that
+    an object is gone; ``equality``: whether a class says itself what is equal to its objects.
+    """
+
+    def __init__(self, own: OwnCode) -> None:
+        self._own = own
+        self.stored: set[str] = set()
+        self.defined: set[str] = set()
+        self.unknown = False
+        self.lifetimes = False
+        self.equality = False
+        trees = own.all_trees()
+        self.unknown = trees is None or None in trees
+        for tree in trees or ():
+            for node in ast.walk(tree) if tree else ():
+                self._meet(node)
+
+    def _meet(self, node: ast.AST) -> None:
+        match node:
+            case ast.Global(names=names):
+                self.stored |= set(names)
+            case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+                self.stored.add(name)
+                self._meet_name(name)
+            case ast.Delete(targets=targets):
+                self.stored |= {target.id for target in targets if isinstance(target, ast.Name)}
+            case ast.Attribute(attr=name) | ast.Name(id=name) | ast.Constant(value=str(name)):
+                self._meet_name(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                for alias in names:
+                    for part in alias.name.split("."):
+                        self._meet_name(part)
+                    self.unknown |= alias.name == "*"
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                self.defined.add(name)
+                self._meet_name(name)
+                self.equality |= name in _EQUALITY
+                inner = list(ast.walk(node))
+                yields = any(isinstance(each, ast.Yield | ast.YieldFrom) for each in inner)
+                self.lifetimes |= yields and any(isinstance(each, _CLEANS_UP) for each in inner)
+            case _:
+                pass
+
+    def _meet_name(self, name: str) -> None:
+        self.unknown |= name in _REBINDS
+        self.lifetimes |= name in _ENDS
+        self.equality |= name in _EQUALITY
+
+    def keeps(self, name: str) -> bool:
+        """Whether a global or an attribute of that name keeps its first value, as far as the bundle's code goes."""
+        return not self.unknown and name not in self.stored
+
+    def always_has(self, names: dict[str, Any], name: str) -> bool:
+        """Whether a global of a module, or a name of Python itself, is always there and always the same."""
+        return self.keeps(name) and (name in names or hasattr(builtins, name))
+
+    def origin(self, module: ModuleType, name: str, *, stores_only: bool = False) -> tuple[ModuleType, str]:
+        """Where a global was first given its value: followed through ``from … import`` at the top of modules.
+
+        ``stores_only``: of a function it does not count that a module calls it.
+        """
+        seen: set[tuple[str, str]] = set()
+        while self._own.is_own(module) and (module.__name__, name) not in seen:
+            seen.add((module.__name__, name))
+            changed = self._stores(module, name) if stores_only else self.statements(module, name)
+            imported = self._import_of(module, name)
+            if imported is None or changed or not self.keeps(name):
+                break
+            home, original = sys.modules.get(imported[0]), imported[1]
+            if not isinstance(home, ModuleType) or not self._own.is_own(home) or not self.keeps(original):
+                break
+            if vars(home).get(original, home) is not vars(module).get(name, module):
+                break
+            module, name = home, original
+        return module, name
+
+    def is_imported(self, module: ModuleType, name: str) -> bool:
+        """Whether a global has its value from the one import at the module's top."""
+        return self.keeps(name) and self._import_of(module, name) is not None and not self._stores(module, name)
+
+    def is_given(self, module: ModuleType, name: str) -> bool:
+        """Whether an import or a definition anywhere in a module gives a name a value."""
+        tree = self._own.source_of(module)
+        return tree is None or any(_gives(node, name) for node in ast.walk(tree))
+
+    def _import_of(self, module: ModuleType, name: str) -> tuple[str, str] | None:
+        """Module and name that a global is imported from; None where it is more than one import's."""
+        tree = self._own.source_of(module)
+        found = list(_given(tree, name, package_of(vars(module)))) if tree else []
+        return found[0] if len(found) == 1 else None
+
+    def _stores(self, module: ModuleType, name: str) -> bool:
+        """Whether a module assigns a global at its top."""
+        inner = (node for each in self.statements(module, name) for node in ast.walk(each))
+        return any(isinstance(node, ast.Name) and node.id == name and not _loads(node) for node in inner)
+
+    def statements(self, module: ModuleType, name: str) -> list[ast.stmt]:
+        """The statements at a module's top that give a global its value or change what it holds."""
+        return binding_statements(self._own.source_of(module)).get(name, [])
+
+    def definition(self, module: ModuleType, name: str, found: FunctionType) -> ast.FunctionDef | None:
+        """The one statement that makes a module's function, without decorators."""
+        tree = self._own.source_of(module)
+        if tree is None or not self.keeps(name) or self._stores(module, name) or found.__globals__ is not vars(module):
+            return None
+        made = [node for node in ast.walk(tree) if _gives(node, name)]
+        match made:
+            case [ast.FunctionDef(decorator_list=[]) as node] if node in tree.body and found.__name__ == name:
+                return node
+            case _:
+                return None
+
+
+def _loads(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _gives(node: ast.AST, name: str) -> bool:
+    """Whether a statement gives a name its value by an import or a definition."""
+    match node:
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return any((alias.asname or alias.name.partition(".")[0]) == name for alias in names)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return node.name == name
+        case _:
+            return False
+
+
+def _given(tree: ast.Module, name: str, package: str) -> Iterator[tuple[str, str]]:
+    """Module and name of each statement, at any place in a file, that gives a name its value."""
+    for node in ast.walk(tree):
+        if not _gives(node, name):
+            continue
+        if isinstance(node, ast.ImportFrom) and node in tree.body:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    yield absolute(node.module or "", node.level, package), alias.name
+        elif isinstance(node, ast.Import) and node in tree.body:
+            yield "", name
+        else:
+            yield from (("", ""), ("", ""))

@@ -1,0 +1,231 @@
+"""One form for how a function refers to what its module knows: library code by what it is, tables by their entries."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from streamkeeper.inspection.bundle_names import BundleNames
+from streamkeeper.inspection.own_code import OwnCode
+
+MARK = "§"
+"""Begins a name that no source can have: it stands for a ``Reference``."""
+_SEARCHES = frozenset({"findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"})
+_KEYS = (str, int, bytes, bool, type(None))
+_COLUMNS, _MOST = (str, int, float), 2**31
+_PLAIN = (str, int, float, complex, bytes, bool, type(None))
+
+
+class Reference(NamedTuple):
+    """What a marked name stands for.
+
+    ``module``: whose statements give it its value in a process that imports it anew; None: it was sent by value.
+    ``is_used_only``: nothing but a table's entries, or a pattern's matches, is used; ``steps``: modules and names
+    through which the code finds it.
+    """
+
+    value: Any
+    module: ModuleType | None
+    name: str
+    is_used_only: bool
+    steps: tuple[tuple[ModuleType, str], ...] = ()
+
+
+class References(ast.NodeTransformer):
+    """Replaces references in one function.
+
+    ``module``: where it stands; ``names``: its globals, those of the module or copies of them; ``bound``: what the
+    function binds itself; ``found``: marked name -> what it stands for.
+    """
+
+    def __init__(
+        self,
+        own: OwnCode,
+        bundle: BundleNames,
+        module: ModuleType,
+        bound: Collection[str],
+        found: dict[str, Reference],
+        *,
+        names: Mapping[str, Any] | None = None,
+        defaults_only: bool = False,
+    ) -> None:
+        self._own = own
+        self._bundle = bundle
+        self._module = module
+        self._bound = frozenset(bound)
+        self._found = found
+        self._defaults_only = defaults_only
+        self._names = vars(module) if names is None else names
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """``TABLE[key]``."""
+        if isinstance(node.ctx, ast.Load):
+            node.value = self._used(node.value, dict)
+        return self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """``key in TABLE``."""
+        if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
+            node.comparators = [self._used(node.comparators[0], dict)]
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Methods of tables and patterns, ``series.map(TABLE)``, ``len(TABLE)``, and arguments that are a default."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr="get") as called, args=[_] | [_, _], keywords=[]):
+                called.value = self._used(inner, dict)
+            case ast.Call(func=ast.Attribute(value=inner, attr=name) as called) if name in _SEARCHES:
+                called.value = self._used(inner, re.Pattern)
+            case ast.Call(func=ast.Attribute(attr="map"), args=[inner], keywords=[]) if self._is_pandas("map"):
+                node.args = [self._used(inner, dict, are_like=True)]
+            case ast.Call(func=ast.Name(id="len"), args=[inner], keywords=[]) if self._is_builtin("len"):
+                node.args = [self._used(inner, dict)]
+            case _:
+                pass
+        self._without_defaults(node)
+        return self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """``hashlib.md5``."""
+        return self._of_library(node) or self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """``md5``, from an import of its name."""
+        return self._of_library(node) or node
+
+    def _is_builtin(self, name: str) -> bool:
+        return name not in self._bound and name not in self._names and self._bundle.keeps(name)
+
+    def _is_pandas(self, method: str) -> bool:
+        """Whether only pandas, of what may be met here, has a method of that name that takes a table."""
+        return self._bundle.keeps(method) and method not in self._bundle.defined
+
+    def _chain(self, node: ast.expr) -> list[tuple[ModuleType, str]] | None:
+        """Modules and names by which code finds something, all of which keep their values; None for other code."""
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) if name not in self._bound and self._bundle.keeps(name):
+                return [(self._module, name)] if name in self._names else None
+            case ast.Attribute(value=inner, attr=name, ctx=ast.Load()) if self._bundle.keeps(name):
+                steps = self._chain(inner)
+                home = self._value(steps) if steps else None
+                if not steps or not isinstance(home, ModuleType) or name not in vars(home):
+                    return None
+                return [*steps, (home, name)] if self._is_imported(*steps[-1]) else None
+            case _:
+                return None
+
+    def _value(self, steps: Sequence[tuple[ModuleType, str]]) -> Any:
+        """What code finds there; of the function's own globals, which are copies where it was sent by value."""
+        module, name = steps[-1]
+        return (self._names if len(steps) == 1 else vars(module)).get(name)
+
+    def _is_imported(self, module: ModuleType, name: str) -> bool:
+        """Whether a module has a name from an import alone; a library has it from where it likes."""
+        return not self._own.is_own(module) or self._bundle.is_imported(module, name)
+
+    def _of_library(self, node: ast.expr) -> ast.Name | None:
+        steps = None if self._defaults_only else self._chain(node)
+        if not steps:
+            return None
+        value = self._value(steps)
+        plain = isinstance(value, FunctionType | type) or (
+            isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType | None)
+        )
+        last = self._bundle.origin(*steps[-1], stores_only=True)
+        plain = plain and value is vars(steps[-1][0]).get(steps[-1][1])
+        if not plain or not self._is_imported(*last) or any(self._own.is_own(module) for module, _ in steps[1:]):
+            return None
+        home, name = str(value.__module__), str(value.__qualname__)
+        if self._own.is_own_home(home):
+            return None
+        return self._marked(f"{home}.{name}", Reference(value, None, name, False, tuple(steps)))
+
+    def _used(self, node: ast.expr, kind: type, *, are_like: bool = False) -> ast.expr:
+        """A table or a pattern of the job's own of which nothing else is used, as a marked name.
+
+        ``are_like``: only a table whose keys are of one type, and its values as well: pandas makes columns of these.
+        """
+        steps = None if self._defaults_only else self._chain(node)
+        if not steps:
+            return node
+        module, name = self._bundle.origin(*steps[-1])
+        value = self._value(steps)
+        known = type(value) is kind and self._own.is_own(module) and not self._bundle.equality
+        if not known or (isinstance(value, dict) and not all(type(key) in _KEYS for key in value)):
+            return node
+        if are_like and not _are_like(value):
+            return node
+        by_value = value is not vars(steps[-1][0]).get(steps[-1][1])
+        reference = Reference(value, None if by_value else module, name, True, tuple(steps))
+        return self._marked(f"used {name}", reference) or node
+
+    def _marked(self, label: str, reference: Reference) -> ast.Name | None:
+        """The name that stands for a reference; None where another one has that name."""
+        name = f"{MARK}{label}"
+        known = self._found.setdefault(name, reference)
+        return ast.Name(name, ast.Load()) if known.value is reference.value else None
+
+    def _without_defaults(self, call: ast.Call) -> None:
+        """Leaves out arguments of one of the job's plain functions that are what the function takes without them."""
+        steps = self._chain(call.func)
+        function = self._value(steps) if steps else None
+        starred = any(isinstance(each, ast.Starred) for each in call.args) or any(
+            not each.arg for each in call.keywords
+        )
+        if not steps or type(function) is not FunctionType or starred:
+            return
+        module, name = self._bundle.origin(*steps[-1], stores_only=True)
+        node = self._bundle.definition(module, name, function) if self._own.is_own(module) else None
+        if node is None or node.args.vararg or node.args.posonlyargs or len(call.args) > len(node.args.args):
+            return
+        defaults = _defaults(node, function)
+        call.keywords = [
+            each for each in call.keywords if not self._is_default(each.value, defaults.get(str(each.arg)), module)
+        ]
+        while call.args and not call.keywords:
+            last = node.args.args[len(call.args) - 1].arg
+            if not self._is_default(call.args[-1], defaults.get(last), module):
+                break
+            call.args.pop()
+
+    def _is_default(self, given: ast.expr, default: tuple[ast.expr, Any] | None, home: ModuleType) -> bool:
+        """Whether an argument is the very object that a parameter has without it, in every process."""
+        match given, default:
+            case ast.Constant(value=value), (ast.Constant(value=written), held):
+                same = type(value) is type(written) is type(held) and type(value) in _PLAIN
+                return same and repr(value) == repr(written) == repr(held)
+            case ast.Name() | ast.Attribute(), (ast.Name(id=name), held):
+                steps = self._chain(given)
+                if not steps or not self._bundle.keeps(name) or self._value(steps) is not held:
+                    return False
+                origin = self._bundle.origin(*steps[-1])
+                bound = self._bundle.statements(*origin)
+                plain = len(bound) == 1 and isinstance(bound[0], ast.Assign) and len(bound[0].targets) == 1
+                alone = plain and isinstance(bound[0].targets[0], ast.Name)  # type: ignore[attr-defined]
+                return alone and origin == self._bundle.origin(home, name)
+            case _:
+                return False
+
+
+def _are_like(table: dict[Any, Any]) -> bool:
+    kinds = {type(key) for key in table}, {type(value) for value in table.values()}
+    plain = all(kind in _COLUMNS for of_each in kinds for kind in of_each)
+    small = all(abs(number) < _MOST for number in (*table, *table.values()) if type(number) is int)
+    return plain and small and all(len(of_each) == 1 for of_each in kinds)
+
+
+def _defaults(node: ast.FunctionDef, function: FunctionType) -> Mapping[str, tuple[ast.expr, Any]]:
+    """Parameter -> how its default is written, and what it is."""
+    written, held = node.args.defaults, function.__defaults__ or ()
+    found: dict[str, tuple[ast.expr, Any]] = {}
+    if written and len(written) == len(held):
+        names = [each.arg for each in node.args.args[-len(written) :]]
+        found |= dict(zip(names, zip(written, held, strict=True), strict=True))
+    kept = function.__kwdefaults__ or {}
+    for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+        if default is not None and argument.arg in kept:
+            found[argument.arg] = (default, kept[argument.arg])
+    return found

@@ -1,0 +1,499 @@
+"""What a function does, however it is written: rewritings that provably do the same, each beside one that does not."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+from pyspark import cloudpickle
+
+from streamkeeper.inspection.code_digest import CodeDigest
+
+Loaded = Callable[..., tuple[str, str]]
+HELPERS = """
+    PARTS = {"separator": "-", "width": 4}
+    OTHERS = {"separator": "-", "width": 4}
+    LIMIT = 5
+    SIGNS = {"fee": -1, "deposit": 1}
+    def join(bank, reference, options=PARTS, *, by=1, width=4):
+        return options["separator"].join([bank, reference]) * by
+    def held(part=OTHERS):
+        part["x"] = 1
+        return part
+"""
+
+
+@pytest.fixture(params=["by name", "by value"])
+def loaded(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loaded]:
+    """The digest of ``f`` and of what it does, of a job beside ``bundle_helpers``, as Spark sends it to a worker."""
+    yield from _loaded(tmp_path, by_value=request.param == "by value")
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Iterator[Loaded]:
+    """The same of a function that a worker finds in its module."""
+    yield from _loaded(tmp_path, by_value=False)
+
+
+def _loaded(tmp_path: Path, *, by_value: bool) -> Iterator[Loaded]:
+    numbers = itertools.count()
+
+    def sent(function: FunctionType) -> FunctionType:
+        if not by_value:
+            return function
+        # Spark sends a function by value that its module does not have under its name.
+        del sys.modules["bundle_job"].f  # type: ignore[attr-defined]
+        try:
+            found, _ = cloudpickle.loads(cloudpickle.dumps((function, "string")))
+        finally:
+            sys.modules["bundle_job"].f = function  # type: ignore[attr-defined]
+        assert found.__globals__ is not function.__globals__
+        return found
+
+    def digests(job: str, helpers: str = HELPERS) -> tuple[str, str]:
+        root = tmp_path / str(next(numbers))
+        root.mkdir(parents=True)
+        (root / "bundle_job.py").write_text(textwrap.dedent(job))
+        (root / "bundle_helpers.py").write_text(textwrap.dedent(helpers))
+        for name in ("bundle_job", "bundle_helpers"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        sys.path.insert(0, str(root))
+        try:
+            module = importlib.import_module("bundle_job")
+        finally:
+            sys.path.remove(str(root))
+        digest = CodeDigest(root)
+        return digest.of(sent(module.f)), digest.rewritten(sent(module.f))
+
+    yield digests
+    for name in ("bundle_job", "bundle_helpers"):
+        sys.modules.pop(name, None)
+
+
+def in_function(body: str, *, top: str = "", parameters: str = "x, y") -> str:
+    """A job whose function has these statements."""
+    return f"{textwrap.dedent(top)}\ndef f({parameters}):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
+
+
+def same(loaded: Loaded, before: str, after: str, *, helpers: tuple[str, str] = (HELPERS, HELPERS)) -> bool:
+    """Whether both are proven to do the same; their digests differ, so that the answer rests on nothing else."""
+    (plain, one), (other_plain, other) = loaded(before, helpers[0]), loaded(after, helpers[1])
+    assert plain != other_plain
+    return one == other != ""
+
+
+_HELP = (
+    "from bundle_helpers import *" and "import re\nfrom bundle_helpers import LIMIT, join\ndef g(x):\n    return x\n"
+)
+REWRITTEN = {
+    "a variable that is used at once": ("text = g(x)\nreturn g(text.strip())", "return g(g(x).strip())"),
+    "two of them": ("a = g(x)\nb = a + 1\nreturn b", "return g(x) + 1"),
+    "in a condition": ("a = g(x)\nif a > 1:\n    return y\nreturn x", "if g(x) > 1:\n    return y\nreturn x"),
+    "in a text": ("a = g(x)\nreturn f'{a}!'", "return f'{g(x)}!'"),
+    "an assignment in a condition": (
+        "a = g(x)\nif a is None:\n    return y\nreturn a.b",
+        "if (a := g(x)) is None:\n    return y\nreturn a.b",
+    ),
+    "an assignment in a comparison": (
+        "a = g(x)\nif a > y and a:\n    return y\nreturn a",
+        "if (a := g(x)) > y and a:\n    return y\nreturn a",
+    ),
+    "a conditional result": ("return x if y else g(x)", "if y:\n    return x\nelse:\n    return g(x)"),
+    "a conditional value": ("a = x if y else g(x)\nreturn a, a", "if y:\n    a = x\nelse:\n    a = g(x)\nreturn a, a"),
+    "else after return": (
+        "if y:\n    return 1\nelse:\n    return x if x else 2",
+        "if y:\n    return 1\nif x:\n    return x\nreturn 2",
+    ),
+    "an early result within try": (
+        "if x is None:\n    return y\ntry:\n    return g(x)\nexcept ValueError:\n    return y",
+        "try:\n    return y if x is None else g(x)\nexcept ValueError:\n    return y",
+    ),
+    "a default passed": ("return join(x, y)", "return join(x, y, by=1)"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), REWRITTEN.values(), ids=REWRITTEN)
+def test_the_same_in_other_words(loaded: Loaded, before: str, after: str) -> None:
+    """In either direction."""
+    assert same(loaded, in_function(before, top=_HELP), in_function(after, top=_HELP))
+    assert same(loaded, in_function(after, top=_HELP), in_function(before, top=_HELP))
+
+
+CHANGED = {
+    "evaluated before what can change": ("a = g(x)\nreturn y.z + a", "return y.z + g(x)"),
+    "evaluated before a method is looked up": ("a = g(x)\nreturn y.add(a)", "return y.add(g(x))"),
+    "evaluated before a variable that may have no value": (
+        "if y:\n    z = 1\na = g(x)\nreturn z + a",
+        "if y:\n    z = 1\nreturn z + g(x)",
+    ),
+    "evaluated before what is unpacked": ("a = g(x)\nreturn g(*y, a)", "return g(*y, g(x))"),
+    "evaluated before what is unpacked by name": ("a = g(x)\nreturn g(**y, x=a)", "return g(**y, x=g(x))"),
+    "evaluated before a test": ("a = g(x)\nreturn y and a", "return y and g(x)"),
+    "evaluated before another text": ("a = g(x)\nreturn f'{y}{a}'", "return f'{y}{g(x)}'"),
+    "evaluated once rather than in a loop": ("a = g(x)\nwhile a:\n    g(y)", "while g(x):\n    g(y)"),
+    "evaluated at once rather than later": ("a = g(x)\nreturn lambda: a", "return lambda: g(x)"),
+    "used twice": ("a = g(x)\nreturn a, a", "return g(x), g(x)"),
+    "used in one branch": ("a = g(x)\nif y:\n    return a", "if y:\n    return g(x)"),
+    "another variable assigned in the condition": (
+        "a = g(x)\nif a is None:\n    return y\nreturn x",
+        "if (x := g(x)) is None:\n    return y\nreturn x",
+    ),
+    "assigned in the second part of a condition": (
+        "a = g(x)\nif y and a:\n    return a\nreturn 1",
+        "a = 1\nif y and (a := g(x)):\n    return a\nreturn 1",
+    ),
+    "branches that changed places": ("return x if y else g(x)", "if y:\n    return g(x)\nreturn x"),
+    "no result in one branch": ("return x if y else g(x)", "if y:\n    return x\ng(x)"),
+    "else after what goes on": (
+        "if y:\n    x += 1\nelse:\n    x += 2\nreturn x",
+        "if y:\n    x += 1\nx += 2\nreturn x",
+    ),
+    "a call that moved into try": (
+        "if g(x) is None:\n    return y\ntry:\n    return g(x)\nexcept ValueError:\n    return y",
+        "try:\n    if g(x) is None:\n        return y\n    return g(x)\nexcept ValueError:\n    return y",
+    ),
+    "a test that may fail moved into try": (
+        "if x:\n    return y\ntry:\n    return g(x)\nexcept ValueError:\n    return 1",
+        "try:\n    if x:\n        return y\n    return g(x)\nexcept ValueError:\n    return 1",
+    ),
+    "a variable without a value moved into try": (
+        "if y:\n    z = 1\nif z is None:\n    return y\ntry:\n    return g(x)\nexcept NameError:\n    return 1",
+        "if y:\n    z = 1\ntry:\n    if z is None:\n        return y\n    return g(x)\nexcept NameError:\n    return 1",
+    ),
+    "an early result before finally": (
+        "if x is None:\n    return y\ntry:\n    return g(x)\nexcept ValueError:\n    return 1\nfinally:\n    g(y)",
+        "try:\n    if x is None:\n        return y\n    return g(x)\n"
+        "except ValueError:\n    return 1\nfinally:\n    g(y)",
+    ),
+    "not None for true": ("if not x:\n    return y\nreturn x", "if x is None:\n    return y\nreturn x"),
+    "added in place": ("x = x + y\nreturn x", "x += y\nreturn x"),
+    "another default passed": ("return join(x, y)", "return join(x, y, by=2)"),
+    "a default of another type passed": ("return join(x, y)", "return join(x, y, by=True)"),
+    "the default of another parameter passed": ("return join(x, y)", "return join(x, y, 4)"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGED.values(), ids=CHANGED)
+def test_what_is_evaluated_otherwise_is_another_function(loaded: Loaded, before: str, after: str) -> None:
+    """Another order, another number of times, where another error is caught, or another value."""
+    assert not same(loaded, in_function(before, top=_HELP), in_function(after, top=_HELP))
+
+
+_INLINE = ("a = g(x)\nreturn g(a)", "return g(g(x))")
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "class Ends:\n    def __del__(self):\n        print('gone')\ndef g(x):\n    return Ends()",
+        "import weakref\ndef g(x):\n    return x",
+        "def rows():\n    try:\n        yield 1\n    finally:\n        print('gone')\ndef g(x):\n    return rows()",
+        "import tempfile\ndef g(x):\n    return tempfile.NamedTemporaryFile()",
+        "def g(x):\n    return open(x)",
+        "def g(x):\n    global g\n    g = print\n    return x",
+        "import sys\ndef g(x):\n    setattr(sys.modules[__name__], 'g', print)\n    return x",
+        "import bundle_job\ndef g(x):\n    bundle_job.g = print\n    return x",
+        "def g(x):\n    return x\ndel g\nfrom bundle_helpers import join as g",
+    ],
+    ids=["__del__", "weakref", "generator", "temporary file", "file", "global", "setattr", "attribute", "deleted"],
+)
+def test_where_it_may_count_when_a_value_is_made_or_gone_a_variable_stays(loaded: Loaded, top: str) -> None:
+    """An object that ends as soon as nothing holds it, and a function that a call replaces."""
+    assert not same(loaded, in_function(_INLINE[0], top=top), in_function(_INLINE[1], top=top))
+
+
+def test_code_that_sees_its_variables_is_never_rewritten(loaded: Loaded) -> None:
+    """``locals()`` shows a variable that was taken away."""
+    top = "def g(x):\n    return x\n"
+    before, after = "a = g(x)\nreturn g(a), locals()", "return g(g(x)), locals()"
+    assert not same(loaded, in_function(before, top=top), in_function(after, top=top))
+
+
+LIBRARY = {
+    "a function": ("import hashlib", "hashlib.md5(x)", "from hashlib import md5", "md5(x)"),
+    "under another name": ("import hashlib", "hashlib.md5(x)", "from hashlib import md5 as h", "h(x)"),
+    "a module within a module": ("import os", "os.path.join(x, y)", "from os.path import join", "join(x, y)"),
+    "a class": ("import datetime", "datetime.timedelta(x)", "from datetime import timedelta", "timedelta(x)"),
+}
+
+
+@pytest.mark.parametrize(("one", "use", "other", "other_use"), LIBRARY.values(), ids=LIBRARY)
+def test_a_librarys_code_counts_by_what_it_is(loaded: Loaded, one: str, use: str, other: str, other_use: str) -> None:
+    """However it was imported."""
+    assert same(loaded, in_function(f"return {use}", top=one), in_function(f"return {other_use}", top=other))
+
+
+@pytest.mark.parametrize(
+    ("one", "use", "other", "other_use"),
+    [
+        ("import hashlib", "hashlib.md5(x)", "from hashlib import sha1", "sha1(x)"),
+        ("import hashlib", "hashlib.md5(x)", "from hashlib import sha1 as md5", "md5(x)"),
+        ("import hashlib", "hashlib.md5(x)", "import hashlib\nmd5 = hashlib.md5 if __name__ else 1", "md5(x)"),
+        (
+            "import hashlib",
+            "hashlib.md5(x)",
+            "try:\n    from hashlib import md5\nexcept ImportError:\n    md5 = 1",
+            "md5(x)",
+        ),
+        (
+            "import hashlib\ndef g():\n    hashlib.md5 = print",
+            "g(), hashlib.md5(x)",
+            "import hashlib\nfrom hashlib import md5\ndef g():\n    hashlib.md5 = print",
+            "g(), md5(x)",
+        ),
+        (
+            "import hashlib\ndef g():\n    setattr(hashlib, 'm' 'd5', print)",
+            "g(), hashlib.md5(x)",
+            "import hashlib\nfrom hashlib import md5\ndef g():\n    setattr(hashlib, 'm' 'd5', print)",
+            "g(), md5(x)",
+        ),
+        (
+            "import hashlib\nhashlib.md5 = hashlib.sha1",
+            "hashlib.md5(x)",
+            "import hashlib\nfrom hashlib import md5\nhashlib.md5 = hashlib.sha1",
+            "md5(x)",
+        ),
+    ],
+    ids=["another", "another by the name", "chosen", "tried", "replaced later", "replaced by name", "replaced before"],
+)
+def test_a_librarys_code_that_may_be_another_is_another(
+    loaded: Loaded, one: str, use: str, other: str, other_use: str
+) -> None:
+    """Also where the name is assigned, or something replaces an attribute of the library."""
+    import hashlib
+
+    kept = hashlib.md5
+    try:
+        assert not same(loaded, in_function(f"return {use}", top=one), in_function(f"return {other_use}", top=other))
+    finally:
+        hashlib.md5 = kept  # type: ignore[misc]
+
+
+_TABLE = 'T = {"a": 1, "b": 2}'
+_TURNED = 'T = {"b": 2, "a": 1}'
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["T[x]", "T.get(x)", "T.get(x, y)", "x in T", "x not in T", "len(T)", "x.map(T)", "[T[each] for each in x]"],
+)
+def test_the_order_of_a_table_does_not_count_where_only_its_entries_are_used(loaded: Loaded, use: str) -> None:
+    """``map`` is what pandas has of it. Its content counts."""
+    before = in_function(f"return {use}", top=_TABLE)
+    assert same(loaded, before, in_function(f"return {use}", top=_TURNED))
+    assert not same(loaded, before, in_function(f"return {use}", top=_TURNED.replace("2", "3")))
+    assert not same(loaded, before, in_function(f"return {use}", top=_TURNED.replace('"b"', '"c"')))
+
+
+_TABLE_USES = {
+    "iterated": "[each for each in T]",
+    "listed": "T[x], list(T)",
+    "items": "T.items()",
+    "handed on": "print(T)",
+    "in a text": "T[x], f'{T}'",
+    "given a default": "T.setdefault(x, y)",
+    "returned": "T",
+    "copied": "{**T}",
+    "compared in a chain": "x in T in y",
+    "taken from": "T.popitem()",
+    "a method that is kept": "(lambda get: get(x), T.__iter__)",
+    "mapped otherwise": "x.map(T, y)",
+    "the default of a lambda": "(lambda t=T: next(iter(t)))()",
+}
+
+
+@pytest.mark.parametrize("use", _TABLE_USES.values(), ids=_TABLE_USES)
+def test_the_order_of_a_table_counts_elsewhere(loaded: Loaded, use: str) -> None:
+    """Wherever code may go through it."""
+    assert not same(loaded, in_function(f"return {use}", top=_TABLE), in_function(f"return {use}", top=_TURNED))
+
+
+@pytest.mark.parametrize(
+    ("top", "use"),
+    [
+        ("{}\nU = T", "T[x], list(U)"),
+        ("{}\ndef g(t=T):\n    return list(t)", "T[x], g()"),
+        ("{}\ndef g():\n    return list(T)", "T[x], g()"),
+        ("{}\nclass C:\n    t = T", "T[x], list(C.t)"),
+        ("{}\nL = list(T)", "T[x], L"),
+        ("{}\nclass K:\n    def __hash__(self):\n        return 1", "T[x]"),
+        ("{}\nclass S:\n    def map(self, t):\n        return list(t)\ns = S()", "s.map(T)"),
+        ("class D(dict):\n    pass\n{}\nT = D(T)", "T[x]"),
+        ("{}\ndef g():\n    global T\n    T = dict(T)", "T[x], g()"),
+    ],
+    ids=[
+        *("aliased", "a default", "another function", "held by a class", "listed at import", "equality of its own"),
+        *("a map of its own", "a class of its own", "assigned in a function"),
+    ],
+)
+def test_the_order_of_a_table_counts_where_it_is_reached_otherwise(loaded: Loaded, top: str, use: str) -> None:
+    """Under another name, as a default, by code that goes through it."""
+    before, after = top.replace("{}", _TABLE), top.replace("{}", _TURNED)
+    assert not same(loaded, in_function(f"return {use}", top=before), in_function(f"return {use}", top=after))
+
+
+def test_the_order_of_a_table_that_is_made_again_counts(named: Loaded) -> None:
+    """A worker that imports the module may make another one."""
+    top = "{}\nif print:\n    T = dict(T)"
+    before, after = top.format(_TABLE), top.format(_TURNED)
+    assert not same(named, in_function("return T[x]", top=before), in_function("return T[x]", top=after))
+
+
+def test_whether_two_tables_are_one_counts(named: Loaded) -> None:
+    """Where one is changed, the other one's entries show whether it is the same."""
+    top = f"{_TABLE}\ndef g(t=T):\n    t['c'] = 3"
+    other = f"{_TABLE}\ndef g(t={{'a': 1, 'b': 2}}):\n    t['c'] = 3"
+    assert not same(named, in_function("return g(), T[x]", top=top), in_function("return g(), T[x]", top=other))
+
+
+def _pattern(text: str, flags: str = "re.VERBOSE | re.I", use: str = "P.search(x)") -> str:
+    return in_function(f"return {use}", top=f"import re\nP = re.compile(r'''{text}''', {flags})")
+
+
+_VERBOSE = r"(?P<a> [a-z]+ ) \s : [ ] # a name"
+
+
+def test_a_pattern_counts_by_what_it_matches(loaded: Loaded) -> None:
+    """Comments, blanks of a verbose one, and how its flags are named."""
+    assert same(loaded, _pattern(_VERBOSE), _pattern(r"(?P<a>[a-z]+) \s  :[ ]   # who"))
+    assert same(loaded, _pattern(_VERBOSE), _pattern(_VERBOSE, "re.X | re.IGNORECASE"))
+    assert same(loaded, _pattern(_VERBOSE), _pattern(r"(?P<a>[a-z]+)\s:[ ]", "re.I"))
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "use"),
+    [
+        (_VERBOSE.replace("[ ]", " "), "re.X | re.I", "P.search(x)"),
+        (_VERBOSE.replace("+", "*"), "re.X | re.I", "P.search(x)"),
+        (_VERBOSE.replace("<a>", "<b>"), "re.X | re.I", "P.search(x)"),
+        (_VERBOSE.replace(" # a name", r" \# a name"), "re.X | re.I", "P.search(x)"),
+        (_VERBOSE, "re.X", "P.search(x)"),
+        (_VERBOSE, "re.I", "P.search(x)"),
+        (_VERBOSE, "re.X | re.I | re.A", "P.search(x)"),
+        (_VERBOSE.replace("a name", "who"), "re.X | re.I", "P.pattern"),
+        (_VERBOSE.replace("a name", "who"), "re.X | re.I", "P.search(x), y.pattern"),
+        (_VERBOSE.replace("a name", "who"), "re.X | re.I", "P.search(x).re"),
+        (_VERBOSE.replace("a name", "who"), "re.X | re.I", "P.search(x), getattr(y, 'pattern')"),
+        (_VERBOSE.replace("a name", "who"), "re.X | re.I", "P.search(x), str(P)"),
+        (_VERBOSE.replace("a name", "who"), "re.X | re.I", "x.replace(P, y)"),
+    ],
+)
+def test_a_pattern_that_matches_otherwise_or_is_read_is_another(
+    loaded: Loaded, text: str, flags: str, use: str
+) -> None:
+    """Each neighbour of the edits above."""
+    assert not same(loaded, _pattern(_VERBOSE, use=use), _pattern(text, flags, use))
+
+
+def test_a_flag_that_an_import_hides_counts(loaded: Loaded) -> None:
+    """``re`` is only what an import says that it is."""
+    top = "import re\n{}\nP = re.compile('a', re.{} | re.I)"
+    chosen = "if __name__ != 'bundle_job':\n    import enum as re"
+    use = "return P.search(x)"
+    before = in_function(use, top=top.format("", "X"))
+    assert same(loaded, before, in_function(use, top=top.format("", "VERBOSE")))
+    assert not same(loaded, before, in_function(use, top=top.format(chosen, "VERBOSE")))
+
+
+_MOVED = """
+    from bundle_helpers import LIMIT{}
+    {}
+    def f(x):
+        return is_hot(x), {}
+"""
+_HOT = "def is_hot(x):\n    return x > LIMIT\n"
+
+
+def _moved(into: bool, shown: str = "x") -> tuple[str, str]:
+    helpers = textwrap.dedent(HELPERS) + (_HOT if into else "")
+    job = textwrap.dedent(_MOVED).format(", is_hot" if into else "", "" if into else _HOT, shown)
+    return job, helpers
+
+
+def test_a_function_may_stand_in_another_module(loaded: Loaded) -> None:
+    """Where no code sees where it stands."""
+    (before, old), (after, new) = _moved(False), _moved(True)
+    assert same(loaded, before, after, helpers=(old, new))
+    assert not same(loaded, before, after, helpers=(old, new.replace("x > LIMIT", "x >= LIMIT")))
+    assert not same(loaded, before, after, helpers=(old, new.replace("LIMIT = 5", "LIMIT = 6")))
+    assert not same(loaded, before, after, helpers=(old, new.replace("LIMIT = 5", "LIMIT = 5 if __name__ else 6")))
+
+
+@pytest.mark.parametrize("shown", ["is_hot.__module__", "is_hot.__qualname__", "vars(is_hot)", "print(dir(is_hot))"])
+def test_where_code_sees_it_where_a_function_stands_counts(loaded: Loaded, shown: str) -> None:
+    """Its module's name is a text like any other."""
+    (before, old), (after, new) = _moved(False, shown), _moved(True, shown)
+    assert not same(loaded, before, after, helpers=(old, new))
+
+
+_CALLS = "from bundle_helpers import join, PARTS, OTHERS, held\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("join(x, y, by=1, width=4)", True),
+        ("join(x, y, OTHERS)", False),
+        ("join(x, y, {'separator': '-', 'width': 4})", False),
+        ("join(x, y, by=1.0)", False),
+        ("join(y, x)", False),
+    ],
+)
+def test_an_argument_that_is_the_default_does_not_count(loaded: Loaded, use: str, expected: bool) -> None:
+    """The very object: another one that is equal may be changed."""
+    assert (
+        same(loaded, in_function("return join(x, y)", top=_CALLS), in_function(f"return {use}", top=_CALLS)) == expected
+    )
+
+
+@pytest.mark.parametrize("use", ["join(x, y, PARTS)", "join(x, y, options=PARTS)"])
+def test_the_default_itself_does_not_count(named: Loaded, use: str) -> None:
+    """Of a function that is sent by value it would be a copy."""
+    assert same(named, in_function("return join(x, y)", top=_CALLS), in_function(f"return {use}", top=_CALLS))
+
+
+def test_how_a_function_reaches_a_worker_counts(tmp_path: Path) -> None:
+    """By name a worker imports its module, which may fail there."""
+    before, after = in_function("return x if y else 1"), in_function("if y:\n    return x\nreturn 1")
+    found = [
+        next(_loaded(tmp_path / name, by_value=by_value))(job)[1]
+        for name, by_value, job in (("a", False, before), ("b", True, after), ("c", True, before))
+    ]
+    assert found[0] != found[1] == found[2] != ""
+
+
+def test_a_default_that_changed_counts(loaded: Loaded) -> None:
+    """The argument that was left out now is another."""
+    before, after = in_function("return join(x, y)", top=_CALLS), in_function("return join(x, y, by=1)", top=_CALLS)
+    changed = HELPERS.replace("by=1", "by=2")
+    assert not same(loaded, before, after, helpers=(HELPERS, changed))
+    assert not same(loaded, after, before, helpers=(HELPERS, changed))
+    decorated = HELPERS.replace("    def join", "    import functools\n    @functools.cache\n    def join")
+    assert not same(loaded, before, after, helpers=(decorated, decorated))
+
+
+def test_arguments_at_import_that_are_defaults_do_not_count(loaded: Loaded) -> None:
+    """``score = make(1, by=2)`` beside ``score = make(1)``."""
+    top = "def make(a, by=2):\n    def scale(x):\n        return x * a * by\n    return scale\nscale = make({})"
+    use = "return scale(x)"
+    before = in_function(use, top=top.format("1"))
+    assert same(loaded, before, in_function(use, top=top.format("1, by=2")))
+    assert same(loaded, before, in_function(use, top=top.format("1, 2")))
+    assert not same(loaded, before, in_function(use, top=top.format("1, by=3")))
+    assert not same(loaded, before, in_function(use, top=top.format("2")))
+
+
+def test_two_values_by_one_name_at_import_count(named: Loaded) -> None:
+    """A worker that imports the module anew may get the other one."""
+    top = "X = {}\nif not __name__.startswith('bundle'):\n    X = {}"
+    before = in_function("return X", top=top.format(5, 6))
+    assert not same(named, before, in_function("return X", top=top.format(5, 7)))
+    first = "X = {}\nif __name__.startswith('bundle'):\n    X = 5"
+    assert not same(named, in_function("return X", top=first.format(1)), in_function("return X", top=first.format(2)))
