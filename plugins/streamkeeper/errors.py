@@ -3,7 +3,7 @@
 StreamkeeperError
 ├── PermanentError            a retry cannot help: a person must change something
 │   ├── InvalidInput          a name, a param, a file or a setting is wrong
-│   │   ├── JobUnusable       the job's own code does not import, or yields what cannot be run
+│   │   ├── JobUnusable       the job's own code does not import, or yields a query that cannot run
 │   │   ├── Unsupported       valid by itself, but no guarantee is implemented for it
 │   │   └── OutputUnfit       the existing output does not accept the query's rows
 │   ├── NotFound              an unknown job, release, operation or instance
@@ -60,7 +60,7 @@ class InvalidInput(PermanentError):
 
 
 class JobUnusable(InvalidInput):
-    """The job's own code does not import, or yields what cannot be run."""
+    """The job's own code does not import, or yields a query that cannot run."""
 
 
 class Unsupported(InvalidInput):

@@ -42,7 +42,7 @@ class RecordDescription(msgspec.Struct, frozen=True):
 
 
 class Assess(msgspec.Struct, frozen=True):
-    """Compare the candidate's manifests with the serving release's, both ways."""
+    """Compare the candidate's manifests with the current release's, both ways."""
 
 
 class Send(msgspec.Struct, frozen=True):

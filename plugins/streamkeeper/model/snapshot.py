@@ -1,14 +1,14 @@
-"""A snapshot: one checkpoint at one committed batch, as a list of files whose content lies in packs.
+"""A snapshot: one checkpoint at one committed batch, as a list of files whose content is in packs.
 
-A *series* is what belongs together: ``<job>/<query>``, over all its checkpoint versions; or ``adopted/<query id>`` for
+A *series* is a sequence of snapshots: ``<job>/<query>``, over all its checkpoint versions; or ``adopted/<query id>`` for
 a checkpoint that no job of this registry owns (a query id has dashes, so no job's name can be one). Keys:
 
-``snapshots/<series>/index/0000000007``          the Snapshot, sealed; create-only and published last
+``snapshots/<series>/index/0000000007``          the Snapshot, with its own hash; create-only and published last
 ``snapshots/<series>/packs/<blake3>``            chunks, then the pack's own index; named by its content
-``snapshots/<series>/drills/0000000007/<id>``    DrillResult, sealed, create-only
-``snapshots/<series>/pins/0000000007``           Pin, sealed: kept until it is unpinned
-``snapshots/<series>/holds/0000000007/<owner>``  Hold, sealed: kept for an operation
-``snapshots/<series>/garbage/<id>``              Garbage, sealed: packs that nothing referenced at that time
+``snapshots/<series>/drills/0000000007/<id>``    DrillResult, with its own hash; create-only
+``snapshots/<series>/pins/0000000007``           Pin, with its own hash: kept until it is unpinned
+``snapshots/<series>/holds/0000000007/<owner>``  Hold, with its own hash: kept for an operation
+``snapshots/<series>/garbage/<id>``              Garbage, with its own hash: packs without a reference at that time
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def read_environment(
 ) -> Environment:
     """This process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation add.
 
-    ``archive``: name from ``keep_archive``, for releases whose tasks run on executors elsewhere.
+    ``archive``: name from ``keep_archive``, for releases whose tasks run on executors of other machines.
 
     ``packages_sha256``: over every installed distribution's name==version. ``jars_sha256``: over the names and sizes of
     Spark's jars and the added ones (a jar with the same name and size but other content is not distinguished; a remote
