@@ -1,7 +1,7 @@
 """A snapshot: one checkpoint at one committed batch, as a list of files whose content is in packs.
 
-A *series* is a sequence of snapshots: ``<job>/<query>``, over all its checkpoint versions; or ``adopted/<query id>`` for
-a checkpoint that no job of this registry owns (a query id has dashes, so no job's name can be one). Keys:
+A *series* is a sequence of snapshots: ``<job>/<query>``, over all its checkpoint versions; or ``adopted/<query id>``
+for a checkpoint that no job of this registry owns (a query id has dashes, so no job's name can be one). Keys:
 
 ``snapshots/<series>/index/0000000007``          the Snapshot, with its own hash; create-only and published last
 ``snapshots/<series>/packs/<blake3>``            chunks, then the pack's own index; named by its content
