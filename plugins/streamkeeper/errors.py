@@ -89,7 +89,7 @@ class OperationOpen(OperationRefused):
     def __init__(self, job: str, operation: str) -> None:
         super().__init__(
             f"job {job} has an open operation {operation}",
-            hint="trigger again with on_open=continue to carry it on, or on_open=abort to end it",
+            hint="trigger again with on_open=continue to resume it, or on_open=abort to abort it",
         )
         self.job = job
         self.operation = operation

@@ -153,7 +153,7 @@ def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
-        ("metadata", "", "metadata holds no query id"),
+        ("metadata", "", "metadata contains no query id"),
         ("offsets/2", "", "offsets/2 is empty"),
         ("offsets/2", "v1\n{", "offsets/2 is cut short"),
         ("offsets/2", "v7\n{}\n1", "offsets/2 has a newer format"),

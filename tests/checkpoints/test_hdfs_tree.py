@@ -126,7 +126,7 @@ def test_a_file_that_goes_after_it_was_listed_is_missing(tree: HdfsTree) -> None
 def test_what_is_no_directory_is_told(tree: HdfsTree) -> None:
     """Nothing, a file, and what would lie below one; a folder is no file."""
     tree.create("metadata", [b"{}"])
-    for location, told in (("none", "does not exist"), ("metadata", "is no directory"), ("metadata/x", "does not")):
+    for location, told in (("none", "does not exist"), ("metadata", "is not a directory"), ("metadata/x", "does not")):
         with pytest.raises(NotFound, match=told):
             open_tree(f"{tree.url}/{location}")
     assert not HdfsTree(tree.url.rpartition("/")[0]).has("v0001")
@@ -221,7 +221,7 @@ def test_a_place_where_checkpoints_cannot_be_is_told(
         with pytest.raises(StoreUnavailable, match=told):
             HdfsTree(url).must_take_files()
     monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs_server.conf))
-    with pytest.raises(InvalidInput, match="cannot be made"):
+    with pytest.raises(InvalidInput, match="cannot be created"):
         HdfsTree(f"{tree.url}/metadata/cp").must_take_files()
 
 

@@ -26,7 +26,11 @@ def test_a_local_checkpoint_must_be_a_directory(tmp_path: Path) -> None:
     """Neither nothing nor a file is one, and which of them it is, is told."""
     file, none = tmp_path / "file", tmp_path / "none"
     file.touch()
-    for location, told in ((str(none), "does not exist"), (str(file), "is no directory"), (none.as_uri(), "does not")):
+    for location, told in (
+        (str(none), "does not exist"),
+        (str(file), "is not a directory"),
+        (none.as_uri(), "does not"),
+    ):
         with pytest.raises(NotFound, match=told):
             open_tree(location)
 

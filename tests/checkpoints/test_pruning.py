@@ -208,7 +208,7 @@ def test_a_retired_checkpoint_that_changed_since_stays_whole(tmp_path: Path, kee
     before = content(tree)
     done = carry_out(tree, plan)
     assert (done.files, content(tree)) == (0, before)
-    assert "stays whole" in done.left[0]
+    assert "is kept whole" in done.left[0]
 
 
 def test_links_are_neither_followed_nor_counted_as_kept(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_a_version_that_is_published_by_now_is_not_taken_for_a_half_one(tmp_path
     plan = plan_unpublished(tree)
     write(tree, "metadata", metadata)
     before = content(tree)
-    assert plan_unpublished(tree).kept_whole == "it has its metadata by now"
+    assert plan_unpublished(tree).kept_whole == "it has its metadata now: it is published"
     assert "metadata is new" in carry_out(tree, plan).left[0]
     assert content(tree) == before
 
@@ -467,7 +467,7 @@ def test_a_checksum_whose_file_came_back_stays(tmp_path: Path) -> None:
     plan = plan_live(tree, now=NOW)
     write(tree, "state/0/1/1.delta", b"again")
     done = carry_out(tree, plan)
-    assert (done.files, done.left) == (0, ("state/0/1/.1.delta.crc is not as it was planned",))
+    assert (done.files, done.left) == (0, ("state/0/1/.1.delta.crc no longer matches the plan",))
 
 
 @pytest.mark.usefixtures("kind_of_tree")
@@ -527,7 +527,7 @@ def test_a_live_prune_takes_what_was_planned_and_no_more(tmp_path: Path) -> None
     folders = {path for path in root.rglob("*") if path.is_dir()}
     done = carry_out(tree, plan)
     assert tree.has(grown)
-    assert done.left == (f"{grown} is not as it was planned",)
+    assert done.left == (f"{grown} no longer matches the plan",)
     assert done.files == len(plan.files) - 2
     assert {path for path in root.rglob("*") if path.is_dir()} == folders
 

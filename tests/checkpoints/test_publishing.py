@@ -84,7 +84,7 @@ def test_writers_that_do_not_know_of_each_other_make_one_version(tmp_path: Path)
         with ThreadPoolExecutor(max_workers=4) as writers:
             told = set(writers.map(lambda _, target=target, start=start: publish_at_once(target, start), range(4)))
         assert contents(root) == WHOLE
-        assert all("exists already" in each for each in told - {""})
+        assert all("already exists" in each for each in told - {""})
 
 
 @pytest.mark.usefixtures("kind_of_tree")
@@ -107,7 +107,7 @@ def test_a_version_that_is_there_is_never_added_to(tmp_path: Path) -> None:
     """Not even with what it has."""
     target = at(tmp_path / "v0002")
     publish(target, FILES, METADATA)
-    with pytest.raises(InvalidInput, match="exists already"):
+    with pytest.raises(InvalidInput, match="already exists"):
         publish(target, FILES, METADATA)
 
 

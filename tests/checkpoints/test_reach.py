@@ -203,7 +203,7 @@ def test_sources_that_cannot_be_matched() -> None:
         (
             Position(batch=0, named=True, sources={"a": one, "b": two}),
             Position(batch=0, sources={"0": one, "1": two}),
-            "one names its sources, the other counts them",
+            "one names its sources, the other numbers them",
         ),
     ]
     for old, new, why in pairs:

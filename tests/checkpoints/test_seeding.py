@@ -93,7 +93,7 @@ def test_a_directory_that_is_no_checkpoint_is_never_written_over(old: Path, tmp_
     """Neither somebody's files nor a file are taken for a version."""
     (tmp_path / "v0002").mkdir()
     (tmp_path / "v0002" / "notes").write_text("mine")
-    with pytest.raises(InvalidInput, match="is no checkpoint"):
+    with pytest.raises(InvalidInput, match="is not a checkpoint"):
         seed(at(old), at(tmp_path / "v0002"), 12, number=12, query_id=NEW_ID)
     assert contents(tmp_path / "v0002") == {"notes": b"mine"}
 

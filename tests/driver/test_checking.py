@@ -273,7 +273,7 @@ def test_what_the_state_holds_under_a_driver_that_goes_on_is_no_proof(house: Hou
     assert assessment is not None
     assert assessment.verdict is Verdict.SWITCH
     [told] = [each for each in assessment.queries["totals"].findings if each.rule == "not-looked"]
-    assert told.evidence.startswith("a driver goes on writing it")
+    assert told.evidence.startswith("a driver is still writing it")
 
 
 def test_a_state_with_a_null_key_is_not_resumed(house: House, spark: SparkSession) -> None:
@@ -397,7 +397,7 @@ def test_files_that_a_driver_has_listed_and_not_planned_are_its_own(house: House
             {},
             "two queries named totals",
         ),
-        ([], {"deployed": None}, "nothing to compare with"),
+        ([], {"deployed": None}, "no deployed job is given to compare with"),
     ],
 )
 def test_bad_input_is_one_clear_line(

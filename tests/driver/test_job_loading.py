@@ -115,7 +115,7 @@ def moved(*, plan: str = FOUND.plan, **changes: str) -> Manifest:
         ({}, "query totals is gone"),
         (
             {"totals": moved(output="postgresql://#totals", server="dbname=second")},
-            r"query totals of job j, started again: its output is postgresql://#totals \(dbname=second\) and was",
+            r"query totals of job j: after the restart its output is postgresql://#totals \(dbname=second\), not",
         ),
     ],
 )

@@ -30,4 +30,4 @@ def test_a_session_tells_how_its_process_ended() -> None:
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=gateway))
     session = Session(spark)
     assert session.dead
-    assert session.last_word == "the JVM ended by itself: java.lang.OutOfMemoryError (exit code 52)"
+    assert session.last_word == "the JVM exited on its own: java.lang.OutOfMemoryError (exit code 52)"

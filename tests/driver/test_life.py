@@ -111,7 +111,7 @@ def test_a_standby_whose_jvm_dies_while_it_looks_tells_nothing(house: DriverHous
     jvm.kill()
     assert house.wait_exit(second) == ExitCode.FAILED
     assert house.control("second").read_evidence() is None
-    assert house.status("second").error.startswith("the JVM ended by itself")  # type: ignore[union-attr]
+    assert house.status("second").error.startswith("the JVM exited on its own")  # type: ignore[union-attr]
     house.start("second", 2)
     wait_for("its standby", lambda: house.status("second").state is DriverState.STANDBY)  # type: ignore[union-attr]
     evidence = house.control("second").read_evidence()

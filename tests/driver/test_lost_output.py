@@ -242,7 +242,7 @@ def test_a_shadow_that_the_version_before_began_goes_on(tmp_path: Path) -> None:
     assert is_shadow(place.files, "v0001")
     drop_row(place)
     shutil.rmtree(place.checkpoint)
-    with pytest.raises(InvalidInput, match="holds files that Streamkeeper did not write"):
+    with pytest.raises(InvalidInput, match="has files that Streamkeeper did not write"):
         open_writer(place.query, claim, tree, state, history)
 
 
@@ -252,7 +252,7 @@ def test_a_handed_over_plan_is_no_batch_of_its_own(tmp_path: Path) -> None:
     drop_row(place)
     claim = Claim(job="sales", instance="i", generation=1, query="totals", version="v0001", output="o", epoch=2)
     history = OutputHistory(version="v0001", parent="v0000", inherited=LAST)
-    with pytest.raises(InvalidInput, match="holds files that Streamkeeper did not write"):
+    with pytest.raises(InvalidInput, match="has files that Streamkeeper did not write"):
         open_writer(place.query, claim, LocalTree(place.checkpoint), JobState(job="sales"), history)
 
 

@@ -140,7 +140,7 @@ def test_a_conf_that_spark_refuses_is_named_and_not_tried_again(
     sentence, cause, before = json.loads(run.stdout)
     assert sentence.startswith("Spark refuses a conf: ")
     assert told in sentence
-    assert sentence.endswith("(correct it in the job's conf, and deploy that)")
+    assert sentence.endswith("(correct it in the job's conf, and deploy the job)")
     assert (cause, before) == ("permanent", "failure")
 
 

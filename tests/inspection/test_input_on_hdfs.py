@@ -52,7 +52,9 @@ def test_files_that_are_gone_from_hdfs_are_missed_before_a_start_and_by_a_rehear
         assert "input-not-checked" in rules(asked(), checkpoint)
     clone(checkpoint, LocalTree(tmp_path / "restored"), newest - 1, pending=True)
     drilled = drill(spark, asked(), LocalTree(tmp_path / "restored"), newest - 1, timeout_s=60)
-    missed = f"1 of 1 source files of batch {newest} are gone, such as {hdfs_url}/in/{gone}: Spark runs it without them"
+    missed = (
+        f"1 of 1 source files of batch {newest} are missing, such as {hdfs_url}/in/{gone}: Spark runs it without them"
+    )
     assert (drilled.rows, drilled.message.endswith(missed)) == (0, True)
     with monkeypatch.context() as patched:
         patched.setattr(input_look, "look_at_batch", lambda *_, **__: FileLook(total=0))

@@ -46,7 +46,7 @@ def test_a_deploy_finds_the_machine_of_its_drivers(fleet: Fleet) -> None:
     fleet.sell()
     first = Run(fleet.api, fleet.form())
     assert wait_until(lambda: "back into the queue (2 of 20)" in fleet.logs(B, first, "standby"), timeout_s=240)
-    assert "it runs on machine-a, which cannot be looked at from machine-b" in fleet.logs(B, first, "standby")
+    assert "it runs on machine-a, which cannot be inspected from machine-b" in fleet.logs(B, first, "standby")
     fleet.work("worker-a2", A, "b")
     assert first.wait() == "success", first.told()
     fleet.rest("worker-a2")
@@ -121,7 +121,7 @@ def test_without_the_protection_a_task_on_the_wrong_machine_ends_the_deploy(flee
     assert run.wait() == "failed"
     operation = fleet.operation_of(run)
     assert operation.outcome in (Outcome.REFUSED, Outcome.FAILED)
-    assert f"it runs on {A}, which cannot be looked at from {B}" in operation.sentence
+    assert f"it runs on {A}, which cannot be inspected from {B}" in operation.sentence
     assert fleet.state.serving_instance == serving
     fleet.sell()
     assert wait_until(fleet.caught_up, timeout_s=60)

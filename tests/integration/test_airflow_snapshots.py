@@ -68,10 +68,10 @@ def test_a_backup_takes_what_was_committed_and_then_has_nothing_to_do(snapshots:
     newest = snapshots.catalogue.newest()
     assert newest is not None
     assert (snapshots.installation.checkpoint / "commits" / str(newest.batch)).exists()
-    assert f"{SERIES}: {newest.name} holds batch {newest.batch}: " in first.log("backup", map_index=0)
+    assert f"{SERIES}: {newest.name} contains batch {newest.batch}: " in first.log("backup", map_index=0)
     second = snapshots.run(BACKUP, job=SALES_TOTALS)
     assert (second.state, second.mapped("backup")[SERIES]["state"]) == ("success", "skipped")
-    assert f"nothing was committed since {newest.name}" in second.log("backup", map_index=0)
+    assert f"no batch was committed since {newest.name}" in second.log("backup", map_index=0)
     assert snapshots.catalogue.newest() == newest
 
 

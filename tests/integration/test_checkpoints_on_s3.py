@@ -53,7 +53,7 @@ def test_a_job_moves_to_a_directory_and_back(tmp_path: Path, checkpoints: str) -
 BROKEN = (
     ("a bucket that is not there", {"STREAMKEEPER_CHECKPOINTS": "s3a://no-such-bucket/checkpoints"}, "NoSuchBucket"),
     ("wrong credentials", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "SignatureDoesNotMatch"),
-    ("no server", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "check that the server runs"),
+    ("no server", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "check that the server is running"),
     ("no jars", {"STREAMKEEPER_JARS": "/"}, "no hadoop-aws among them (`make connectors` fetches them"),
 )
 
@@ -75,5 +75,5 @@ def test_a_store_in_which_two_writers_win_is_refused(
     with fault_proxy(s3_server.endpoint) as proxy:
         proxy.overwrites = client
         told = told_at_dry_run(tmp_path, checkpoints, {"AWS_ENDPOINT_URL": proxy.endpoint})
-        assert "lets two writers create one file" in told
+        assert "lets two writers create the same file" in told
     assert "Contents" not in client.list_objects_v2(Bucket=bucket, Prefix=prefix)

@@ -316,7 +316,7 @@ NOT_THE_SAME = {
     "a row is missing": OutputComparison(old_rows=3, new_rows=2, only_old=1),
     "a row is new": OutputComparison(old_rows=3, new_rows=4, only_new=1),
     "all differ": OutputComparison(old_rows=4, new_rows=4, differing=4, columns={"amount": 4}),
-    "not compared": OutputComparison(comparable=False, why="no moment was found at which both had read the same"),
+    "not compared": OutputComparison(comparable=False, why="the two were never found to have read the same input"),
 }
 
 

@@ -350,7 +350,7 @@ def test_a_full_disk_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPat
     ("error", "cause"),
     [
         ("query totals: KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone", Cause.SOURCE_OFFSET_LOST),
-        ("the JVM ended by itself: java.lang.OutOfMemoryError (exit code 52)", Cause.OUT_OF_MEMORY),
+        ("the JVM exited on its own: java.lang.OutOfMemoryError (exit code 52)", Cause.OUT_OF_MEMORY),
         ("ValueError: 3 is no colour", Cause.DRIVER_FAILED),
     ],
 )

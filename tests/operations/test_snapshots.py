@@ -141,13 +141,13 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
     [
         ("table", "nothing beyond", ["holds no batch beyond batch 7: no rows are written again"]),
         ("table", "one beyond", ["holds one batch beyond batch 7 (up to 8); it is written again"]),
-        ("table", "another version", ["it is unknown", "(table totals was written by checkpoint version v0009 since)"]),
+        ("table", "another version", ["it is unknown", "(checkpoint version v0009 has written to table totals since)"]),
         ("table", "another owner", ["it is unknown", "(table totals is written by other/totals)"]),
-        ("table", "no database", ["it is unknown", "warehouse.db is not there"]),
+        ("table", "no database", ["it is unknown", "warehouse.db does not exist"]),
         ("file", "nothing beyond", ["holds no batch beyond batch 7: no rows are written again"]),
         ("file", "one beyond", ["holds one batch beyond batch 7 (up to 8); it is written again"]),
-        ("file", "no directory", ["it is unknown", "out is not there"]),
-        ("foreach", "whatever", ["it is unknown", "what a function has written cannot be asked"]),
+        ("file", "no directory", ["it is unknown", "out does not exist"]),
+        ("foreach", "whatever", ["it is unknown", "Streamkeeper cannot query the output of a function"]),
     ],
 )
 def test_what_is_written_again_is_asked_of_the_output_itself(
@@ -211,7 +211,7 @@ def test_an_output_that_is_a_secret_as_a_whole_is_asked(job: Registered, kind: s
     assert replace(told, record=None) == OutputAnswer(batch=9)
     elsewhere = dataclasses.replace(job.site, resolvers={"env": lambda _: f"{place}.gone"})
     answer = ask(elsewhere, named, "r0001", QUERY, sink, "v0001")
-    assert answer.unknown == "*** is not there", answer
+    assert answer.unknown == "*** does not exist", answer
 
 
 def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:

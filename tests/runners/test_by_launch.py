@@ -96,7 +96,7 @@ def test_a_death_that_this_machine_proves_is_one(place: Place, cluster: Cluster)
     place.wait_dead()
     cluster.says = Life.UNKNOWN
     for seen in (runner.observe(JOB, "one"), runner.observe_many([(JOB, "one")])[JOB, "one"]):
-        assert (seen.life, "two looks at /proc" in seen.why) == (Life.DEAD, True)
+        assert (seen.life, "two scans of /proc" in seen.why) == (Life.DEAD, True)
     cluster.says = Life.ALIVE
     assert runner.observe(JOB, "one").life is Life.ALIVE
 

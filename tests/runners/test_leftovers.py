@@ -56,7 +56,7 @@ def test_where_nobody_can_look_is_said(settings: Settings) -> None:
     machine = msgspec.structs.replace(here, pid_namespace=FIRST_PID_NAMESPACE)
     assert why_unseen([folder], machine=machine) == ""
     container = msgspec.structs.replace(here, pid_namespace="4026532001")
-    assert "sees its own processes only" in why_unseen([folder], machine=container)
+    assert "sees only its own processes" in why_unseen([folder], machine=container)
     assert "other machines can mount" in why_unseen(["/proc"], machine=machine)
     assert "from any machine" in why_unseen(["s3a://bucket/checkpoints"], machine=machine)
     stranger = msgspec.structs.replace(machine, user=os.geteuid() + 4711)

@@ -132,18 +132,18 @@ def test_what_is_secret_comes_from_the_pods_own_secret() -> None:
 @pytest.mark.parametrize(
     ("pod", "told"),
     [
-        (None, "no Pod with a spec"),
-        ({"kind": "Job", "spec": {}}, "no Pod with a spec"),
+        (None, "not a Pod with a spec"),
+        ({"kind": "Job", "spec": {}}, "not a Pod with a spec"),
         ({"kind": "Pod", "spec": {}}, "metadata.namespace is not set"),
         ({"kind": "Pod", "metadata": {"namespace": 3}, "spec": {}}, "metadata.namespace is not set"),
-        (template(containers="all"), "no list of containers"),
+        (template(containers="all"), "not a list of containers"),
         (template(containers=[]), "not one named driver"),
         (template(containers=[{"name": "driver"}]), "not one named driver, with an image"),
         (template(containers=[{"name": "driver", "image": "i", "command": []}]), "sets command"),
         (template(restartPolicy="Always"), "restartPolicy is Always"),
         (template(hostPID=True), "hostPID is set, so that a driver's processes may outlive"),
         (template(shareProcessNamespace=True), "shareProcessNamespace is set"),
-        (template(terminationGracePeriodSeconds="long"), "is no number"),
+        (template(terminationGracePeriodSeconds="long"), "is not an integer"),
     ],
 )
 def test_a_template_that_cannot_be_taken_says_why(pod: Any, told: str) -> None:
@@ -153,7 +153,9 @@ def test_a_template_that_cannot_be_taken_says_why(pod: Any, told: str) -> None:
     assert str(refused.value).startswith("/etc/driver-pod.yaml: ")
 
 
-@pytest.mark.parametrize(("text", "told"), [("a: [", "is no YAML"), ("\0", "is no YAML"), ("", "no Pod with a spec")])
+@pytest.mark.parametrize(
+    ("text", "told"), [("a: [", "is not YAML"), ("\0", "is not YAML"), ("", "not a Pod with a spec")]
+)
 def test_a_file_of_any_content_is_answered_in_a_line(tmp_path: Path, text: str, told: str) -> None:
     """Broken, binary, empty; and one that is not there."""
     file = tmp_path / "pod.yaml"

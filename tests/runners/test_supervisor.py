@@ -147,7 +147,7 @@ def test_a_supervisor_outlives_an_outage_of_the_store_of_many_leases(place: Plac
     store, away = place.folder / "store", place.folder / "away"
     store.rename(away)
     place.order(f"exit {ExitCode.STORE_LOST}", generation=1)
-    wait_for("the outage", lambda: "could not be told" in place.log() or "does not answer" in place.log())
+    wait_for("the outage", lambda: "could not be written" in place.log() or "does not answer" in place.log())
     time.sleep(3.0)
     assert is_running(supervisor)
     away.rename(store)

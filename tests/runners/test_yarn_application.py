@@ -102,9 +102,9 @@ def test_an_application_lives_as_long_as_its_supervisor(place: YarnPlace) -> Non
     assert all(map(is_running, (supervisor, driver, child)))
     telling = [pid for pid in psutil.pids() if "ApplicationMaster" in arguments(pid) and parent(pid) == supervisor]
     end(telling[0])
-    assert "said so once every process of its tree was gone" in place.wait_dead()
+    assert "after every process of its tree had exited" in place.wait_dead()
     assert not any(map(is_running, (driver, child)))
-    assert "given this application up" in place.log()
+    assert "dropped this application" in place.log()
 
 
 def arguments(pid: int) -> str:
@@ -133,7 +133,7 @@ def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: YarnPlace) 
         assert all(map(is_running, pids))
         seen = place.runner.observe(JOB, "one")
         assert seen.life is Life.UNKNOWN
-        assert "proves nothing" in seen.why
+        assert "proves no end" in seen.why
     finally:
         place.yarn.thaw_node()
     wait_for("the end of all", lambda: not any(map(is_running, pids)))
@@ -162,7 +162,7 @@ def test_the_node_that_started_it_proves_its_end(place: YarnPlace, monkeypatch: 
         time.sleep(0.01)
     assert not any(map(is_running, pids))
     assert place.control().read_exit() is None
-    assert "has run since before it was started" in place.runner.observe(JOB, "one").why
+    assert "has run since before that one started" in place.runner.observe(JOB, "one").why
 
 
 def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
@@ -183,7 +183,7 @@ def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
         end(pid)
     wait_for("the end of all", lambda: not any(map(is_running, pids)))
     assert place.life() is Life.UNKNOWN
-    assert "two looks at /proc" in on_its_machine.observe(JOB, "one").why
+    assert "two scans of /proc" in on_its_machine.observe(JOB, "one").why
 
 
 def test_a_manager_that_does_not_answer_or_has_forgotten_proves_nothing(place: YarnPlace) -> None:
@@ -220,7 +220,7 @@ def test_nothing_is_started_in_a_directory_that_is_gone(place: YarnPlace) -> Non
     wait_for("the directory's end", lambda: not Path(f"/proc/{driver}/cwd").resolve().is_dir())
     if is_running(driver):
         end(driver)
-    assert "said so once every process of its tree was gone" in place.wait_dead()
+    assert "after every process of its tree had exited" in place.wait_dead()
     end_ = place.control().read_exit()
     assert end_ is not None
     assert "its container's directory was removed" in end_.error or "signal 15" in end_.error

@@ -82,7 +82,7 @@ def test_output_that_does_not_exist_is_named(spark: SparkSession, tmp_path: Path
     with pytest.raises(InvalidInput, match="not the output of a FileSink"):
         read_serving(spark, str(tmp_path))
     writer_of(tmp_path, 1).raise_fence()
-    with pytest.raises(InvalidInput, match="holds no batch yet"):
+    with pytest.raises(InvalidInput, match="has no batch yet"):
         read_serving(spark, str(tmp_path))
 
 

@@ -128,10 +128,10 @@ def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path
         ("csv", [], "n long, raw binary", "column raw is binary, and Spark writes bytes into CSV as a text"),
         ("csv", [], "text string", "text is the only column, and a row in which it is NULL is an empty line of CSV"),
         ("csv", ["p"], "text string, p string", "text is the only column"),
-        ("json", [], "n long, m array<map<int,string>>", "JSON has keys that are texts alone"),
+        ("json", [], "n long, m array<map<int,string>>", "JSON keys must be strings"),
         ("parquet", ["raw"], "n long, raw binary", "a folder cannot be named by bytes"),
         ("parquet", ["p"], "n long, p interval day to second", "a folder cannot be named by an interval"),
-        ("orc", [], "n long, text string collate utf8_lcase", "does not read texts with a collation from ORC"),
+        ("orc", [], "n long, text string collate utf8_lcase", "cannot read strings with a collation from ORC"),
         ("json", [], "a long, A long", "columns a and A differ by upper and lower case alone"),
     ],
 )

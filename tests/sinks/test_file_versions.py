@@ -150,7 +150,7 @@ def test_written_log_is_not_seeded(output: Output) -> None:
     second = output.writer("v0002", 2)
     output.write(second, 0, "e3")
     for number in (0, 4):
-        with pytest.raises(InvalidInput, match="holds a batch already"):
+        with pytest.raises(InvalidInput, match="already contains a batch"):
             second.seed(number)
 
 

@@ -127,7 +127,7 @@ def test_somebody_elses_directory_is_neither_written_nor_removed(tmp_path: Path,
             role=WriterRole.SHADOW if shadow else WriterRole.SERVING,
         )
     )
-    with pytest.raises(InvalidInput, match="holds files that Streamkeeper did not write"):
+    with pytest.raises(InvalidInput, match="has files that Streamkeeper did not write"):
         writer.raise_fence()
     writer.discard()
     assert (tmp_path / "v0002" / "mine.csv").read_text() == "1"
@@ -170,7 +170,7 @@ def test_outputs_that_lie_in_one_another_overlap(tmp_path: Path) -> None:
     out.open(SinkContext(job="sales", query="copy", version="v0001", epoch=1)).raise_fence()
     assert (
         inside.find_conflict(serves=False)
-        == f"directory {inside.path} lies among the internal directories of output {out.path}"
+        == f"directory {inside.path} is inside an internal directory of output {out.path}"
     )
     assert inside.find_conflict(serves=True) is None
     assert beside.find_conflict(serves=False) is None

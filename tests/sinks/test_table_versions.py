@@ -344,7 +344,7 @@ def test_discarding_in_an_empty_database_is_nothing(warehouse: Warehouse) -> Non
 def test_shadow_without_a_batch_replaces_nothing_that_was_written(warehouse: Warehouse, serving: TableWriter) -> None:
     """A cutover to no rows at all is refused, with its epoch; where nothing was written at all it is none."""
     warehouse.writer("v0002", 2, shadow=True).raise_fence()
-    with pytest.raises(InvalidInput, match="holds no batch"):
+    with pytest.raises(InvalidInput, match="has no batch"):
         cut_over(warehouse, "v0002", 3)
     assert warehouse.outputs["totals"] == (1, "v0001", 4)
     assert warehouse.rows() == [("a", 1), ("b", 2)]
@@ -357,7 +357,7 @@ def test_first_table_that_was_never_written_is_replaced(warehouse: Warehouse, wr
     shadow.raise_fence()
     write(shadow, 0, ("a", 10))
     warehouse.execute("CREATE TABLE totals (customer text)", "INSERT INTO totals VALUES ('theirs')")
-    with pytest.raises(InvalidInput, match="rows that no batch has written"):
+    with pytest.raises(InvalidInput, match="rows that no batch wrote"):
         cut_over(warehouse, "v0002", 3)
     warehouse.execute("DELETE FROM totals")
     second = cut_over(warehouse, "v0002", 3)

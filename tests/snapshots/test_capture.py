@@ -239,7 +239,7 @@ def test_a_pack_that_is_gone_when_it_is_needed_again_is_noticed_before_the_recor
     del store.values[catalogue(store).pack_key(first.packs[0].name)]
     live.plan(8)
     live.commit(8)
-    with pytest.raises(SnapshotsChanged, match="was pruned meanwhile"):
+    with pytest.raises(SnapshotsChanged, match="a prune deleted it"):
         capture(at(tmp_path / "live"), catalogue(store))
     assert catalogue(store).numbers() == [1]
 

@@ -150,7 +150,7 @@ def test_a_target_that_exists_is_left_alone(store: MemoryStore, tmp_path: Path) 
     series = catalogue(store)
     restore(series, series.read(1), LocalTree(tmp_path / "restored"))
     for name in ("file", "link", "linked", "live", "restored"):
-        with pytest.raises(InvalidInput, match="exists already"):
+        with pytest.raises(InvalidInput, match="already exists"):
             restore(series, series.read(1), LocalTree(tmp_path / name))
     for path, content in (("notes", "mine"), ("offsets/7", "v1")):
         (tmp_path / "used" / path).parent.mkdir(exist_ok=True)
@@ -286,7 +286,7 @@ def test_two_restores_at_once_make_one_checkpoint(store: MemoryStore, tmp_path: 
     with ThreadPoolExecutor(max_workers=4) as restores:
         told = list(restores.map(one, range(4)))
     assert "" in told
-    assert all(not each or "exists already" in each for each in told)
+    assert all(not each or "already exists" in each for each in told)
     assert contents(tmp_path / "back") == wanted(tmp_path / "live", 8)
 
 

@@ -70,7 +70,7 @@ def test_a_version_is_restored_into_a_bucket_cut_back_and_removed(tmp_path: Path
     tree.create("offsets/8", [(tmp_path / "live/offsets/8").read_bytes()])
     restore(series, snapshot, tree)
     assert {path: tree.read(path) for path in tree.look().files} == wanted(tmp_path / "live", 8)
-    with pytest.raises(InvalidInput, match="exists already"):
+    with pytest.raises(InvalidInput, match="already exists"):
         restore(series, snapshot, S3Tree(tree.url))
     bucket.upload(tmp_path / "live")
     for marker in ("", "state/0/9/", "offsets/", "offsets/old/"):
@@ -97,7 +97,7 @@ def test_a_snapshot_is_restored_into_a_bucket_by_its_command(tmp_path: Path, s3_
     tree = S3Tree(there)
     assert {path: tree.read(path) for path in tree.look().files} == wanted(tmp_path / "live", 8)
     again = CliRunner().invoke(app, ["snapshot", "restore", *at, "--to", there])
-    assert (again.exit_code, "exists already" in again.output) == (2, True)
+    assert (again.exit_code, "already exists" in again.output) == (2, True)
     assert not [name for name in os.listdir() if name.startswith("s3a")]
 
 

@@ -129,7 +129,7 @@ def test_what_packs_best_is_read() -> None:
 
 def test_what_would_not_be_read_again_is_not_written() -> None:
     """A backup that cannot be restored is told when it is taken."""
-    with pytest.raises(InvalidInput, match="more than would be read again"):
+    with pytest.raises(InvalidInput, match="too many to read back"):
         seal({"text": "x" * (300 * MIB)}, packed=True)
 
 

@@ -69,7 +69,7 @@ def test_vanished_directory_is_unavailable_not_empty(tmp_path: Path) -> None:
         lambda: store.delete("a/b"),
     ]
     for call in calls:
-        with pytest.raises(StoreUnavailable, match="the store's directory is gone") as caught:
+        with pytest.raises(StoreUnavailable, match="the store's directory is missing") as caught:
             call()
         assert "\n" not in str(caught.value)
         assert str(root) in str(caught.value)

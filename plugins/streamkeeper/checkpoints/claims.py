@@ -46,7 +46,7 @@ def leave_claim(claims: Tree, claim: EpochClaim) -> None:
         found = from_json(claims.fresh().read(key), EpochClaim, where=claims.where(key), newest_format=model.FORMAT)
         if (found.instance, found.generation) != (claim.instance, claim.generation):
             raise JournalOutdated(
-                f"{claims.where(key)} was claimed by {found.instance}, and the journal gave that epoch to"
+                f"{claims.where(key)} was claimed by {found.instance}, but the journal assigned that epoch to"
                 f" {claim.instance}"
             ) from None
     claims.delete(_keys(claims.fresh(), claim.installation)[:-KEPT_CLAIMS])

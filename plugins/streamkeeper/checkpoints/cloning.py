@@ -26,7 +26,7 @@ def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) 
     CheckpointChanged when the owner replaced or removed a file meanwhile, CheckpointDamaged when one is missing.
     """
     if target.names(""):
-        raise InvalidInput(f"{target.where('')} is there already", hint="clone into a directory that does not exist")
+        raise InvalidInput(f"{target.where('')} already exists", hint="clone into a directory that does not exist")
     before = checkpoint.fresh()
     stamps = {path: _stamp(before, path) for path in closed_set(before, batch, pending=pending)}
     for path in sorted(stamps.keys() - {METADATA}):

@@ -36,7 +36,7 @@ def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
     found.update(_state(seen, batch, newest))
     for path in sorted(found):
         if not seen.has(path):
-            raise CheckpointDamaged(f"{tree.where(path)} is missing: batch {batch} cannot be gone on from")
+            raise CheckpointDamaged(f"{tree.where(path)} is missing: the query cannot resume from batch {batch}")
     return sorted(found)
 
 

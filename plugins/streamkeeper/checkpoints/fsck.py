@@ -89,13 +89,15 @@ def examine(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
     try:
         return tuple(_examine(tree, stateful=stateful))
     except FileNotFoundError as error:
-        raise CheckpointChanged(f"{error.filename} was removed meanwhile", hint="stop the query first") from error
+        raise CheckpointChanged(
+            f"{error.filename} was removed during the check", hint="stop the query first"
+        ) from error
 
 
 def _examine(tree: Tree, *, stateful: bool) -> Iterator[Damage]:
     names = {name.removesuffix("/") for name in tree.names("") if not name.startswith(".")}
     if names and names.isdisjoint(_PARTS):
-        evidence = f"neither metadata nor offsets, but {', '.join(sorted(names)[:3])}"
+        evidence = f"no metadata and no offsets, but {', '.join(sorted(names)[:3])}"
         yield damage("not-a-checkpoint", ".", evidence)
     if names.isdisjoint(_PARTS):
         return
@@ -122,13 +124,13 @@ def _readable(tree: Tree, batch: int | None) -> Offsets | None:
 def _identity(tree: Tree, seen: _Seen) -> Iterator[Damage]:
     if not tree.has("metadata"):
         if seen.newest >= 0:
-            yield damage("metadata-missing", "metadata", f"batch {seen.newest} is known, metadata is missing")
+            yield damage("metadata-missing", "metadata", f"batch {seen.newest} is recorded, but metadata is missing")
         return
     content = tree.read("metadata")
     if not content:
         yield damage("metadata-empty", "metadata", "metadata has 0 bytes")
     elif not _UUID.fullmatch(query_id_from(content) or ""):
-        yield damage("metadata-garbage", "metadata", "metadata holds no query id")
+        yield damage("metadata-garbage", "metadata", "metadata contains no query id")
 
 
 def _logs(tree: Tree, seen: _Seen) -> Iterator[Damage]:
@@ -153,11 +155,11 @@ def _logs(tree: Tree, seen: _Seen) -> Iterator[Damage]:
 def _without_offsets(tree: Tree, seen: _Seen) -> Iterator[Damage]:
     """No batch is planned: as before the first one, unless something tells of batches."""
     if seen.committed is not None:
-        yield damage("offsets-gone", "offsets", f"commits go up to {seen.committed}, offsets holds no batch")
+        yield damage("offsets-gone", "offsets", f"commits reach batch {seen.committed}, but offsets has no batch")
         return
     state = [name.removesuffix("/") for name in tree.names("state") if not name.startswith(".")]
     if state:
-        evidence = f"there is no batch, but state/{state[0]}"
+        evidence = f"there is no batch, but state/{state[0]} exists"
         yield damage("offsets-and-commits-gone-beside-state", "offsets", evidence)
         return
     logs = {name: log_names(tree.files(f"sources/{name}")).newest for name in tree.folders("sources")}
@@ -192,7 +194,7 @@ def _checksums(tree: Tree, seen: _Seen, named: set[str]) -> Iterator[Damage]:
     """Files that a start reads and Hadoop would refuse; those named already are left out."""
     for path in sorted(_read_on_start(tree, seen)):
         if path not in named and differs_from_checksum(tree, path):
-            yield damage("checksum-mismatch", path, f"{path} is not what its .crc file was made of")
+            yield damage("checksum-mismatch", path, f"{path} does not match its .crc file")
 
 
 def _read_on_start(tree: Tree, seen: _Seen) -> set[str]:
@@ -213,7 +215,7 @@ def _leftovers(tree: Tree) -> Iterator[Damage]:
     """What every crash or copy leaves, and no start minds."""
     halves = sorted(path for path in Listed(tree).below("") if path.endswith(".tmp"))
     if halves:
-        yield damage("leftover-temporary-files", halves[0], f"{len(halves)} of them")
+        yield damage("leftover-temporary-files", halves[0], f"temporary files: {len(halves)}")
     logs = ("offsets", "commits")
     checksums = [name for log in logs for name in tree.files(log) if name.startswith(".") and name.endswith(".crc")]
     if tree.checksums and not checksums and any(numbered(tree, log) for log in logs):
@@ -223,4 +225,4 @@ def _leftovers(tree: Tree) -> Iterator[Damage]:
 def _removed(tree: Tree, log: str, newest: int) -> list[str]:
     """Evidence that an entry beyond ``newest`` was there and is not."""
     beyond = [entry for entry in orphaned_checksums(tree, log) if entry > newest]
-    return [f"{log}/.{beyond[0]}.crc is there without its file"] if beyond else []
+    return [f"{log}/.{beyond[0]}.crc exists without its file"] if beyond else []

@@ -34,7 +34,9 @@ class HdfsTree(Tree):
     def __init__(self, url: str, hdfs: WebHdfs | None = None) -> None:
         found = _URL.fullmatch(url)
         if found is None:
-            raise InvalidInput(f"checkpoint {url}: no NameNode and path", hint="write hdfs://namenode:port/path")
+            raise InvalidInput(
+                f"checkpoint {url}: the URL lacks a NameNode or a path", hint="write hdfs://namenode:port/path"
+            )
         root, self._root = found[1], found[2]
         self.url = self.location = self.spark_path = root + self._root
         if hdfs is None:
@@ -47,7 +49,7 @@ class HdfsTree(Tree):
             found = self._hdfs.status(self._root)
         except FileNotFoundError:
             return NOT_THERE
-        return "" if found.type == "DIRECTORY" else "is no directory"
+        return "" if found.type == "DIRECTORY" else "is not a directory"
 
     def must_take_files(self) -> None:
         """The directory is made if it is not there, and stays."""
@@ -55,7 +57,7 @@ class HdfsTree(Tree):
         try:
             super().must_take_files()
         except OSError as error:
-            raise InvalidInput(f"{self.url} cannot be made: {error.filename}: {error.strerror}") from error
+            raise InvalidInput(f"{self.url} cannot be created: {error.filename}: {error.strerror}") from error
 
     def names(self, folder: str) -> list[str]:
         found = self._list(folder).items()

@@ -39,14 +39,14 @@ def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
         return ""
     planned, committed = _or_none_yet(last_planned(tree)), _or_none_yet(last_committed(tree))
     if planned < known.committed or committed < known.committed - 1:
-        stands = f"stands at batch {committed}" if committed >= 0 else "has no committed batch"
-        return f"{where} {stands}, and batch {known.committed} was committed"
+        stands = f"is at batch {committed}" if committed >= 0 else "has no committed batch"
+        return f"{where} {stands}, but batch {known.committed} was committed"
     return ""
 
 
 def way_out(known: KnownCheckpoint) -> str:
     """What to do about a checkpoint that is lost."""
-    return f"mount it or put it back as it was, or: streamkeeper snapshot restore {known.series}"
+    return f"mount it or put it back unchanged, or run: streamkeeper snapshot restore {known.series}"
 
 
 def _or_none_yet(batch: int | None) -> int:

@@ -37,7 +37,7 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
         """``2 of 3 files of open batch 7 are gone, such as /in/a.json``; empty where none is. ``files``: their name."""
         if not self.gone:
             return ""
-        return f"{len(self.gone)} of {self.total} {files} are gone, such as {self.gone[0]}"
+        return f"{len(self.gone)} of {self.total} {files} are missing, such as {self.gone[0]}"
 
     def unchecked_clause(self, files: str) -> str:
         """``3 of 3 files of open batch 7 are not checked: scheme gs:// …``; empty where all were."""
@@ -81,7 +81,7 @@ def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, 
     per_bucket = any(key.startswith(_PER_BUCKET) and key.endswith(".endpoint") for key in confs)
     if endpoint in same and not per_bucket:
         return {}
-    why = "the job's fs.s3a endpoint is not AWS_ENDPOINT_URL, which this check asks"
+    why = "the job's fs.s3a endpoint differs from AWS_ENDPOINT_URL, the server that this check reads"
     return dict.fromkeys(_S3, why)
 
 
@@ -101,7 +101,7 @@ class _Looks:
         if scheme == "file":
             return _look_on_disk(paths)
         if scheme not in (*_S3, "hdfs"):
-            return [], dict.fromkeys(paths, f"files on {scheme}:// are not looked for")
+            return [], dict.fromkeys(paths, f"this check does not read {scheme}://")
         try:
             tree = tree_at(folder)
             names = [path.rpartition("/")[2] for path in paths]

@@ -20,7 +20,7 @@ from streamkeeper.errors import CheckpointDamaged, NotFound
 
 _VERSION = re.compile(r"v\d{4,}")
 _LOGS = frozenset({"offsets", "commits"})
-ANOTHER_DIRECTORY = "name the query's checkpoint directory: it holds metadata, offsets and commits"
+ANOTHER_DIRECTORY = "name the query's checkpoint directory: it contains metadata, offsets and commits"
 
 
 def must_be_directory(tree: Tree, given: str = "") -> None:
@@ -93,7 +93,7 @@ def query_id(tree: Tree) -> str:
     except FileNotFoundError as error:
         raise CheckpointDamaged(f"{where} is missing") from error
     if found is None:
-        raise CheckpointDamaged(f"{where} holds no query id", hint="restore the checkpoint, or start a new version")
+        raise CheckpointDamaged(f"{where} contains no query id", hint="restore the checkpoint, or start a new version")
     return found
 
 

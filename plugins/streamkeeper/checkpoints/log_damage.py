@@ -63,10 +63,10 @@ def order_damage(planned: int, committed: int | None, contradictions: list[str])
     """How the two logs stand to each other; ``contradictions``: signs that the last planned batch had ended."""
     last = -1 if committed is None else committed
     if last > planned:
-        evidence = f"commits/{last} is there, offsets end with {planned}"
+        evidence = f"commits/{last} exists, but offsets end with {planned}"
         yield damage("last-offset-missing", f"offsets/{planned + 1}", evidence)
     elif last < planned - 1:
-        evidence = f"offsets go up to {planned}, commits {'are none' if committed is None else f'end with {committed}'}"
+        evidence = f"offsets end with {planned}, commits {'are none' if committed is None else f'end with {committed}'}"
         yield damage("commits-behind", f"commits/{planned - 1}", evidence)
     elif last < planned and contradictions:
         yield damage("last-commit-missing", f"commits/{planned}", "; ".join(contradictions))
@@ -89,5 +89,5 @@ def _fewer_sources(found: dict[int, Offsets | Trouble]) -> Iterator[Damage]:
     }
     for batch, count in counts.items():
         if count < max(counts.values()):
-            evidence = f"{count} of {max(counts.values())} offsets are there"
+            evidence = f"{count} of {max(counts.values())} offsets are present"
             yield damage("offset-cut-short", f"offsets/{batch}", evidence)

@@ -46,7 +46,7 @@ def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
     if keep_batches == 0 or not seen.files:
         return _whole(plan, seen)
     if seen.odd:
-        return replace(plan, kept_whole=f"{seen.odd[0]} is no regular file")
+        return replace(plan, kept_whole=f"{seen.odd[0]} is not a regular file")
     try:
         kept = _needed(tree, keep_batches)
     except CheckpointDamaged as error:
@@ -60,7 +60,7 @@ def plan_unpublished(tree: Tree) -> PrunePlan:
     """What a writer, or a removal, that died has left of a version: all of it, for it is none without its metadata."""
     plan, seen = _begun(tree, Extent.WHOLE)
     if not plan.kept_whole and is_published(tree):
-        return replace(plan, kept_whole="it has its metadata by now")
+        return replace(plan, kept_whole="it has its metadata now: it is published")
     return plan if plan.kept_whole else _whole(plan, seen)
 
 
@@ -86,12 +86,12 @@ def plan_live(tree: Tree, *, now: float) -> PrunePlan:
     if plan.kept_whole:
         return plan
     must_be_checkpoint(tree)
-    left = [f"{path} is no regular file" for path in seen.odd]
+    left = [f"{path} is not a regular file" for path in seen.odd]
     before = (now - MARGIN_S) * 1e9
     old = {path: at for path, at in seen.files.items() if at.modified < before and path not in seen.odd}
-    going = dict.fromkeys(_unfinished(tree, old), "left by a write that did not finish")
+    going = dict.fromkeys(_unfinished(tree, old), "left by an unfinished write")
     if REMOVING in old and METADATA in seen.files:
-        going[REMOVING] = "the mark of a removal that did not begin"
+        going[REMOVING] = "the marker of a removal that did not start"
     immutable = sorted((path.rsplit("/", 2)[0], path) for path in old if _IMMUTABLE.fullmatch(path))
     for store, paths in groupby(immutable, key=itemgetter(0)):
         try:
@@ -125,7 +125,7 @@ def _needed(tree: Tree, keep_batches: int) -> set[str]:
 
 
 def _whole(plan: PrunePlan, seen: Seen) -> PrunePlan:
-    files = tuple(_planned(path, found, "all of it goes") for path, found in sorted(seen.files.items()))
+    files = tuple(_planned(path, found, "all of it is removed") for path, found in sorted(seen.files.items()))
     return replace(plan, files=files)
 
 
@@ -143,10 +143,10 @@ def _unnamed(tree: Tree, store: str, files: Mapping[str, Stamp]) -> dict[str, st
     named = {f"{store}/{name}" for _, names in told for name in names}
     for path in sorted(named):
         if not tree.has(path):
-            raise CheckpointDamaged(f"{path} is named by an archive, and missing")
+            raise CheckpointDamaged(f"{path} is missing, but a state archive names it")
     times = [modified for modified, _ in told] if len(told) > 1 else [0]
     unnamed = [path for path, at in files.items() if path not in named and _is_before_all(at.modified, times)]
-    return dict.fromkeys(unnamed, "no archive of its store names it, and all are newer")
+    return dict.fromkeys(unnamed, "no archive of its store names it, and every archive is newer")
 
 
 def _is_before_all(modified: int, archives: list[int]) -> bool:
@@ -172,7 +172,7 @@ def _add_orphaned_checksums(going: dict[str, PlannedRemoval], tree: Tree, old: M
         is_kept = beside in seen.files and beside not in going
         is_trace = folder in ("offsets", "commits") and subject.isdecimal() and int(subject) >= newest
         if not (is_kept or is_trace or _DESCRIPTION.fullmatch(path)):
-            going[path] = _planned(path, old[path], f"the checksum of {subject}, which is gone", subject)
+            going[path] = _planned(path, old[path], f"the checksum of {subject}, which no longer exists", subject)
 
 
 def _planned(path: str, found: Stamp, reason: str, subject: str = "") -> PlannedRemoval:

@@ -52,7 +52,7 @@ def publish_from(
     where, there = target.where(""), _files_in(target)
     strangers = {path for path in there.keys() - {*paths} if not path.endswith(".tmp")}
     if strangers:
-        raise InvalidInput(f"{where} exists, and is no checkpoint: it holds {min(strangers)}", hint=_ANOTHER)
+        raise InvalidInput(f"{where} exists and is not a checkpoint: it contains {min(strangers)}", hint=_ANOTHER)
 
     def write(path: str) -> str:
         crash_point("publish.file.before")
@@ -76,7 +76,7 @@ def _files_in(target: Tree) -> dict[str, Stamp]:
     """What is there of a version that is not published; raises InvalidInput where it is, or cannot be made."""
     absence, seen = target.absence(), target.fresh().look()
     if METADATA in seen.files or "" in seen.odd or absence not in ("", NOT_THERE):
-        raise InvalidInput(f"{target.where('')} exists already", hint=_ANOTHER)
+        raise InvalidInput(f"{target.where('')} already exists", hint=_ANOTHER)
     return seen.files
 
 
@@ -88,7 +88,7 @@ def _create_same(target: Tree, path: str, content: Content, known: Stamp | None)
             return
     except FileExistsError:
         if path != METADATA and is_published(target):
-            raise InvalidInput(f"{target.where('')} exists already", hint=_ANOTHER) from None
+            raise InvalidInput(f"{target.where('')} already exists", hint=_ANOTHER) from None
     tree = target.fresh() if known is None else target
     try:
         stamp = known or tree.stamp(path)
@@ -96,7 +96,7 @@ def _create_same(target: Tree, path: str, content: Content, known: Stamp | None)
     except (FileNotFoundError, IsADirectoryError):
         same = False
     if not same:
-        raise InvalidInput(f"{target.where(path)} is there with another content", hint=_ANOTHER) from None
+        raise InvalidInput(f"{target.where(path)} already exists with different content", hint=_ANOTHER) from None
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:

@@ -161,7 +161,7 @@ def _differ(old: Position, new: Position) -> str:
     if len(old.sources) != len(new.sources):
         return f"one has {_count(len(old.sources), 'sources')}, the other {len(new.sources)}"
     if old.named != new.named and len(old.sources) > 1:
-        return "one names its sources, the other counts them"
+        return "one names its sources, the other numbers them"
     return ""
 
 
@@ -215,7 +215,7 @@ def _topics(name: str, old: ReadTopics, new: ReadTopics) -> SourceReach:
     for topic, partitions in new.offsets.items():
         fresh = partitions.keys() - old.offsets.get(topic, {}).keys()
         ahead += sum(max(0, partitions[partition] - _at(new.starts, topic, partition, 0)) for partition in fresh)
-    line = "; ".join(told) or f"source {name}: nothing was read"
+    line = "; ".join(told) or f"source {name}: no offsets were read"
     return SourceReach(source=name, unit="records", missing=missing, ahead=ahead, total=total, told=line)
 
 

@@ -41,7 +41,7 @@ def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
     if plan.extent is Extent.LEFTOVERS:
         return _remove_files(tree, plan)
     if changed := _changed(tree, plan):
-        return Pruned(left=(f"{tree.where('')} stays whole: {changed}",))
+        return Pruned(left=(f"{tree.where('')} is kept whole: {changed}",))
     done = _remove_version(tree, plan) if plan.extent is Extent.WHOLE else _remove_files(tree, plan)
     if not done.failed:
         tree.drop_empty_folders()
@@ -69,7 +69,7 @@ def _changed(tree: Tree, plan: PrunePlan) -> str:
             return f"{path} changed since it was planned"
         if path not in planned and path not in kept:
             return f"{path} is new"
-    return next((f"{path} is gone" for path in plan.kept if path not in seen.files), "")
+    return next((f"{path} is missing" for path in plan.kept if path not in seen.files), "")
 
 
 def _remove_version(tree: Tree, plan: PrunePlan) -> Pruned:
@@ -99,7 +99,7 @@ def _remove_files(tree: Tree, plan: PrunePlan) -> Pruned:
     last = len(STAGES)
     for (stage, _), files in groupby(plan.files, key=lambda file: order_of(file)[:2]):
         if plan.extent is Extent.OLD_BATCHES and stage > last:
-            left += [f"{file.path}: what it tells of could not be removed" for file in files]
+            left += [f"{file.path}: the files it describes could not be removed" for file in files]
             continue
         kept = tree.delete(_one_by_one(_unchanged(tree, files, asked, left)))
         failed |= kept
@@ -118,7 +118,7 @@ def _unchanged(
             continue
         folder = file.path.rpartition("/")[0]
         if not file.is_still(found) or (file.subject and tree.has(f"{folder}/{file.subject}".lstrip("/"))):
-            left.append(f"{file.path} is not as it was planned")
+            left.append(f"{file.path} no longer matches the plan")
             continue
         asked.append(file)
         yield file

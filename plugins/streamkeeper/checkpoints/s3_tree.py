@@ -52,7 +52,7 @@ class S3Tree(Tree):
     def __init__(self, url: str, client: Any = None) -> None:
         found = _URL.fullmatch(url)
         if found is None:
-            raise InvalidInput(f"checkpoint {url}: no bucket", hint="write s3a://bucket/prefix")
+            raise InvalidInput(f"checkpoint {url}: the URL names no bucket", hint="write s3a://bucket/prefix")
         self.url = url.rstrip("/")
         self.location = self.spark_path = f"s3a://{found[1]}/{found[2]}".rstrip("/")
         self._bucket = found[1]
@@ -107,7 +107,7 @@ class S3Tree(Tree):
         if known is not None and path not in self._stamped:
             self._stamped.add(path)
             return known
-        with self._told("look at", path):
+        with self._told("inspect", path):
             found = self._client.head_object(**self._address(path))
         return _stamp(found["ContentLength"], found["LastModified"], found["ETag"])
 
@@ -141,7 +141,7 @@ class S3Tree(Tree):
             super().copy_within(source, path, expected)
             return
         self._forget()
-        with suppress(FileNotFoundError), self._told("look at", path):
+        with suppress(FileNotFoundError), self._told("inspect", path):
             self._client.head_object(**self._address(path))
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.where(path))
         with source._told("read", path):
@@ -187,7 +187,7 @@ class S3Tree(Tree):
             except _Conflict:
                 # Another write of this object, which may be an earlier try of this one, is not decided yet.
                 if pause is None:
-                    raise StoreUnavailable(f"cannot create {self.where(path)}: it is being written") from None
+                    raise StoreUnavailable(f"cannot create {self.where(path)}: another write is in progress") from None
                 time.sleep(pause)
             except CheckpointChanged:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.where(path)) from None
@@ -252,7 +252,7 @@ class S3Tree(Tree):
             raise StoreUnavailable(f"cannot {operation} {self.where(path)}: {code}", hint=_hint(code)) from error
         except BotoCoreError as error:
             why = " ".join(str(error).split())
-            hint = "check that the server runs, that AWS_ENDPOINT_URL names it, and the credentials"
+            hint = "check that the server is running, that AWS_ENDPOINT_URL names it, and the credentials"
             raise StoreUnavailable(f"cannot {operation} {self.where(path)}: {why}", hint=hint) from error
 
 
@@ -304,4 +304,4 @@ def _hint(code: str) -> str:
         return "check the bucket's name, and that AWS_ENDPOINT_URL names the server it is on"
     if code == "RequestTimeTooSkewed":
         return WRONG_CLOCK
-    return "check the credentials and what they may do in this bucket"
+    return "check the credentials and their permissions in this bucket"

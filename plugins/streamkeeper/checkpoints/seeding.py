@@ -54,7 +54,7 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     batch_of(source, batch)
     if operator_folders(source):
         raise InvalidInput(
-            f"{source.where('')} keeps state: offsets alone do not go on from it", hint="rebuild, or give it up"
+            f"{source.where('')} keeps state, which offsets alone cannot continue", hint="rebuild, or give up the state"
         )
     read_offsets(source, batch)
     copied = {f"offsets/{number}": f"offsets/{batch}"}
@@ -135,7 +135,7 @@ def _beginning(source: Tree, name: str, end: str) -> bytes:
     if end == NO_OFFSET:
         return b""
     raise Unsupported(
-        f"source {name} of {source.where('')} is neither files nor Kafka: no start at {end}", hint="rebuild it"
+        f"source {name} of {source.where('')} is neither files nor Kafka: it cannot start at {end}", hint="rebuild it"
     )
 
 
@@ -157,7 +157,7 @@ def _is_there(target: Tree, query_id: str) -> bool:
     if found == query_id:
         return True
     raise InvalidInput(
-        f"{target.where('')} is the checkpoint of query {found}", hint="seed a directory that is not there"
+        f"{target.where('')} is the checkpoint of query {found}", hint="seed a directory that does not exist"
     )
 
 

@@ -28,25 +28,25 @@ _SHAPES = {
     ),
     "metadata-missing": _Shape(
         "Spark refuses to start: STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-        hint="put metadata back with the query's old id: sinks tell batches apart by it",
+        hint="restore metadata with the query's old id: sinks identify batches by it",
     ),
     "metadata-empty": _Shape(
-        "Spark refuses to start: the file holds no query id", hint="put metadata back with the query's old id"
+        "Spark refuses to start: the file has no query id", hint="restore metadata with the query's old id"
     ),
     "metadata-garbage": _Shape(
-        "Spark refuses to start: the file holds no query id", hint="put metadata back with the query's old id"
+        "Spark refuses to start: the file has no query id", hint="restore metadata with the query's old id"
     ),
     "newer-format": _Shape(
-        "Spark 4.2 refuses to start: the file has a format that it does not know",
+        "Spark 4.2 refuses to start: it does not support the file's format",
         hint="start with the Spark version that wrote it",
     ),
     "checksum-mismatch": _Shape(
-        "Spark starts and reads the changed file: it does not check",
-        hint="restore the file; where the change is meant, remove its .crc file too",
+        "Spark starts and reads the changed file without checking it",
+        hint="restore the file; if the change is intended, remove its .crc file too",
     ),
     "checksums-missing": _Shape("Spark starts and reads without checking", hint=_NOTHING, safe=True),
-    "leftover-temporary-files": _Shape("Spark starts and passes them over", hint=_NOTHING, safe=True),
-    "offsets-gone": _Shape("Spark refuses to start: AssertionError, there are commits without offsets"),
+    "leftover-temporary-files": _Shape("Spark starts and ignores them", hint=_NOTHING, safe=True),
+    "offsets-gone": _Shape("Spark refuses to start: AssertionError, commits exist without offsets"),
     "offsets-and-commits-gone": _Shape(
         "Spark starts at batch 0 and reads its sources from their beginning: everything is emitted twice",
         hint="do not start it: restore offsets and commits, or start over with an empty sink",
@@ -59,36 +59,36 @@ _SHAPES = {
         hint="restore the checkpoint; deleting further files by hand, as Spark advises, repeats or skips batches",
     ),
     "offset-empty": _Shape("Spark refuses to start: Incomplete log file"),
-    "offset-cut-short": _Shape("Spark refuses to start: the file does not hold an offset for every source"),
+    "offset-cut-short": _Shape("Spark refuses to start: the file lacks an offset of a source"),
     "offset-of-unknown-version": _Shape("Spark refuses to start: the file does not begin with a log version"),
     "older-offset-unusable": _Shape(
-        "Spark starts: it reads the last two offsets only, though no rewind to this batch is possible",
+        "Spark starts: it reads only the last two offsets, but the query cannot be rewound to this batch",
         hint=_NOTHING,
         safe=True,
     ),
     "last-offset-missing": _Shape(
-        "Spark emits the last planned batch again and dies of the commit beyond it: each start duplicates",
+        "Spark emits the last planned batch again and fails on the commit beyond it: each start duplicates",
         hint="do not start it: restore the offsets of the committed batch",
     ),
     "open-batch": _Shape(
         "Spark runs the planned batch again, under its id and with its offsets, as after any crash",
-        hint="nothing to do: a sink that knows batch ids skips what it has",
+        hint="nothing to do: a sink that records batch ids skips those it has",
         safe=True,
     ),
     "last-commit-missing": _Shape(
-        "Spark starts and runs a batch again that had ended: a sink that does not know batch ids gets it twice",
+        "Spark starts and reruns a finished batch: a sink that does not record batch ids receives it twice",
         hint="restore the commit, or make sure that the sink skips batch ids it has",
     ),
     "commits-behind": _Shape(
-        "Spark runs the last planned batch again, or dies where commits name the state files: rows may double",
+        "Spark reruns the last planned batch, or fails where commits name the state files: rows may double",
         hint="restore the commits, or make sure that the sink skips batch ids it has",
     ),
-    "commit-missing-in-the-middle": _Shape("Spark starts: it reads the last commit only", hint=_NOTHING, safe=True),
+    "commit-missing-in-the-middle": _Shape("Spark starts: it reads only the last commit", hint=_NOTHING, safe=True),
     "commit-empty": _Shape("Spark refuses to start: Incomplete log file in the offset commit log"),
     "commit-cut-short": _Shape("Spark refuses to start: the commit cannot be read"),
     "commit-of-unknown-version": _Shape("Spark refuses to start: the file does not begin with a log version"),
     "rewound": _Shape(
-        "Spark starts and plans a batch again that had run, with other content under the same id: rows double",
+        "Spark starts and plans a batch that has already run, with other content under the same id: rows double",
         hint=_REWIND,
     ),
     "unplanned-source-entry": _Shape(
@@ -106,29 +106,29 @@ _SHAPES = {
     "source-log-entry-empty": _Shape("Spark refuses to start: Incomplete log file"),
     "source-log-entry-damaged": _Shape("Spark refuses to start: an entry of the source log cannot be read"),
     "source-offset-ahead": _Shape(
-        "Spark refuses to start: the offset is ahead of the source log", hint="put the offset back as it was"
+        "Spark refuses to start: the offset is ahead of the source log", hint="restore the offset"
     ),
     "source-offset-back": _Shape(
-        "Spark starts and reads again what an earlier batch has read: rows double",
-        hint="put the offset back as it was",
+        "Spark starts and rereads the input of an earlier batch: rows double",
+        hint="restore the offset",
     ),
     "source-offset-before-previous": _Shape(
-        "Spark refuses to start: AssertionError, a batch ends before it begins", hint="put the offset back as it was"
+        "Spark refuses to start: AssertionError, a batch ends before it starts", hint="restore the offset"
     ),
-    "state-missing": _Shape("Spark plans one batch and dies: STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
+    "state-missing": _Shape("Spark plans one batch and fails: STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
     "state-operator-missing": _Shape(
-        "Spark plans one batch and dies: STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+        "Spark plans one batch and fails: STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
     ),
-    "state-partition-missing": _Shape("Spark plans one batch and dies: CANNOT_LOAD_STATE_STORE"),
-    "state-file-missing": _Shape("Spark plans one batch and dies: CANNOT_LOAD_STATE_STORE"),
-    "state-file-empty": _Shape("Spark plans one batch and dies: CANNOT_LOAD_STATE_STORE"),
+    "state-partition-missing": _Shape("Spark plans one batch and fails: CANNOT_LOAD_STATE_STORE"),
+    "state-file-missing": _Shape("Spark plans one batch and fails: CANNOT_LOAD_STATE_STORE"),
+    "state-file-empty": _Shape("Spark plans one batch and fails: CANNOT_LOAD_STATE_STORE"),
     "state-file-cut-short": _Shape(
-        "Spark plans one batch and dies, unless the file has lost its end mark only: CANNOT_LOAD_STATE_STORE"
+        "Spark plans one batch and fails, unless the file lacks only its end mark: CANNOT_LOAD_STATE_STORE"
     ),
     "state-metadata-missing": _Shape("Spark starts without comparing the operators", hint=_NOTHING, safe=True),
     "state-metadata-damaged": _Shape("Spark starts without comparing the operators", hint=_NOTHING, safe=True),
-    "state-metadata-log-damaged": _Shape("Spark may refuse to start: it finds the state's schema by this file"),
-    "state-schema-damaged": _Shape("Spark plans one batch and dies: the state's schema cannot be read"),
+    "state-metadata-log-damaged": _Shape("Spark may refuse to start: this file names the state's schema"),
+    "state-schema-damaged": _Shape("Spark plans one batch and fails: the state's schema cannot be read"),
 }
 SHAPES = frozenset(_SHAPES)
 

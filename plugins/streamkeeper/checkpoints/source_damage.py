@@ -27,16 +27,16 @@ _SHAPES = {
 def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
     """Entries of one source's log that a start needs and cannot have, and offsets that no start accepts."""
     if source.log is None:
-        evidence = f"source {source.name} stands where another does and has no log of its own"
+        evidence = f"source {source.name} is at the offset of another source and has no log of its own"
         yield damage("source-log-shared", f"sources/{source.name}", evidence)
         return
     where = f"sources/{source.log}"
     if source.start is not None and source.end < source.start:
-        evidence = f"source {source.name} went from logOffset {source.start} back to {source.end}"
+        evidence = f"source {source.name} moved back from logOffset {source.start} to {source.end}"
         yield damage("source-offset-before-previous", "offsets", evidence)
     there = source.entries.numbers
     if not there:
-        yield damage("source-log-missing", where, f"no entry is there, the offset is {source.end}")
+        yield damage("source-log-missing", where, f"the log has no entry, but the offset is {source.end}")
         return
     needed = _needed(source)
     missing = find_gaps(needed.start, needed.stop, there)
@@ -56,7 +56,7 @@ def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
 def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
     """Sources whose log goes further beyond the last plan than ``allowed`` entries, as evidence."""
     return [
-        f"sources/{source.log} has entry {source.entries.newest}, the last plan ends with {source.end}"
+        f"sources/{source.log} has entry {source.entries.newest}, but the last plan ends with {source.end}"
         for source in sources
         if source.log is not None and source.entries.newest > source.end + allowed
     ]
@@ -66,7 +66,7 @@ def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
     """The one entry beyond the last plan that a crash explains."""
     for source in sources:
         if source.log is not None and source.entries.newest == source.end + 1:
-            evidence = f"listed, and in no planned batch: the last one ends with entry {source.end}"
+            evidence = f"listed, but in no planned batch: the last one ends with entry {source.end}"
             yield damage("unplanned-source-entry", f"sources/{source.log}/{source.entries.newest}", evidence)
 
 

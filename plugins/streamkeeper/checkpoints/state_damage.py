@@ -40,7 +40,7 @@ def state_damage(tree: Tree, batch: int, partitions: dict[str, int], *, stateful
     seen = Listed(tree)
     if "state" not in seen.folders(""):
         if stateful or partitions:
-            yield damage("state-missing", "state", "the query keeps state, and there is none")
+            yield damage("state-missing", "state", "the query keeps state, but the directory is missing")
         return
     gaps = find_gaps(0, max(folders, default=0) + 1, folders)
     known = {*folders, *map(int, partitions), *gaps.first}
@@ -59,7 +59,7 @@ def state_beyond(tree: Tree, newest: int) -> list[str]:
             found = _STATE.fullmatch(path.rpartition("/")[2])
             if found and int(found[1]) > newest + 1:
                 version = f"state of batch {int(found[1]) - 1}"
-                return [f"{path} is {version}, the last known batch is {newest}"]
+                return [f"{path} is {version}, but the last known batch is {newest}"]
     return []
 
 
@@ -135,7 +135,7 @@ def _store(seen: Listed, store: str, batch: int, state: StateFiles) -> Iterator[
             yield _torn(seen.tree, broken)
         return
     if not files:
-        yield damage("state-file-missing", store, f"{store} holds no state of batch {batch}")
+        yield damage("state-file-missing", store, f"{store} has no state of batch {batch}")
     for path in files:
         if not seen.has(path):
             yield damage("state-file-missing", path, f"{path} is missing")

@@ -126,8 +126,8 @@ class Tree(ABC):
         finally:
             self.delete([probe])
         raise InvalidInput(
-            f"{self.url} lets two writers create one file: both of two drivers would win",
-            hint="use a store that knows If-None-Match",
+            f"{self.url} lets two writers create the same file: two drivers could both claim a batch",
+            hint="use a store that supports If-None-Match",
         )
 
     def fresh(self) -> Tree:
@@ -183,12 +183,12 @@ class LocalTree(Tree):
             found = os.stat(self._root)
         except (FileNotFoundError, NotADirectoryError):
             # A link to nothing is in the way; a directory that was made meanwhile is not.
-            return "is no directory" if os.path.islink(self._root) else NOT_THERE
+            return "is not a directory" if os.path.islink(self._root) else NOT_THERE
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return "has too long a name"
             raise
-        return "" if stat.S_ISDIR(found.st_mode) else "is no directory"
+        return "" if stat.S_ISDIR(found.st_mode) else "is not a directory"
 
     def must_take_files(self) -> None:
         """The directory is made if it is not there, and stays."""

@@ -35,12 +35,12 @@ _FILE_ERRORS: dict[str, type[OSError]] = {
 _NUMBERS = {FileNotFoundError: errno.ENOENT, FileExistsError: errno.EEXIST, NotADirectoryError: errno.ENOTDIR}
 _HINTS = {
     "SafeModeException": "wait until the NameNode has left safe mode: hdfs dfsadmin -safemode get",
-    "AccessControlException": "give this user the right to do that there, or name another in HADOOP_USER_NAME",
-    "StandbyException": "name the NameNode that is active",
+    "AccessControlException": "give this user the permission, or name another user in HADOOP_USER_NAME",
+    "StandbyException": "name the active NameNode",
     "SecurityException": "only clusters with simple authentication are supported, no Kerberos",
 }
-_NOBODY = "check that it runs; hdfs-site.xml in HADOOP_CONF_DIR tells where: dfs.namenode.http-address"
-_NO_DATANODE = "check that the DataNode runs, and that it is reached from here by the name under which it is known"
+_NOBODY = "check that it is running; its address is dfs.namenode.http-address in HADOOP_CONF_DIR's hdfs-site.xml"
+_NO_DATANODE = "check that the DataNode is running, and that this machine can reach it by its registered name"
 
 
 class FileStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -101,7 +101,7 @@ class WebHdfs:
 
     def status(self, path: str) -> FileStatus:
         """What the NameNode knows of a file or folder."""
-        return self._decoded(self._ask("look at", "GET", path, "GETFILESTATUS"), _Status, path).file_status
+        return self._decoded(self._ask("inspect", "GET", path, "GETFILESTATUS"), _Status, path).file_status
 
     def list(self, path: str) -> list[FileStatus]:
         """What is in a folder, in one request; of a file itself, without a name."""
@@ -156,11 +156,11 @@ class WebHdfs:
         try:
             answer = self._session.get(f"http://{address}/", timeout=_TIMEOUTS_S, allow_redirects=False).text
         except requests.RequestException as error:
-            why = f"nobody answers at {address} ({_reason(error)})"
+            why = f"no server answers at {address} ({_reason(error)})"
             raise Refused(f"{self.root}: {why}", hint="write the NameNode's RPC address") from error
         if _RPC_SAYS not in answer:
             raise Refused(
-                f"{self.root}: {address} is no RPC port", hint=f"write the NameNode's, not that of {self.url}"
+                f"{self.root}: {address} is not an RPC port", hint=f"write the NameNode's, not the port of {self.url}"
             )
 
     def _ask(
@@ -208,7 +208,7 @@ class WebHdfs:
         try:
             return decoder_of(kind).decode(answer.content)
         except msgspec.MsgspecError as error:
-            raise Refused(f"cannot look at {self.root}{path}: {self.url} is no WebHDFS", hint=_NOBODY) from error
+            raise Refused(f"cannot inspect {self.root}{path}: {self.url} is not WebHDFS", hint=_NOBODY) from error
 
     @contextmanager
     def _told(self, what: str, path: str) -> Iterator[None]:

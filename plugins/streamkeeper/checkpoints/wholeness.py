@@ -82,7 +82,7 @@ def archived_metadata(opened: zipfile.ZipFile) -> Any:
     with opened.open("metadata") as member:
         text = member.read(_MOST_METADATA + 1)
     if len(text) > _MOST_METADATA:
-        raise ValueError(f"its metadata is more than {_MOST_METADATA:,} bytes")
+        raise ValueError(f"its metadata has more than {_MOST_METADATA:,} bytes")
     return parse_json(text.decode().partition("\n")[2])
 
 

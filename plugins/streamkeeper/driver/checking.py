@@ -82,7 +82,7 @@ class Checker:
         if request.manifests is not None:
             return request.manifests
         if request.deployed is None:
-            raise InvalidInput("there is nothing to compare with", hint="name the deployed job, or a registered one")
+            raise InvalidInput("no deployed job is given to compare with", hint="name it, or a registered job")
         content = content_of(Path(request.deployed.root))
         key = to_json([request.deployed, content, dict(layout)])
         if not content or key not in self._described:
@@ -136,12 +136,12 @@ def _checkpoints_of(request: CheckRequest, deployed: Mapping[str, object]) -> di
     missing = [name for name in wanted if name not in found]
     if "" in found or missing == wanted:
         raise InvalidInput(
-            f"the job has {len(wanted)} queries ({', '.join(wanted)}), and one checkpoint was given",
-            hint="name the query it belongs to: --query NAME; or the directory in which each has one of its name",
+            f"the job has {len(wanted)} queries ({', '.join(wanted)}), but one checkpoint was given",
+            hint="name its query: --query NAME; or name the directory with one checkpoint per query, named after it",
         )
     if missing:
         raise InvalidInput(
-            f"{given} holds no checkpoint of query {', '.join(missing)}",
-            hint=f"it holds: {', '.join(sorted(found))}; look at one query alone: --query NAME",
+            f"{given} has no checkpoint of query {', '.join(missing)}",
+            hint=f"it contains: {', '.join(sorted(found))}; check a single query: --query NAME",
         )
     return {name: found[name] for name in wanted}

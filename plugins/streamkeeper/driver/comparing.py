@@ -26,7 +26,7 @@ from streamkeeper.sinks.table import TableWriter
 
 SEARCH_S = 60.0
 _LOOK_S = 0.1
-NO_MOMENT = "no moment was found at which both had read the same"
+NO_MOMENT = "the two were never found to have read the same input"
 
 Look = Callable[[], OutputComparison | None]
 """One try: None, or with ``same_input=False``, where the outputs cannot be held against each other now."""
@@ -66,7 +66,7 @@ class Comparing:
     def _compare(self, query: ServedQuery) -> OutputComparison:
         serving = self._at.spec.rehearse_on.get(query.name)
         if serving is None:
-            return OutputComparison(comparable=False, why="nothing serves beside it")
+            return OutputComparison(comparable=False, why="no current version runs alongside it")
         writer = writer_of(query.planned.query, query.claim, self._state())
         try:
             return search(self._look_of(writer, tree_at(serving), query), self._stopped)
@@ -87,7 +87,7 @@ class Comparing:
                     new,
                 )
             case _:
-                told = OutputComparison(comparable=False, why="what this kind of sink has written cannot be read")
+                told = OutputComparison(comparable=False, why="the output of this kind of sink cannot be read")
                 return lambda: told
 
     def _state(self) -> JobState:

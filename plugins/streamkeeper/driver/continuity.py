@@ -40,7 +40,7 @@ class Continuity:
         """Raise CheckpointLost for a batch that was committed before, or one of another checkpoint."""
         if self._done is not None and batch_id <= self._done:
             raise CheckpointLost(
-                f"{self._known.name} has gone back: batch {batch_id} comes again, and batch {self._done} was committed",
+                f"{self._known.name} has gone back: Spark runs batch {batch_id}, but batch {self._done} was committed",
                 hint=way_out(self._known),
             )
         must_be_there(self._directory.fresh(), self._now(committed=None))

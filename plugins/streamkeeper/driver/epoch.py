@@ -93,7 +93,7 @@ def claim_epoch(
     crash_point("driver.claim.after")
     mine = state.epochs[query.name]
     if (mine.instance, mine.generation) != (instance, generation):
-        raise Fenced(f"query {query.name}: epoch {mine.epoch} was claimed by {mine.instance} at once")
+        raise Fenced(f"query {query.name}: epoch {mine.epoch} was claimed by {mine.instance} at the same time")
     claim = Claim(
         job=job,
         instance=instance,
@@ -215,7 +215,7 @@ def refuse_lost_output(
         return max(history.inherited, -1 if committed is None else committed)
     raise OutputLost(
         f"query {query}: output {output} lacks committed batches: {loss}",
-        hint="put the output back as it was; streamkeeper recover shows what else is possible",
+        hint="restore the output; streamkeeper recover shows the other options",
     )
 
 
@@ -249,7 +249,7 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
         raise SinkAhead(
             f"query {claim.query}: output {claim.output} holds batch {written} of {claim.version},"
             f" its checkpoint knows {'none' if planned is None else f'up to {planned}'}",
-            hint="put the checkpoint back as it was, or start a new checkpoint version",
+            hint="restore the checkpoint, or start a new checkpoint version",
         )
 
 
@@ -275,7 +275,7 @@ def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mappi
     Raises InvalidInput when ``go`` named no version for the query.
     """
     if query not in versions:
-        raise InvalidInput(f"query {query} was given no checkpoint version")
+        raise InvalidInput(f"query {query} has no assigned checkpoint version")
     return tree_at(state.checkpoint(query, versions[query], checkpoints))
 
 

@@ -31,7 +31,7 @@ _LOOK_S = 0.2
 _OF_ITS_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
 """In what Spark tells of a task whose Python is not there, or lacks what the driver's has."""
 _PACKAGE = Path(__file__).resolve().parents[1]
-_STAY = f"deploy it with --conf {MASTER}={OWN_THREADS}: its tasks run in its driver then"
+_STAY = f"deploy it with --conf {MASTER}={OWN_THREADS}: its tasks then run in its driver"
 
 
 def must_fit(manifests: Iterable[Manifest], master: str) -> None:
@@ -70,7 +70,9 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
     while len(context._jsc.sc().statusTracker().getExecutorInfos()) < 2:
         # The driver counts as one.
         if time.monotonic() > deadline:
-            raise will_restart(f"no executor of {master} came within {EXECUTOR_S:g} s: is there room?", Cause.CAPACITY)
+            raise will_restart(
+                f"no executor of {master} started within {EXECUTOR_S:g} s: is there room?", Cause.CAPACITY
+            )
         time.sleep(_LOOK_S)
     for archive in _archives(root, scratch):
         context.addPyFile(archive)
@@ -81,7 +83,7 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
             raise
         raise PermanentError(
             f"Python on an executor of {master} cannot run this job: {describe_fault(error)}",
-            hint="every worker needs the drivers' environment at the same path, or gets what the job imports in the"
+            hint="every worker needs the drivers' environment at the same path, or the job's imports in the"
             " archive that STREAMKEEPER_EXECUTOR_ENVIRONMENT names",
         ) from error
 

@@ -36,8 +36,8 @@ _OF_WORKERS = "PYTHON_EXCEPTION"
 _FILE = re.compile(r"(?:reading file|Failed to read file) (\S+?)\.?(?:\s|$)")
 _NO_SESSION = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
 _WHERE_NO_SESSION = (
-    " (a Python worker imports the job's file to find a function in it, and has no session for what stands beside it: "
-    "use the decorator @udf, name types as IntegerType() and not as text, or move the function to a module of its own)"
+    " (a Python worker imports the job's file to find a function in it, and has no session for the code around it: "
+    "use the decorator @udf, name types as IntegerType() and not as strings, or move the function to its own module)"
 )
 _WORKERS_OWN = ("/pyspark/", "/py4j/", "/lib/python", "/cloudpickle/", "<frozen", "<string>")
 
@@ -61,7 +61,7 @@ def describe_links(links: Sequence[Link]) -> str:
     """One line of an error that Spark has raised, without secrets."""
     links = _masked(links)
     if taken := another_writers_file(links):
-        return f"another driver writes this checkpoint: {taken} was there before it was written"
+        return f"another driver writes this checkpoint: {taken} existed before this driver wrote it"
     kept = [link for link in links if not _says_nothing(link)]
     told = [link for link in kept if link.message] or kept or [link for link in links if link.message] or [*links]
     if not told:

@@ -46,8 +46,8 @@ _OF_ITS_DRIVER = frozenset({"open-batch", "unplanned-source-entry"})
 
 Whether somebody took the last batch from both logs meanwhile, its own memory and the records tell (continuity).
 """
-_LOST, _FORBIDDEN = "its checkpoint is not there to look at", "what was found before forbids to run it"
-_GOES_ON = "a driver goes on writing it, so what it holds now says nothing of what it will hold at the handover"
+_LOST, _FORBIDDEN = "its checkpoint is missing", "an earlier finding forbids running it"
+_GOES_ON = "a driver is still writing it, so its content may differ at the handover"
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
 """Options by which a file source takes other files for read, or for too old, than by default."""
 

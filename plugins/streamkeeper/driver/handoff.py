@@ -111,7 +111,7 @@ def _last_batch(
         raise SinkAhead(
             f"query {claim.query}: output {claim.output} holds batch {written} of {parent}, its checkpoint knows"
             f" {'none' if planned is None else f'up to {planned}'}",
-            hint="put the checkpoint back as it was, or rebuild",
+            hint="restore the checkpoint, or rebuild",
         )
     return written if committed is None else max(written, committed)
 

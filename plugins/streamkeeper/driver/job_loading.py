@@ -106,13 +106,13 @@ def check_again(
     """
     for query in sorted({*described, *before}):
         if query not in described or query not in before:
-            raise _other(spec, query, "was not there before" if query in described else "is gone")
+            raise _other(spec, query, "is new" if query in described else "is missing")
         now, stored = as_described_before(_as_recorded(described[query], before[query]), before[query])
         now, stored = without_context(now), redact_value(without_context(stored), secrets)
         if now.sink != stored.sink:
             raise JobUnusable(
-                f"query {query} of job {spec.job}, started again: its output is {_place(now)} and was {_place(stored)}",
-                hint="put back what its URL or path leads to and start the job, or deploy it to write there",
+                f"query {query} of job {spec.job}: after the restart its output is {_place(now)}, not {_place(stored)}",
+                hint="restore the target of its URL or path and start the job, or deploy it to write to the new place",
             )
         if now != stored:
             fields = [name for name in Manifest.__struct_fields__ if getattr(now, name) != getattr(stored, name)]
@@ -126,8 +126,7 @@ def _place(manifest: Manifest) -> str:
 
 def _other(spec: LaunchSpec, query: str, how: str) -> JobUnusable:
     return JobUnusable(
-        f"job {spec.job} described itself differently when its driver {spec.instance} was started again:"
-        f" query {query} {how}",
+        f"job {spec.job} described itself differently when its driver {spec.instance} restarted: query {query} {how}",
         hint="build the same queries every time: no random names, times or unordered sets in the plan",
     )
 
@@ -144,19 +143,19 @@ def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], sto
             continue
         if before.spark_version != now.spark_version:
             raise PermanentError(
-                f"release {spec.release} of job {spec.job} was checked under Spark {before.spark_version}, and this is "
-                f"Spark {now.spark_version}: a start is no upgrade",
-                hint=f"deploy the code as it is now: streamkeeper deploy {spec.job} checks it under "
+                f"release {spec.release} of job {spec.job} was checked under Spark {before.spark_version}, but this is "
+                f"Spark {now.spark_version}: a start does not upgrade",
+                hint=f"deploy the current code: streamkeeper deploy {spec.job} checks it under "
                 f"Spark {now.spark_version}; or start {spec.release} where Spark {before.spark_version} is installed",
             )
         if others := [
             key for key in sorted({*before.confs, *now.confs}) if before.confs.get(key) != now.confs.get(key)
         ]:
             raise PermanentError(
-                f"release {spec.release} of job {spec.job} was checked with other settings than there are here: "
+                f"release {spec.release} of job {spec.job} was checked with settings that differ here: "
                 f"{', '.join(others)}",
-                hint="put them back (STREAMKEEPER_CHECKPOINTS and AWS_ENDPOINT_URL make those of s3a), or deploy the "
-                f"code as it is now: streamkeeper deploy {spec.job}",
+                hint="restore them (STREAMKEEPER_CHECKPOINTS and AWS_ENDPOINT_URL set those of s3a), or deploy the "
+                f"current code: streamkeeper deploy {spec.job}",
             )
 
 

@@ -92,8 +92,8 @@ def _set_conf(session: SparkSession, key: str, value: str) -> None:
         # Resources and the like belong to the process; they change nothing of what a query means.
         if key.startswith("spark.sql.") and "CANNOT_MODIFY" not in str(error):
             told = next(iter(str(error).splitlines()), type(error).__name__)
-            raise InvalidInput(f"conf {key}={value}: {told}", hint="mend its value") from error
+            raise InvalidInput(f"conf {key}={value}: {told}", hint="correct its value") from error
         if key.startswith("spark.sql.") and session.conf.get(key, None) != value:
             raise Unsupported(
-                f"conf {key} can only be set when Spark starts", hint="check this candidate alone"
+                f"conf {key} can only be set when Spark starts", hint="check only this candidate"
             ) from error

@@ -32,7 +32,7 @@ def see_claims(job: str, query: Query, checkpoint: Tree, *, installation: str = 
         elif claim.version == checkpoint.name:
             mine = installation[:8] or "without an id"
             raise JournalOutdated(
-                f"checkpoint {checkpoint.where('')} was claimed last by the installation {claim.installation[:8]}, not"
+                f"checkpoint {checkpoint.where('')} was last claimed by the installation {claim.installation[:8]}, not"
                 f" by this one ({mine})",
                 hint="if its store was lost: streamkeeper registry rebuild; if this is a copy: restore a snapshot here",
             )

@@ -41,7 +41,7 @@ def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
         for source, gaps in missing_after(query, checkpoint, None).items():
             yield observations.history_gone(f"{source} (kafka)", "; ".join(gap.told for gap in gaps))
     except SourceOutOfReach as error:
-        yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
+        yield observations.history_gone("(kafka)", f"the content of the topics is unknown: {error}")
 
 
 def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding]:

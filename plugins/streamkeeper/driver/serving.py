@@ -148,7 +148,7 @@ class Serving:
         """What is not shadowed is taken over first: should that fail, no output has been swapped yet."""
         for name, query in self._shadows.items():
             if go.versions.get(name) != query.claim.version:
-                raise InvalidInput(f"query {name} was told to serve {go.versions.get(name)}, not {query.claim.version}")
+                raise InvalidInput(f"query {name} must run {go.versions.get(name)} but writes {query.claim.version}")
         if self._comparing is not None:
             self._comparing.stop()
         hold(self._at, self._shadows, self._check_while_held)
@@ -184,7 +184,7 @@ class Serving:
         """What the driver ends with, for a query that is not started again in this process."""
         line = f"query {query.name}: {query.error}"
         if query.cause is Cause.DEPENDENCY:
-            waited = f"{line}; it was waited for, {self._at.spec.restarts.dependency_limit_s / 3600:g} h long"
+            waited = f"{line}; the driver waited {self._at.spec.restarts.dependency_limit_s / 3600:g} h for it"
             return Ending(
                 DriverState.FAILED,
                 ExitCode.REFUSED,
@@ -246,7 +246,7 @@ class Serving:
         try:
             self._discard()
         except Exception as error:
-            say(f"what was written in shadow could not be removed: {describe_fault(error)}", level=logging.WARNING)
+            say(f"the shadow output could not be removed: {describe_fault(error)}", level=logging.WARNING)
 
     def _discard(self) -> None:
         if self._comparing is not None:

@@ -161,7 +161,7 @@ class Session:
             self._process.wait(timeout=_DYING_S)
         code = self._process.poll()
         if self.kills.explain(code):
-            return "the JVM was killed by Linux: no memory was left in its container or control group"
+            return "Linux killed the JVM: its container or control group ran out of memory"
         return describe_end(code)
 
     @property
@@ -187,10 +187,10 @@ class Session:
 def describe_end(code: int | None) -> str:
     """The end of a JVM that nobody asked to end, by its exit code."""
     if code in _OUT_OF_MEMORY:
-        return f"the JVM ended by itself: java.lang.OutOfMemoryError (exit code {code})"
+        return f"the JVM exited on its own: java.lang.OutOfMemoryError (exit code {code})"
     if code is None:
-        return "the JVM ended by itself"
-    return f"the JVM ended by itself ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
+        return "the JVM exited on its own"
+    return f"the JVM exited on its own ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
 
 
 def start_session(
@@ -302,7 +302,7 @@ def _refused_conf(error: Exception, master: str) -> str:
 def _explain(error: Exception, master: str) -> Exception:
     """In a clear line, where Java's version, a conf or the cluster may be to blame; else the error itself."""
     if refused := _refused_conf(error, master):
-        return JobUnusable(f"Spark refuses a conf: {refused}", hint="correct it in the job's conf, and deploy that")
+        return JobUnusable(f"Spark refuses a conf: {refused}", hint="correct it in the job's conf, and deploy the job")
     if "JAVA_GATEWAY_EXITED" in str(error):
         try:
             check_java(os.environ)
@@ -311,6 +311,6 @@ def _explain(error: Exception, master: str) -> Exception:
     if not master.startswith("local"):
         return TemporaryError(
             f"no session on {master}: {describe_fault(error)}",
-            hint="if its executors end as they start, the logs of its workers say why",
+            hint="if its executors exit at start, see the logs of its workers",
         )
     return error

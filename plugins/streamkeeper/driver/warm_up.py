@@ -89,7 +89,7 @@ def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scrat
         told, _ = rehearse_query(spark, query, checkpoint, scratch, timeout_s=TIMEOUT_S)
     if not told:
         query.sink.rehearse(spark.createDataFrame([], query.df.schema))
-    return told or f"ok: {query.name} has no batch yet to run again"
+    return told or f"ok: {query.name} has no batch to rerun yet"
 
 
 def _findings_of(found: Rehearsal) -> Iterator[Finding]:

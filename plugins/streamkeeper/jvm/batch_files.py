@@ -17,8 +17,8 @@ _SOURCE = Path(__file__).with_name("BatchFiles.java")
 _FOUND: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 _NAMED = 3
 PUT_BACK = (
-    "put them back, then start: Spark would run the batch without them; if they were renamed or are gone for good, the "
-    "runbook, Files of the open batch are gone, says how to go on"
+    "restore them, then start: Spark would run the batch without them; if they were renamed or are permanently lost, "
+    "the runbook, Files of the open batch are gone, describes how to continue"
 )
 
 
@@ -51,7 +51,7 @@ def check_all_there(batch: DataFrame, number: int) -> None:
     prepare(given.sparkSession)
     if paths := sorted(map(str, _FOUND[given.sparkSession.sparkContext].missing(given._jdf))):
         raise InputGone(
-            f"batch {number} was stopped before it ran: {len(paths)} of its files are gone, such as {paths[0]}",
+            f"batch {number} was stopped before it ran: {len(paths)} of its files are missing, such as {paths[0]}",
             hint=PUT_BACK,
         )
 
@@ -60,7 +60,7 @@ def doubling_names(number: int, paths: list[str]) -> InputUnreadable:
     """The error that names the files."""
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
     return InputUnreadable(
-        f"batch {number} was stopped before it ran: Spark 4.2.0 takes the characters {{ }} [ ] * ? \\ in a file's path "
-        f"for a pattern, and would read the batch's other files twice: {named}",
-        hint="rename the files; the runbook, Input files that Spark takes for patterns, says how to go on",
+        f"batch {number} was stopped before it ran: Spark 4.2.0 treats the characters {{ }} [ ] * ? \\ in a file's "
+        f"path as a pattern, and would read the batch's other files twice: {named}",
+        hint="rename the files; the runbook, Input files that Spark takes for patterns, describes how to continue",
     )

@@ -60,7 +60,9 @@ def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -
         cache = parent / f"{name}-{key}"
         if cache.is_dir() or _compile(jvm, loader, code, cache):
             return cache
-    raise OSError(f"no place for the classes of {name}: neither under {sys.prefix} nor in the JVM's java.io.tmpdir")
+    raise OSError(
+        f"no writable place for the classes of {name}: not under {sys.prefix}, not in the JVM's java.io.tmpdir"
+    )
 
 
 def _compile(jvm: Any, loader: Any, code: str, cache: Path) -> bool:

@@ -40,7 +40,7 @@ def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
     context: Any = spark.sparkContext
     if scheme_of(checkpoint) == "s3a" and context._jsc.hadoopConfiguration().get(MANAGER) != OURS:
         raise JobUnusable(
-            f"checkpoint {checkpoint} is on S3, and this installation's checkpoints are not: both of two drivers could"
+            f"checkpoint {checkpoint} is on S3, but this installation's checkpoints are not: two drivers could both"
             " write it",
             hint="set STREAMKEEPER_CHECKPOINTS to the root on S3, or deploy with --strategy rebuild",
         )

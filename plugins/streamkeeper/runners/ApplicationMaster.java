@@ -39,10 +39,10 @@ public class ApplicationMaster {
                 }
                 client.allocate(0.5f);
             } catch (ApplicationAttemptNotFoundException gone) {
-                System.err.println("the ResourceManager has given this application up: " + gone.getMessage());
+                System.err.println("the ResourceManager has dropped this application: " + gone.getMessage());
                 System.exit(3);
             } catch (Exception failure) {
-                System.err.println("the ResourceManager is asked again: " + failure);
+                System.err.println("retrying the ResourceManager: " + failure);
             }
             Thread.sleep(pause);
         }

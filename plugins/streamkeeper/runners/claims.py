@@ -9,8 +9,8 @@ from streamkeeper.model.control import ProcessRecord
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.machine import Machine
 
-FORMER = "its records are those of the installation that this one was copied from"
-NEVER_STARTED = "it was ended before it started: no process could claim it since"
+FORMER = "its records belong to the installation from which this one was copied"
+NEVER_STARTED = "it was stopped before it started: no process could claim it afterwards"
 
 
 def bar(control: Control, instance: str, here: Machine, installation: str) -> list[ProcessRecord]:

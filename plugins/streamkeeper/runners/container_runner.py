@@ -87,14 +87,14 @@ class ContainerRunner(Runner, Generic[P]):
         if not self._is_mine(place):
             return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
         if end := control.read_exit():
-            last = f"{self._speaker(place, recorded)} has ended {end.state.value}"
-            last = f"{last}, and said so once every process of its tree was gone"
+            last = f"{self._speaker(place, recorded)} has recorded the end ({end.state.value})"
+            last = f"{last} after every process of its tree had exited"
             reason, fault = self._why_ended(job, place) if end.by_signal else ("", None)
             return Liveness(life=Life.DEAD, why=f"{last} ({reason})" if reason else last, fault=fault)
         try:
             return self._judge(job, place, recorded)
         except StreamkeeperError as error:
-            return Liveness(life=Life.UNKNOWN, why=f"{self._named(place)} cannot be looked at: {error}")
+            return Liveness(life=Life.UNKNOWN, why=f"{self._named(place)} cannot be inspected: {error}")
 
     def nudge(self, job: str, instance: str) -> None:
         """See Runner; no signal of ours reaches it: it looks by itself, at every trigger and once a second."""
@@ -113,7 +113,7 @@ class ContainerRunner(Runner, Generic[P]):
     def where_log_is(self, job: str, instance: str) -> str:
         """See Runner."""
         place = self._read(Control(self._store, job, instance))
-        return f"the log of {instance} is with {self._log_of(place)}" if place is not None else ""
+        return f"the log of {instance} is in {self._log_of(place)}" if place is not None else ""
 
     @abstractmethod
     def _read(self, control: Control) -> P | None:

@@ -161,7 +161,9 @@ class DriverProcess:
             self._read_on()
             if time.monotonic() - told > _STUCK_S:
                 told = time.monotonic()
-                self._log.say(f"waited {told - began:.0f} s for the end of {sorted({process.pid for process in left})}")
+                self._log.say(
+                    f"waited {told - began:.0f} s for the exit of {sorted({process.pid for process in left})}"
+                )
         self._reap()
         self._read_on()
         self._log.flush()

@@ -34,13 +34,13 @@ def judge(
     if found is None and not recorded and not elsewhere:
         return Liveness(life=Life.ABSENT, why=f"launched, but {named(pod)} was not created")
     if found is None:
-        asked = f"at {elsewhere}, and it is one of {pod.cluster}: KUBECONFIG names another cluster" if elsewhere else ""
+        asked = f"at {elsewhere}, but it is in {pod.cluster}: KUBECONFIG names another cluster" if elsewhere else ""
         return _unknown(
-            f"there is no {named(pod)} {asked or f'at {pod.cluster} any more'}, which proves nothing: its containers "
-            "may run on, and the supervisor has not said how it ended"
+            f"there is no {named(pod)} {asked or f'at {pod.cluster} any more'}. That proves no end: its containers "
+            "may still run, and the supervisor has recorded no end"
         )
     if not is_pod_of(found, recorded):
-        return _unknown(f"{named(pod)} is another one than the one that has claimed the instance ({recorded[-1].pod})")
+        return _unknown(f"{named(pod)} is not the pod that claimed the instance ({recorded[-1].pod})")
     driver = next((each for each in found.status.container_statuses if each.name == CONTAINER), None)
     end = driver.state.terminated if driver is not None and _is_apart(found) else None
     if end is not None and _is_proof(end):
@@ -55,19 +55,19 @@ def _doubt(found: PodReport, driver: ContainerStatus | None, now: float) -> str:
     """Why nobody knows how it stands, as a clause; empty where its kubelet can be believed."""
     if not _is_apart(found):
         return (
-            "has its processes in a namespace that is not its driver's alone, so that no container's end proves theirs"
+            "shares its driver's process namespace, so the end of a container does not prove that its processes ended"
         )
     if driver is not None and driver.state.terminated is not None:
-        return f"has a container that the kubelet of {found.spec.node_name} has lost sight of"
+        return f"has a container that the kubelet of {found.spec.node_name} has lost track of"
     if _is_silent(found):
-        return f"was last seen running on {found.spec.node_name}, which is not heard of"
+        return f"was last seen running on {found.spec.node_name}, which no longer reports"
     if found.metadata.ends_before(now - _OVERDUE_S):
-        return f"was to be ended by {found.metadata.deletion_timestamp}, and nobody has said so"
+        return f"was due to end by {found.metadata.deletion_timestamp}, but no end was reported"
     return ""
 
 
 def _ended(pod: Pod, found: PodReport, end: Terminated, recorded: Sequence[ProcessRecord]) -> Liveness:
-    why = f"the kubelet of {found.spec.node_name} says that the driver's container of {named(pod)} has ended"
+    why = f"the kubelet of {found.spec.node_name} reports that the driver's container of {named(pod)} has ended"
     why = f"{why} with code {end.exit_code}"
     reason, fault = why_ended(found, end)
     why = f"{why} ({reason})" if reason else why
@@ -75,7 +75,7 @@ def _ended(pod: Pod, found: PodReport, end: Terminated, recorded: Sequence[Proce
         why = f"{why}: supervisor {recorded[-1].pid} and all it started ended with it"
     else:
         last = [line.strip() for line in end.message.splitlines() if line.strip()]
-        why = f"{why}; it claimed nothing: {last[-1] if last else end.reason or 'no reason is told'}"
+        why = f"{why}; it claimed nothing: {last[-1] if last else end.reason or 'no reason given'}"
     return Liveness(life=Life.DEAD, why=why, fault=fault)
 
 
@@ -147,7 +147,7 @@ def _doing(found: PodReport) -> str:
     if reasons := [each for each in waits if each]:
         return f"does not run yet: {reasons[0]}"
     if found.metadata.deletion_timestamp:
-        return "is being ended"
+        return "is being terminated"
     unscheduled = [each for each in found.status.conditions if each.type == "PodScheduled" and each.status != "True"]
     if unscheduled:
         return f"waits for a node: {_in_a_line(unscheduled[0].message or unscheduled[0].reason)}"

@@ -21,7 +21,7 @@ T = TypeVar("T")
 _TIMEOUTS_S = (5.0, 15.0)
 _IN_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _OF_A_PERSON = "~/.kube/config"
-_HINT = "check that its API server runs; KUBECONFIG names the file that tells where, in a pod its service account does"
+_HINT = "check that its API server is running; its address is in KUBECONFIG's file, in a pod in the service account"
 _NO_ROOM = "exceeded quota"
 
 
@@ -200,13 +200,15 @@ class KubernetesApi:
             case HTTPStatus.CONFLICT:
                 return AlreadyThere(told)
             case HTTPStatus.FORBIDDEN if _NO_ROOM in told:
-                return TemporaryError(f"no room: {why}", hint="raise the namespace's quota, or end what is not needed")
+                return TemporaryError(
+                    f"no room: {why}", hint="raise the namespace's quota, or remove what is not needed"
+                )
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
-                return PermanentError(why, hint="deploy/kubernetes/ has the rights that are needed")
+                return PermanentError(why, hint="deploy/kubernetes/ contains the required permissions")
             case _ if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 return TemporaryError(why, hint=_HINT)
             case _:
-                return PermanentError(why, hint="mend the file that STREAMKEEPER_POD_TEMPLATE names")
+                return PermanentError(why, hint="correct the file that STREAMKEEPER_POD_TEMPLATE names")
 
     @property
     def _who(self) -> str:
@@ -244,10 +246,10 @@ class KubernetesApi:
         except Exception as error:  # a file of any content: its parser's errors have no common class
             raise InvalidInput(
                 f"no Kubernetes cluster is named: {file}: {_first_line(str(error))}",
-                hint="let KUBECONFIG name a file whose current context is the cluster's",
+                hint="set KUBECONFIG to a file whose current context is the cluster's",
             ) from error
         if found.tls_server_name:
-            raise Unsupported(f"{file}: tls-server-name is not supported", hint="use an address that is certified")
+            raise Unsupported(f"{file}: tls-server-name is not supported", hint="use an address in its certificate")
         return found
 
 

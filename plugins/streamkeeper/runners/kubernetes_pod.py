@@ -92,7 +92,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
             ended or judge(pod, found, recorded, time.time()).life is Life.DEAD
         ):
             if with_log:
-                raise TemporaryError(f"{named(pod)} is not proven to have ended: what is known of it stays")
+                raise TemporaryError(f"{named(pod)} is not proven to have ended: its records and log are kept")
             return
         with suppress(NotFound):
             self._api.delete_secret(pod.namespace, pod.name)
@@ -132,7 +132,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         """The instance's pod; raises OperationRefused for somebody else's of that name."""
         found = self._api.find_pod(pod.namespace, pod.name)
         if found is not None and not _is_the_pod(found, pod, job):
-            raise OperationRefused(f"{named(pod)} is not that of {pod.instance}")
+            raise OperationRefused(f"{named(pod)} does not belong to {pod.instance}")
         return found
 
     def _why_ended(self, job: str, place: Pod) -> tuple[str, Fault | None]:
@@ -149,7 +149,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
     def _must_be_its_cluster(self, pod: Pod) -> None:
         if asked := self._elsewhere(pod):
             raise OperationRefused(
-                f"{named(pod)} is one of {pod.cluster}, and {asked} was asked", hint="let KUBECONFIG name that cluster"
+                f"{named(pod)} is in {pod.cluster}, but {asked} was queried", hint="set KUBECONFIG to its cluster"
             )
 
     def _claim(self, control: Control, spec: LaunchSpec) -> Pod:
@@ -190,9 +190,9 @@ class KubernetesRunner(ContainerRunner[Pod]):
         except AlreadyThere:
             found = self._api.find_pod(pod.namespace, pod.name)
         if found is None:
-            raise TemporaryError(f"{named(pod)} is being created or removed by somebody else", hint="try again")
+            raise TemporaryError(f"{named(pod)} is being created or removed by another process", hint="retry")
         if not _is_the_pod(found, pod, spec.job):
-            raise PermanentError(f"{named(pod)} is not that of {spec.instance}", hint="remove it if nobody needs it")
+            raise PermanentError(f"{named(pod)} does not belong to {spec.instance}", hint="remove it if it is unused")
         return found
 
     def _manifest(

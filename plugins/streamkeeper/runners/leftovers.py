@@ -74,7 +74,7 @@ def why_unseen(checkpoints: Collection[str], *, machine: Machine | None = None) 
 
 def _reasons(checkpoints: Collection[str], here: Machine) -> Iterator[str]:
     if here.pid_namespace != FIRST_PID_NAMESPACE:
-        yield f"this is a container ({here.host}), which sees its own processes only"
+        yield f"this is a container ({here.host}), which sees only its own processes"
     for location in checkpoints:
         if scheme_of(location) not in ("", "file"):
             yield f"{location} can be written from any machine"
@@ -82,10 +82,10 @@ def _reasons(checkpoints: Collection[str], here: Machine) -> Iterator[str]:
         directory = local_path("checkpoint", location)
         kind = _file_system(directory)
         if kind not in _OF_ONE_MACHINE:
-            yield f"{directory} lies on a file system ({kind or 'unknown'}) that other machines can mount"
+            yield f"{directory} is on a file system ({kind or 'unknown'}) that other machines can mount"
         owner = directory.stat().st_uid
         if here.user not in (0, owner):
-            yield f"{directory} is of user {owner}, whose processes user {here.user} cannot read"
+            yield f"{directory} belongs to user {owner}, whose processes user {here.user} cannot read"
 
 
 def _file_system(directory: Path) -> str:

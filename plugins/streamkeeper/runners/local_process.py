@@ -189,7 +189,7 @@ class LocalProcessRunner(Runner):
         place = self._settings.store_directory
         return Liveness(
             life=Life.UNKNOWN,
-            why=f"process {found[0].pid} has another directory at {place}: it is of a copy, in a container",
+            why=f"process {found[0].pid} has another directory at {place}: it belongs to a copy in a container",
         )
 
     def _our_own(self, found: list[Process]) -> list[Process]:
@@ -231,16 +231,16 @@ class LocalProcessRunner(Runner):
         for launcher in claims.launchers:
             sight, why = self._here().look_at(launcher.machine, launcher.host)
             if sight is Sight.ELSEWHERE:
-                told = f"launched, and not seen since: {why}"
+                told = f"launched, but not seen since: {why}"
                 return Liveness(life=Life.UNKNOWN, why=told, elsewhere=launcher.host)
         if found := table.find(claims.mark):
             return self._seen(found)
-        return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is on its way")
+        return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is starting")
 
     def _start(self, spec: LaunchSpec, secrets: Mapping[str, str]) -> None:
         job, instance, driver = spec.job, spec.instance, choose_driver(self._driver, spec.python)
         if not os.access(driver[0], os.X_OK):
-            raise InvalidInput(f"the driver's program {driver[0]} cannot be run", hint="repair the environment")
+            raise InvalidInput(f"the driver's program {driver[0]} cannot be executed", hint="repair the environment")
         supervisor = supervisor_command(job, instance, driver)
         log = self._settings.log(job, instance)
         environ = self._child_environment(job, instance, secrets)
@@ -293,8 +293,8 @@ def _root(record: ProcessRecord) -> Root:
 def _proof(records: Sequence[ProcessRecord], sights: Sequence[tuple[Sight, str]]) -> str:
     newest, (sight, why) = records[-1], sights[-1]
     if sight is Sight.OVER:
-        return f"{why}: supervisor {newest.pid} and all it started ended with the boot they ran in"
+        return f"{why}: supervisor {newest.pid} and all it started ended with the previous boot"
     return (
         f"{why}: supervisor {newest.pid} (started at tick {newest.started}, generations 1 to {newest.generation}) is "
-        "gone, and two looks at /proc found no process of its session or with its mark"
+        "gone, and two scans of /proc found no process of its session or with its mark"
     )

@@ -57,7 +57,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         same = hardware == self.hardware != "" and host == self.host
         if same and pid_namespace == self.pid_namespace == FIRST_PID_NAMESPACE:
             return Sight.OVER, f"{host} has booted since"
-        return Sight.ELSEWHERE, f"it runs on {host}, which cannot be looked at from {self.host}"
+        return Sight.ELSEWHERE, f"it runs on {host}, which cannot be inspected from {self.host}"
 
     def shares_disk(self, machine: str, host: str) -> bool:
         """Whether what was recorded with these words saw the disk that this process sees, as far as can be told.
@@ -71,7 +71,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 def _parts(machine: str) -> list[str]:
     parts = machine.split(":")
     if len(parts) != 4:
-        raise RegistryDamaged(f"{machine!r} names no machine", hint="it was written by another kind of runner")
+        raise RegistryDamaged(f"{machine!r} is not a machine record", hint="it was written by another kind of runner")
     return parts
 
 

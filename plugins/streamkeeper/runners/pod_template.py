@@ -57,7 +57,7 @@ def read_template(file: str) -> PodTemplate:
         raise NotFound(f"STREAMKEEPER_POD_TEMPLATE={file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         told = " ".join(str(error).split())
-        raise InvalidInput(f"STREAMKEEPER_POD_TEMPLATE={file} is no YAML: {told}") from error
+        raise InvalidInput(f"STREAMKEEPER_POD_TEMPLATE={file} is not YAML: {told}") from error
     return check_template(file, found)
 
 
@@ -65,30 +65,30 @@ def check_template(file: str, pod: Any) -> PodTemplate:
     """The same of what the file holds."""
 
     def wrong(why: str) -> InvalidInput:
-        return InvalidInput(f"{file}: {why}", hint="deploy/kubernetes/driver-pod.yaml is one to begin with")
+        return InvalidInput(f"{file}: {why}", hint="start from deploy/kubernetes/driver-pod.yaml")
 
     if not isinstance(pod, dict) or pod.get("kind") != "Pod" or not isinstance(pod.get("spec"), dict):
-        raise wrong("it is no Pod with a spec")
+        raise wrong("it is not a Pod with a spec")
     metadata, spec = pod.get("metadata"), pod["spec"]
     if not isinstance(metadata, dict) or not isinstance(metadata.get("namespace"), str):
         raise wrong("metadata.namespace is not set")
     containers = spec.get("containers")
     if not isinstance(containers, list) or not all(isinstance(each, dict) for each in containers):
-        raise wrong("spec.containers is no list of containers")
+        raise wrong("spec.containers is not a list of containers")
     drivers = [each for each in containers if each.get("name") == CONTAINER]
     if len(drivers) != 1 or not drivers[0].get("image"):
-        raise wrong(f"spec.containers has not one named {CONTAINER}, with an image")
+        raise wrong(f"spec.containers needs exactly one named {CONTAINER}, with an image")
     if given := [name for name in _RUNNERS_OWN if name in drivers[0]]:
-        raise wrong(f"the {CONTAINER} container sets {' and '.join(given)}, which are Streamkeeper's")
+        raise wrong(f"the {CONTAINER} container sets {' and '.join(given)}, which Streamkeeper sets")
     if spec.get("restartPolicy", "Never") != "Never":
-        raise wrong(f"restartPolicy is {spec['restartPolicy']}: Streamkeeper starts drivers again itself; leave it out")
+        raise wrong(f"restartPolicy is {spec['restartPolicy']}: Streamkeeper restarts drivers itself; leave it out")
     for name in ("hostPID", "shareProcessNamespace"):
         if spec.get(name):
             raise Unsupported(
-                f"{file}: {name} is set, so that a driver's processes may outlive its container", hint="leave it out"
+                f"{file}: {name} is set, so a driver's processes may outlive its container", hint="leave it out"
             )
     if not isinstance(spec.get("terminationGracePeriodSeconds", _GRACE_S), int):
-        raise wrong("terminationGracePeriodSeconds is no number")
+        raise wrong("terminationGracePeriodSeconds is not an integer")
     return PodTemplate(pod)
 
 
@@ -169,7 +169,7 @@ def _must_fit(limit: object, conf: Mapping[str, str]) -> None:
     mib, least = _quantity_mib(limit), least_mib(conf)
     if mib is not None and mib < least:
         raise InvalidInput(
-            f"the pod template limits the {CONTAINER} container to {limit} of memory, and this release needs {least}"
+            f"the pod template limits the {CONTAINER} container to {limit} of memory, but this release needs {least}"
             " MiB for Spark's JVM alone",
             hint="raise the template's resources.limits.memory or leave it out, or lower spark.driver.memory",
         )

@@ -66,7 +66,7 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
         spent = Spent()
     if code in _LAST_WORDS:
         ending = ExitCode(code)
-        reason = "it ended for good" if ending is ExitCode.REFUSED else f"it ended {ending.name.lower()}"
+        reason = "it ended and must not restart" if ending is ExitCode.REFUSED else f"it ended {ending.name.lower()}"
         return Decision(next=Next.END, reason=reason, cause=cause_of_code(code), spent=spent, state=_LAST_WORDS[ending])
     match cause_of_code(code):
         case Cause.DEPENDENCY:
@@ -79,30 +79,30 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
 
 def describe_code(code: int) -> str:
     """An exit code in words."""
-    return f"it was ended by signal {-code}" if code < 0 else f"it failed with exit code {code}"
+    return f"it was terminated by signal {-code}" if code < 0 else f"it failed with exit code {code}"
 
 
 def _wait(code: int, spent: Spent, now: float, policy: RestartPolicy) -> Decision:
     began = now if spent.waited_from is None else spent.waited_from
-    what = "the store" if code == ExitCode.STORE_LOST else "what it needs"
+    what = "the store" if code == ExitCode.STORE_LOST else "a dependency"
     cause, waited_s = Cause.DEPENDENCY, now - began
     if waited_s >= policy.dependency_limit_s:
         reason = f"{what} has not answered for {waited_s / 3600:.1f} h"
         return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
     pause_s = pause(policy.dependency_pause_s, policy.dependency_longest_s, spent.waits)
     after = msgspec.structs.replace(spent, waits=spent.waits + 1, waited_from=began)
-    reason = f"{what} does not answer; it is tried again in {pause_s:g} s, and costs no restart"
+    reason = f"{what} does not answer; retrying in {pause_s:g} s without using up a restart"
     return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
 
 
 def _find_room(spent: Spent, policy: RestartPolicy) -> Decision:
     cause, tried = Cause.CAPACITY, spent.without_room
     if tried >= policy.capacity_budget:
-        reason = f"the machine has no room for it, after {tried} tries"
+        reason = f"the machine has no capacity for it, after {tried} attempts"
         return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
     pause_s = pause(policy.capacity_pause_s, policy.capacity_longest_s, tried)
     after = msgspec.structs.replace(spent, without_room=tried + 1)
-    reason = f"the machine has no room for it; it is tried again in {pause_s:g} s"
+    reason = f"the machine has no capacity for it; retrying in {pause_s:g} s"
     return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
 
 

@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 _STORE_PAUSE_S = 0.5
 _OUTAGE_LOOK_S = 2.0
-_NO_MEMORY = "the driver was killed by Linux: no memory was left in its container or control group"
+_NO_MEMORY = "Linux killed the driver: its container or control group ran out of memory"
 _KILLED_WITHIN_S = 10.0
 """Of the time that a pod's node gives a driver: for killing what is left, and for the supervisor's last word."""
 _TELL_S = 5.0
@@ -189,7 +189,7 @@ class Supervisor:
             crash_point("supervisor.tell.before")
             self._stored(lambda: self._control.write_status(after), patience_s=_TELL_S)
         except StreamkeeperError as failed:
-            self._log.say(f"that it waits could not be told: {failed}")
+            self._log.say(f"the waiting status could not be written: {failed}")
 
     def _nothing_told(self, generation: int) -> DriverStatus:
         """The status of a driver that died before its first word."""
@@ -216,7 +216,7 @@ class Supervisor:
         except KeyExists as error:
             # A write whose answer was lost may have been ours.
             if record not in self._after_the_outage(self._control.processes):
-                raise Superseded(f"generation {generation} is another process's") from error
+                raise Superseded(f"another process runs generation {generation}") from error
         crash_point("supervisor.claim.after")
 
     def _run_generation(self, generation: int) -> tuple[int, str]:
@@ -260,7 +260,7 @@ class Supervisor:
         except StreamkeeperError:
             status = None
         word = self._last_word(status, generation, code, error)
-        return word if error else replace(word, text=f"{decision.reason}: {word.text or 'it printed nothing'}")
+        return word if error else replace(word, text=f"{decision.reason}: {word.text or 'it printed no output'}")
 
     def _last_word(self, status: DriverStatus | None, generation: int, code: int, error: str) -> _Word:
         """What a generation has ended with: an error of its start, its driver's own error, or its log's last line."""
@@ -285,12 +285,12 @@ class Supervisor:
             signal=signal,
             failed_query=word.query,
         )
-        self._log.say(f"the instance has ended {state.value}" + (f": {error}" if error else ""))
+        self._log.say(f"the instance has ended: {state.value}" + (f": {error}" if error else ""))
         crash_point("supervisor.exit.before")
         try:
             self._stored(lambda: self._control.write_exit(end))
         except (KeyExists, StreamkeeperError) as error_:
-            self._log.say(f"its end could not be written: {error_}")
+            self._log.say(f"the end could not be recorded: {error_}")
         crash_point("supervisor.exit.after")
         return end
 
@@ -332,7 +332,7 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     if spec is None:
         raise StreamkeeperError(f"{job}/{instance} was never launched", hint="its launch.json is missing")
     if control.read_exit() is not None:
-        raise Superseded("it has ended before")
+        raise Superseded("the instance has already ended")
     secrets = _secrets(spec) if contained else json.loads(os.environ.get(SECRETS) or "{}")
     path = None if os.environ.get(POD_UID) else settings.log(job, instance)
     path = container_log(os.environ) if contained else path

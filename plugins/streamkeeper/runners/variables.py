@@ -39,8 +39,8 @@ def named_master(settings: Settings, resolve_master: Callable[[str], str] | None
         return told
     if resolve_master is None:
         raise InvalidInput(
-            f"STREAMKEEPER_MASTER={told} can be read by Airflow's tasks alone",
-            hint="do it by the DAG; or set spark://host:port for this command",
+            f"only Airflow's tasks can read STREAMKEEPER_MASTER={told}",
+            hint="use the DAG, or set spark://host:port for this command",
         )
     return resolve_master(name)
 

@@ -111,8 +111,7 @@ class YarnRunner(ContainerRunner[Application]):
         if report is None:
             return Liveness(
                 life=Life.UNKNOWN,
-                why=f"the ResourceManager does not know {place.id} any more, and {_supervisor(recorded)} has not "
-                "said how it ended",
+                why=f"the ResourceManager no longer knows {place.id}, and {_supervisor(recorded)} has recorded no end",
             )
         if not report.over:
             waits = f": {_first_line(report.diagnostics)}" if report.diagnostics else ""
@@ -136,18 +135,18 @@ class YarnRunner(ContainerRunner[Application]):
         if told is None or code is None or not _tells_an_end(code) or len(attempts) != 1 or not of_it:
             if len(attempts) == 1 and _has_outlived(manager, attempts[0]):
                 why = f"container {attempts[0].container_id} of {_supervisor(recorded)} is not among those of its"
-                return Liveness(life=Life.DEAD, why=f"{why} NodeManager, which has run since before it was started")
+                return Liveness(life=Life.DEAD, why=f"{why} NodeManager, which has run since before that one started")
             return Liveness(
                 life=Life.UNKNOWN,
-                why=f"the ResourceManager says {report.state} of {report.id}, which proves nothing: no NodeManager has "
-                f"told how its container ended ({_first_line(report.diagnostics)})",
+                why=f"the ResourceManager reports {report.id} as {report.state}, which proves no end: no NodeManager "
+                f"has reported how its container ended ({_first_line(report.diagnostics)})",
             )
         container = manager.look_at_container(of_it[0])
         told_s = manager.now() - report.finished_time / 1000
         if (container is not None and container.state != _CLEANED_UP) or told_s < _ENDED_FOR_S:
-            return Liveness(life=Life.ALIVE, why=f"container {of_it[0].container_id} is being ended")
+            return Liveness(life=Life.ALIVE, why=f"container {of_it[0].container_id} is being terminated")
         why = f"container {of_it[0].container_id} of {_supervisor(recorded)} has exited with code {told[2]}, and its"
-        why = f"{why} NodeManager has ended all that was left in it"
+        why = f"{why} NodeManager has terminated all that was left in it"
         reason, fault = _why_killed(report.diagnostics, code)
         why = f"{why} ({reason})" if reason else why
         if not recorded:
@@ -213,7 +212,7 @@ def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
     )
     found = _LIMIT.search(line)
     told = f": {found[0]}" if found else ""
-    return f"its NodeManager ended it beyond its memory limit{told}", Fault.OUT_OF_MEMORY
+    return f"its NodeManager killed it for exceeding its memory limit{told}", Fault.OUT_OF_MEMORY
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
@@ -236,7 +235,7 @@ def _must_resolve_there(references: Collection[str]) -> None:
     for reference in references:
         if split_reference(reference)[0] != "env":
             raise InvalidInput(
-                f"{reference} is known to Airflow's tasks alone, and a driver on YARN resolves its own",
+                f"only Airflow's tasks can resolve {reference}, but a driver on YARN resolves its own secrets",
                 hint="name it secret://env/NAME, and give STREAMKEEPER_SECRET_NAME to the NodeManagers",
             )
 
@@ -248,11 +247,11 @@ def _supervisor(recorded: Sequence[ProcessRecord]) -> str:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason is told")
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
 def _last_line(text: str) -> str:
     """The last line that is the program's own, of what a NodeManager shows of its error output."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("For more detailed output", ". Failing", "[", "Last "))]
-    return told[-1] if told else "no reason is told"
+    return told[-1] if told else "no reason given"

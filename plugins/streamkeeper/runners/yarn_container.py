@@ -38,7 +38,7 @@ def why_gone(environ: Mapping[str, str]) -> str:
     """
     if not is_in_container(environ) or Path(environ["PWD"]).is_dir():
         return ""
-    return "its container's directory was removed: YARN's NodeManager has started anew"
+    return "its container's directory was removed: YARN's NodeManager has restarted"
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -
     def watch() -> None:
         code = telling.wait()
         if not done.is_set():
-            say(f"YARN's ResourceManager has given this application up, or cannot be told any more (code {code})")
+            say(f"YARN's ResourceManager has dropped this application, or can no longer be reached (code {code})")
             os.kill(os.getpid(), signal.SIGTERM)
 
     Thread(target=watch, name="application-master", daemon=True).start()
@@ -74,12 +74,12 @@ def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -
 def _command(environ: Mapping[str, str]) -> list[str]:
     spark = find_spec("pyspark")
     if spark is None or spark.origin is None:
-        raise NotFound("there is no pyspark in the node's environment", hint="install it at the path it has here")
+        raise NotFound("there is no pyspark in the node's environment", hint="install it at the same path as here")
     jars = Path(spark.origin).parent / "jars" / "*"
     conf = environ.get("HADOOP_CONF_DIR", "")
     if not conf:
         raise StreamkeeperError(
-            "HADOOP_CONF_DIR is not set in the container", hint="put it into yarn.nodemanager.env-whitelist"
+            "HADOOP_CONF_DIR is not set in the container", hint="add it to yarn.nodemanager.env-whitelist"
         )
     compiler = "org.codehaus.janino.SimpleCompiler"
     return [find_java(environ), *_SMALL, "-cp", f"{conf}:{jars}", compiler, str(_SOURCE), _CLASS]

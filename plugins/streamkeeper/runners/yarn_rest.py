@@ -17,7 +17,7 @@ _TIMEOUTS_S = (5.0, 30.0)
 _OF_A_NODE_S = (3.0, 5.0)
 """A node that is frozen takes connections, and whoever looks at a driver waits for it."""
 _OVER = frozenset({"FINISHED", "FAILED", "KILLED"})
-_HINT = "check that it runs; yarn-site.xml in HADOOP_CONF_DIR tells where: yarn.resourcemanager.webapp.address"
+_HINT = "check that it is running; its address: yarn.resourcemanager.webapp.address in HADOOP_CONF_DIR's yarn-site.xml"
 
 
 class ApplicationReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -138,7 +138,7 @@ class ResourceManager:
         try:
             return parsedate_to_datetime(told).timestamp()
         except ValueError as error:
-            raise TemporaryError(f"ResourceManager {self.url} does not say what time it is", hint=_HINT) from error
+            raise TemporaryError(f"ResourceManager {self.url} does not report a valid time", hint=_HINT) from error
 
     def attempts(self, application: str) -> list[Attempt]:
         """All tries to run it, the first one first."""
@@ -191,7 +191,7 @@ class ResourceManager:
         if answer.ok:
             return answer
         if answer.status_code == HTTPStatus.NOT_FOUND:
-            raise NotFound(f"{who} knows nothing of {url.rpartition('/')[2]}")
+            raise NotFound(f"{who} has no record of {url.rpartition('/')[2]}")
         failed = TemporaryError if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR else PermanentError
         raise failed(f"{who} refuses: {_told(answer)}")
 

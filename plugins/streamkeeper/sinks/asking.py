@@ -28,7 +28,7 @@ class _Asked(Protocol):
 def ask_output(question: OutputQuestion) -> OutputAnswer:
     """Ask the output itself. What does not answer is told as unknown; nothing is raised and nothing is changed."""
     if not capabilities_of(question.sink.kind).knows_batches:
-        return OutputAnswer(unknown="what a function has written cannot be asked")
+        return OutputAnswer(unknown="Streamkeeper cannot query the output of a function")
     return _module_of(question.sink).answer(question)
 
 

@@ -44,6 +44,6 @@ def find_merging_collations(connection: Connection, table: Table) -> list[str]:
         if collation is not None and name in texts
     }
     return [
-        f"its key compares {name} by the collation {collation}, which takes different strings for equal"
+        f"its key compares {name} by the collation {collation}, which treats different strings as equal"
         for name, collation in sorted(found)
     ]

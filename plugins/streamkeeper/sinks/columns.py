@@ -45,7 +45,7 @@ def columns_of(schema: StructType, table: str) -> tuple[TableColumn, ...]:
 def _column(name: str, spark_type: str, table: str) -> TableColumn:
     if name.startswith("_sk_"):
         raise InvalidInput(
-            f"table {table}: the column name {name} is reserved", hint="rename it: _sk_ is Streamkeeper's"
+            f"table {table}: the column name {name} is reserved", hint="rename it: Streamkeeper uses the prefix _sk_"
         )
     if spark_type in _KINDS:
         return TableColumn(name=name, kind=_KINDS[spark_type])
@@ -54,7 +54,7 @@ def _column(name: str, spark_type: str, table: str) -> TableColumn:
         return TableColumn(name=name, kind="decimal", precision=int(precision), scale=int(scale))
     raise Unsupported(
         f"table {table}: column {name} has the type {spark_type}",
-        hint="a table takes string, long, int, double, float, boolean, timestamp, date and decimal; cast it",
+        hint="a table supports string, long, int, double, float, boolean, timestamp, date and decimal; cast it",
     )
 
 
@@ -124,14 +124,14 @@ def find_differences(connection: Connection, table: Table) -> list[str] | None:
     differences = [f"{name} is missing in the table" for name in wanted if name not in found]
     differences += [f"{name} is in the table only" for name in found if name not in wanted]
     differences += [
-        f"{name} is {found[name]} in the table, {wanted[name]} in the query"
+        f"{name} is {found[name]} in the table, but {wanted[name]} in the query"
         for name in wanted
         if name in found and found[name] != wanted[name]
     ]
     old_key = sorted(inspector.get_pk_constraint(table.name)["constrained_columns"])
     new_key = sorted(column.name for column in table.primary_key)
     if old_key != new_key:
-        differences.append(f"its key is ({', '.join(old_key)}), the query's is ({', '.join(new_key)})")
+        differences.append(f"its key is ({', '.join(old_key)}), but the query's key is ({', '.join(new_key)})")
     return differences + find_merging_collations(connection, table)
 
 

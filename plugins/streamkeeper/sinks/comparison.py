@@ -77,7 +77,7 @@ def compare_frames(
     """
     if old is None or new is None:
         missing = [name for name, table in (("old", old), ("new", new)) if table is None]
-        return OutputComparison(comparable=False, why=f"the {' and the '.join(missing)} output holds no batch yet")
+        return OutputComparison(comparable=False, why=f"the {' and the '.join(missing)} output has no batch yet")
     types = dict(old.dtypes)
     both = [name for name, kind in new.dtypes if types.get(name) == kind]
     common = [name for name in both if name not in may_differ]
@@ -93,7 +93,7 @@ def compare_frames(
 def _left_out(old: Mapping[str, str], new: Mapping[str, str], may_differ: Collection[str]) -> tuple[str, ...]:
     """Columns that cannot be compared, each with what it is and was."""
     apart = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name) and name not in may_differ]
-    return tuple(f"{name} (it is {new.get(name, 'not there')}, it was {old.get(name, 'not there')})" for name in apart)
+    return tuple(f"{name} (it is {new.get(name, 'missing')}, it was {old.get(name, 'missing')})" for name in apart)
 
 
 def _compare_rows(old: DataFrame, new: DataFrame, columns: list[str]) -> OutputComparison:

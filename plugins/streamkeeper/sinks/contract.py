@@ -88,7 +88,7 @@ def check_installation(what: str, recorded: str | None, mine: str) -> None:
     if recorded and mine and recorded != mine:
         raise OperationRefused(
             f"{what} is written by the installation {recorded[:8]}, not by this one ({mine[:8]})",
-            hint="a copy needs outputs of its own: deploy with other params",
+            hint="a copy needs its own outputs: deploy with other params",
         )
 
 
@@ -183,8 +183,8 @@ def refuse_older_copy(output: str, version: str, known: int | None, held: int | 
     if known is not None and (held is None or held < known):
         found = "no batch" if held is None else f"batch {held}"
         raise OutputLost(
-            f"output {output} lacks committed batches: it holds {found} of {version}, and batch {known} was there",
-            hint="put the output back as it was; then streamkeeper recover",
+            f"output {output} lacks committed batches: it has {found} of {version}, but batch {known} was there",
+            hint="restore the output, then run streamkeeper recover",
         )
 
 

@@ -35,7 +35,7 @@ def parse_url(text: str) -> URL:
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
     if not isinstance(text, str):
-        raise InvalidInput(f"a table's url is text, not {type(text).__name__}", hint=_HINT)
+        raise InvalidInput(f"a table's url must be a string, not {type(text).__name__}", hint=_HINT)
     try:
         url = make_url(text)
         backend, driver = url.get_backend_name(), url.get_driver_name()
@@ -50,7 +50,7 @@ def parse_url(text: str) -> URL:
     if backend == "sqlite" and url.database and not Path(url.database).is_absolute():
         raise InvalidInput(f"the SQLite path {url.database} is relative", hint="write sqlite:////absolute/path.db")
     if backend == "sqlite" and "uri" in url.query and not url.query.keys() <= _OF_SQLITE_S_DRIVER:
-        raise Unsupported("a SQLite URL with uri=true and parameters names another file than its path", hint=_HINT)
+        raise Unsupported("a SQLite URL with uri=true and parameters names a file other than its path", hint=_HINT)
     return url
 
 

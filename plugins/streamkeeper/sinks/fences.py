@@ -35,8 +35,8 @@ def _read_files(root: Path) -> Fence:
         folders = [name for name in os.listdir(root) if _VERSION.fullmatch(name)] if claims else []
         if not claims:
             raise NotFound(
-                f"{root} holds no epoch log of a FileSink",
-                hint="name the directory that the sink was given as its path",
+                f"{root} contains no epoch log of a FileSink",
+                hint="name the directory in the sink's path",
             )
         newest = claims[-1]
         return Fence(
@@ -60,7 +60,7 @@ def _read_tables(place: str) -> list[Fence]:
     url = parse_url(place)
     database = identity(url)
     if place.startswith("sqlite") and not (url.database and Path(url.database).is_file()):
-        raise NotFound(f"{database} is not there", hint="name the database that the job's tables are in")
+        raise NotFound(f"{database} does not exist", hint="name the database that the job's tables are in")
     engine = open_engine(place, pooled=False, reading=True)
     outputs = outputs_table(sa.MetaData())
     try:

@@ -123,7 +123,7 @@ class FileSink(Sink):
         root = Path(self.path)
         around = [each for each in root.parents if is_internal(root, each) and newest_epoch(each) is not None]
         if around and not serves:
-            return f"directory {root} lies among the internal directories of output {around[0]}"
+            return f"directory {root} is inside an internal directory of output {around[0]}"
         return None
 
     def rehearse(self, batch: DataFrame) -> None:
@@ -183,7 +183,7 @@ class FileWriter(SinkWriter):
         if not self._target.is_dir() or not any(self._target.iterdir()) or self._is_claimed(newest):
             return
         raise InvalidInput(
-            f"directory {self._target} holds files that Streamkeeper did not write, and rows would be mixed with them",
+            f"directory {self._target} has files that Streamkeeper did not write: its rows would mix with theirs",
             hint="move that directory, or write to another output",
         )
 
@@ -223,7 +223,7 @@ class FileWriter(SinkWriter):
         newest = newest_epoch(self._root)
         if self._in_shadow:
             if self._serves(newest):
-                raise Fenced(f"output {self._root}: {self._context.version} serves, it is no shadow any more")
+                raise Fenced(f"output {self._root}: {self._context.version} is current and no longer a shadow")
             return
         if newest is None or newest.epoch != self._context.epoch:
             raise Fenced(
@@ -344,7 +344,7 @@ def answer(question: OutputQuestion) -> OutputAnswer:
     try:
         record = read_file_record(root)
         if not root.is_dir():
-            return OutputAnswer(unknown=f"{root} is not there", record=record)
+            return OutputAnswer(unknown=f"{root} does not exist", record=record)
         return OutputAnswer(batch=newest_batch(root / question.version), record=record)
     except OSError as error:
         return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}", down=True)

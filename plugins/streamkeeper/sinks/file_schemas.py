@@ -118,8 +118,8 @@ def refuse_other_columns(root: Path, version: str, found: FileSchema) -> None:
     for known in read_schemas(root, version):
         if (known.schema, known.partitions) != (found.schema, found.partitions):
             raise InvalidInput(
-                f"output {root}: CSV files of {version} hold {_columns(known)}, and the batch has {_columns(found)}",
-                hint="deploy the job with --strategy switch: each checkpoint version has files of its own",
+                f"output {root}: CSV files of {version} have {_columns(known)}, but the batch has {_columns(found)}",
+                hint="deploy the job with --strategy switch: each checkpoint version has its own files",
             )
 
 
@@ -188,23 +188,23 @@ def refuse_types(output: str, file_format: str, schema: StructType, partition_by
         kind = field.dataType.jsonValue()
         if field.name in partition_by:
             why = next(
-                (f"a folder cannot be named by {what}" for of, what in _NO_FOLDER if str(kind).startswith(of)), ""
+                (f"a folder cannot be named after {what}" for of, what in _NO_FOLDER if str(kind).startswith(of)), ""
             )
         elif file_format == "orc" and _COLLATED in (field.metadata or {}) | (field.jsonValue().get("metadata") or {}):
-            why = "Spark does not read texts with a collation from ORC"
+            why = "Spark cannot read strings with a collation from ORC"
         else:
             why = next(_lost(file_format, kind), "")
         if why:
             raise InvalidInput(
                 f"output {output}: column {field.name} is {field.dataType.simpleString()}, and {why}",
-                hint="write another format, or make the column a text",
+                hint="write another format, or cast the column to string",
             )
     _refuse_like_names(output, schema.fieldNames())
     held = [field for field in schema.fields if field.name not in partition_by]
     if file_format == "csv" and len(held) == 1 and held[0].nullable:
         raise InvalidInput(
-            f"output {output}: {held[0].name} is the only column, and a row in which it is NULL is an empty line of"
-            " CSV, which no reader returns",
+            f"output {output}: {held[0].name} is the only column, and a row in which it is NULL becomes an empty line"
+            " of CSV, which readers skip",
             hint="write json, parquet or orc, or add a column",
         )
 
@@ -215,20 +215,20 @@ def _refuse_like_names(output: str, names: Sequence[str]) -> None:
         other = seen.setdefault(name.casefold(), name)
         if other != name:
             raise InvalidInput(
-                f"output {output}: columns {other} and {name} differ by upper and lower case alone",
-                hint="rename one: no reader tells them apart",
+                f"output {output}: columns {other} and {name} differ only in upper and lower case",
+                hint="rename one: readers cannot distinguish them",
             )
 
 
 def _lost(file_format: str, kind: _Type) -> Iterator[str]:
     """Why a format does not hold a type, or does not give it back."""
     if file_format == "csv" and (isinstance(kind, dict) or kind == "variant"):
-        yield "CSV holds no nested values"
+        yield "CSV does not support nested values"
     if file_format == "csv" and kind == "binary":
-        yield "Spark writes bytes into CSV as a text that it does not read"
+        yield "Spark writes bytes to CSV as text that it cannot read back"
     if file_format == "json":
         yield from (
-            "JSON has keys that are texts alone"
+            "JSON keys must be strings"
             for each in _inside(kind)
             if isinstance(each, dict) and each["type"] == "map" and not str(each["keyType"]).startswith("string")
         )

@@ -123,7 +123,7 @@ def read_serving(spark: SparkSession, path: str) -> DataFrame:
         raise InvalidInput(f"{root} is not the output of a FileSink", hint="deploy the job that writes it first")
     found = read_spans(spark, root, claim.spans, claim.all_formats)
     if found is None:
-        raise InvalidInput(f"output {root} holds no batch yet", hint="wait for the first commit")
+        raise InvalidInput(f"output {root} has no batch yet", hint="wait for the first commit")
     return found
 
 
@@ -191,7 +191,7 @@ def _read_span(
         return None
     if span.version not in formats:
         raise InvalidInput(
-            f"output {root}: nobody has claimed {span.version}, in which format its files are is unknown"
+            f"output {root}: no writer has claimed {span.version}, so the format of its files is unknown"
         )
     file_format = formats[span.version]
     reader = spark.read.format(file_format)
@@ -209,7 +209,7 @@ def _read_span(
 def local_directory(path: object) -> Path:
     """An absolute local directory, from a path or a file URL; raises InvalidInput or Unsupported."""
     if not isinstance(path, str) or not path:
-        raise InvalidInput(f"a file sink's path is text, not {path!r}")
+        raise InvalidInput(f"a file sink's path must be a string, not {path!r}")
     if not scheme_of(path) and not os.path.isabs(path):
         raise InvalidInput(f"the output path {path} is relative", hint="use an absolute local directory")
     return Path(os.path.normpath(local_path("file output", path, hint="use an absolute local directory")))

@@ -64,7 +64,7 @@ def begin_log(directory: Path, batch_id: int) -> None:
     for name in [*names, *map(str, range(compacted + 1, batch_id + 1))]:
         file = directory / SINK_LOG / name
         if not create_whole(file, sink_entry_content()) and sink_entry_from(file.read_bytes()):
-            raise InvalidInput(f"{file} holds a batch already", hint="give the output a checkpoint version of its own")
+            raise InvalidInput(f"{file} already contains a batch", hint="give the output its own checkpoint version")
 
 
 def continue_log(directory: Path, batch_id: int) -> None:
@@ -100,8 +100,8 @@ def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int
     beyond = next((number for number in entries.compacted if number > last), None)
     reason = "it has gaps" if beyond is None else f"it was compacted at batch {beyond}"
     raise InvalidInput(
-        f"the sink log of {directory} does not tell the batches up to {last} from later ones: {reason}",
-        hint="the version was written on after that batch; rebuild the output, or read the directory as a whole",
+        f"the sink log of {directory} cannot separate the batches up to {last} from later ones: {reason}",
+        hint="later batches were written to this version; rebuild the output, or read the whole directory",
     )
 
 

@@ -105,7 +105,7 @@ def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, 
     if newest is None:
         raise OutputLost(
             f"table {table}: its database no longer holds the record of epoch {epoch}",
-            hint="was the record dropped, or does the URL lead to another database now?",
+            hint="check whether the record was dropped or the URL now leads to another database",
         )
     if newest != epoch:
         raise Fenced(f"table {table}: epoch {epoch} has been superseded by epoch {newest}")
@@ -129,7 +129,7 @@ def check_keys(
     if found is not None:
         raise PermanentError(
             f"table {table}: batch {batch_id} holds the key {named_row(names, found)} more than once",
-            hint="which row is the last cannot be known: deduplicate or aggregate by the key",
+            hint="the newest of these rows is unknown: deduplicate or aggregate by the key",
         )
 
 

@@ -22,7 +22,7 @@ def answer(question: OutputQuestion) -> OutputAnswer:
     try:
         record = read_table_record(engine, url, table)
         if not may_be_there(url):
-            return OutputAnswer(unknown=f"{database} is not there", record=record)
+            return OutputAnswer(unknown=f"{database} does not exist", record=record)
         with engine.connect() as connection:
             if not sa.inspect(connection).has_table(outputs.name):
                 return OutputAnswer(record=record)
@@ -38,7 +38,7 @@ def answer(question: OutputQuestion) -> OutputAnswer:
     if row.owner != question.owner:
         return OutputAnswer(unknown=f"table {table} is written by {row.owner}")
     if row.version != question.version:
-        unknown = f"table {table} was written by checkpoint version {row.version} since"
+        unknown = f"checkpoint version {row.version} has written to table {table} since"
         return OutputAnswer(unknown=unknown, record=record)
     return OutputAnswer(batch=row.batch_id, record=record)
 

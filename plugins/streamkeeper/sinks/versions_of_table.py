@@ -157,10 +157,10 @@ def check_shadow(
         _check_owner(table, serving, owner)
         check_installation(f"table {table}", serving.installation, installation)
         if serving.version == version:
-            raise Fenced(f"table {table}: {version} serves, it is no shadow any more")
+            raise Fenced(f"table {table}: {version} is current and no longer a shadow")
     refuse_dependents(connection, table)
     if read_row(connection, outputs, name) is None and sa.inspect(connection).has_table(name):
-        raise InvalidInput(f"table {name} is there already, and no writer of {table} made it", hint="rename it")
+        raise InvalidInput(f"table {name} already exists, and no writer of {table} created it", hint="rename it")
 
 
 def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequence[str]) -> bool:
@@ -180,15 +180,15 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
         return False
     name: str = coming.output
     if coming.version is None and serving.version is not None:
-        raise InvalidInput(f"table {name} holds no batch, it cannot replace {table}", hint="wait for its first batch")
+        raise InvalidInput(f"table {name} has no batch, so it cannot replace {table}", hint="wait for its first batch")
     refuse_dependents(connection, table)
     swaps, serves = (sa.inspect(connection).has_table(each) for each in (name, table))
     # Without a table that serves, the driver has asked a person about the loss before.
     if serves and not swaps and coming.version is not None:
         raise OutputLost(
-            f"table {name} is missing, and batch {coming.batch_id} of {coming.version} is on record in it:"
+            f"table {name} is missing, although batch {coming.batch_id} of {coming.version} is recorded in it:"
             f" it cannot replace {table}",
-            hint=f"put {name} back from a backup of the database, or keep the version that serves",
+            hint=f"put {name} back from a backup of the database, or keep the current version",
         )
     if swaps and serves:
         carry_grants(connection, table, name)
@@ -256,7 +256,7 @@ def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any
         return ""
     if serving.version is None:
         if connection.execute(sa.text(f"SELECT 1 FROM {quoted(connection, table)} LIMIT 1")).first() is not None:
-            raise InvalidInput(f"table {table} holds rows that no batch has written", hint="rename or empty it")
+            raise InvalidInput(f"table {table} has rows that no batch wrote", hint="rename or empty it")
         _drop_table(connection, table)
         return ""
     retained = version_table(table, serving.version)
@@ -264,7 +264,9 @@ def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any
         _check_owner(retained, row, serving.owner)
         drop_version(connection, outputs, retained)
     if sa.inspect(connection).has_table(retained):
-        raise InvalidInput(f"table {retained} is in the way of the old {table}, which is kept there", hint="rename it")
+        raise InvalidInput(
+            f"table {retained} already exists: the old {table} must be kept under that name", hint="rename it"
+        )
     rename_table(connection, table, retained)
     connection.execute(
         sa.insert(outputs).values(

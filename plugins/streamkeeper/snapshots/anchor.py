@@ -32,7 +32,7 @@ def find_anchor(tree: Tree, batch: int | None = None) -> Anchor:
             return _find(tree.fresh(), batch)
         except FileNotFoundError:
             continue
-    raise CheckpointChanged(f"{tree.url} is cleaned up faster than its logs can be read")
+    raise CheckpointChanged(f"Spark deletes the logs of {tree.url} faster than they can be read")
 
 
 def query_id_of(tree: Tree) -> str:
@@ -46,9 +46,9 @@ def _find(tree: Tree, batch: int | None) -> Anchor:
     identity = query_id_of(tree)
     committed = numbered(tree, "commits")
     if not committed:
-        raise NotFound(f"{tree.url} has no committed batch yet", hint="there is nothing to go back to before the first")
+        raise NotFound(f"{tree.url} has no committed batch yet", hint="a snapshot needs a committed batch")
     if batch is not None and batch not in committed:
-        known = f"committed there: {min(committed)} to {max(committed)}"
+        known = f"committed batches: {min(committed)} to {max(committed)}"
         raise NotFound(f"{tree.url} has no committed batch {batch}", hint=known)
     number = max(committed) if batch is None else batch
     plan = whole(offsets_from(tree.read(f"offsets/{number}")), tree.where(f"offsets/{number}"))

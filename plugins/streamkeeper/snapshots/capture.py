@@ -57,9 +57,9 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
         """What came of it, for a person."""
         one = self.snapshot
         if not self.taken:
-            return f"{one.series}: nothing was committed since {one.name} (batch {one.batch})"
+            return f"{one.series}: no batch was committed since {one.name} (batch {one.batch})"
         size = f"{len(one.files)} files, {one.bytes:,} bytes, of which {one.stored:,} are new"
-        return f"{one.series}: {one.name} holds batch {one.batch}: {size}"
+        return f"{one.series}: {one.name} contains batch {one.batch}: {size}"
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,9 +112,9 @@ def capture(
     if run.reused:
         gone = {pack.name for pack in snapshot.packs} - catalogue.pack_names()
         if gone:
-            raise SnapshotsChanged(f"pack {min(gone)} of series {catalogue.series} is gone: it was pruned meanwhile")
+            raise SnapshotsChanged(f"pack {min(gone)} of series {catalogue.series} is missing: a prune deleted it")
     if time.monotonic() - started > LONGEST_S:
-        raise SnapshotsChanged(f"the snapshot took longer than {LONGEST_S:.0f} s: what it builds on may be pruned")
+        raise SnapshotsChanged(f"the snapshot took longer than {LONGEST_S:.0f} s: its packs may have been pruned")
     published = catalogue.publish(snapshot, newest)
     return Captured(snapshot=published, taken=True, attempts=attempt)
 
@@ -358,7 +358,7 @@ def _describe(tree: Tree, series: str, anchor: Anchor, origin: Origin, files: tu
 
 def _told(error: Exception, anchor: Anchor) -> Exception:
     if isinstance(error, FileNotFoundError):
-        return CheckpointChanged(f"batch {anchor.batch} is cleaned up faster than it can be read: {error.filename}")
+        return CheckpointChanged(f"Spark deletes batch {anchor.batch} faster than it can be read: {error.filename}")
     return error
 
 

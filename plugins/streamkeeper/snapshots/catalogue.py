@@ -51,7 +51,7 @@ class Catalogue:
         except KeyMissing:
             known = ", ".join(snapshot_name(recent) for recent in self.numbers()[-5:]) or "none"
             raise NotFound(
-                f"series {self.series} has no snapshot {snapshot_name(number)}", hint=f"the newest there: {known}"
+                f"series {self.series} has no snapshot {snapshot_name(number)}", hint=f"newest snapshots: {known}"
             ) from None
         found = unseal(data, Snapshot, where=key, newest_format=FORMAT, packed=True)
         check_snapshot(found, where=key)

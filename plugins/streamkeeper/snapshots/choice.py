@@ -42,7 +42,7 @@ def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
     except NotFound as error:
         raise NotFound(f"series {catalogue.series}: {error.message}", hint=error.hint) from None
     except SnapshotDamaged as error:
-        raise SnapshotDamaged(error.message, hint="name another snapshot: --id, see snapshot list") from None
+        raise SnapshotDamaged(error.message, hint="name another snapshot with --id, see snapshot list") from None
 
 
 def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
@@ -54,7 +54,7 @@ def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
         wanted = f"of batch {choice.batch}"
     elif choice.at is not None:
         fitting = [snapshot for snapshot in snapshots if datetime.fromisoformat(snapshot.taken_at) <= choice.at]
-        wanted = f"taken by {choice.at.isoformat(timespec='seconds')}"
+        wanted = f"taken at or before {choice.at.isoformat(timespec='seconds')}"
     else:
         # A snapshot taken later may hold an earlier batch: a deploy's cutover snapshot.
         newest = snapshots[-1]
@@ -68,7 +68,7 @@ def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
         there = ", ".join(
             f"{snapshot.name} (batch {snapshot.batch}, {snapshot.taken_at[:19]}Z)" for snapshot in snapshots[-5:]
         )
-        raise NotFound(f"there is no snapshot {wanted}", hint=f"the newest there: {there}")
+        raise NotFound(f"there is no snapshot {wanted}", hint=f"newest snapshots: {there}")
     return fitting[-1]
 
 

@@ -77,10 +77,10 @@ def index_of(pack: bytes, *, where: str) -> PackIndex:
     """The index at a pack's end; raises SnapshotDamaged or FormatTooNew."""
     end = len(pack) - len(_MARK) - _LENGTH
     if end < 0 or pack[-len(_MARK) :] != _MARK:
-        raise SnapshotDamaged(f"{where} is no pack: its end is not one's")
+        raise SnapshotDamaged(f"{where} is not a pack: it does not end with a pack's mark")
     start = end - int.from_bytes(pack[end : end + _LENGTH], "little")
     if start < 0:
-        raise SnapshotDamaged(f"{where} is no pack: its index is longer than itself")
+        raise SnapshotDamaged(f"{where} is not a pack: its index is longer than the file")
     index = unseal(bytes(pack[start:end]), PackIndex, where=where, newest_format=FORMAT, packed=True)
     for chunk in index.chunks:
         check_chunk(chunk, len(pack), where=where)
@@ -99,7 +99,7 @@ def check_chunk(chunk: Chunk, pack_bytes: int, *, where: str) -> None:
     """Raise SnapshotDamaged for a chunk that cannot be in a pack of this size."""
     if not 0 < chunk.stored <= chunk.size <= CHUNK_BYTES or not 0 <= chunk.at <= pack_bytes - chunk.stored:
         told = f"{chunk.size:,} bytes in {chunk.stored:,} at {chunk.at:,} of pack {chunk.pack}"
-        raise SnapshotDamaged(f"{where} is not what was stored: a chunk of {told} cannot be", hint=HINT)
+        raise SnapshotDamaged(f"{where} is not what was stored: a chunk of {told} is impossible", hint=HINT)
 
 
 def open_chunk(stored: bytes | memoryview, chunk: Chunk, *, where: str) -> bytes:

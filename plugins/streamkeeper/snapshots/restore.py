@@ -68,7 +68,7 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, show: Sho
     except OSError as error:
         raise PermanentError(
             f"{target.where('')} cannot be restored: {error.strerror or error}",
-            hint="there is no checkpoint yet, only a part of one: make room, and again",
+            hint="the directory has only part of a checkpoint: free some space and restore again",
         ) from error
     return Restored(target=target.where(""), files=len(files), bytes=total)
 
@@ -79,11 +79,11 @@ def _check(snapshot: Snapshot) -> None:
         try:
             check_inside(file.path)
         except InvalidInput:
-            raise SnapshotDamaged(f"{snapshot.name} holds the file name {file.path!r}, which is not allowed") from None
+            raise SnapshotDamaged(f"{snapshot.name} has the file name {file.path!r}, which is not allowed") from None
         if sum(chunk.size for chunk in file.chunks) != file.stamp.size:
-            raise SnapshotDamaged(f"{snapshot.name} does not hold all of {file.path}")
+            raise SnapshotDamaged(f"{snapshot.name} does not contain all of {file.path}")
     if METADATA not in {file.path for file in snapshot.files}:
-        raise SnapshotDamaged(f"{snapshot.name} holds no {METADATA}: no checkpoint can be made of it")
+        raise SnapshotDamaged(f"{snapshot.name} contains no {METADATA}: it cannot be restored")
 
 
 def _first_chunk(file: SnapshotFile) -> tuple[int, int]:

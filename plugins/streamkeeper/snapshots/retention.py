@@ -54,7 +54,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.taken_at.utcoffset() is None:
-            raise InvalidInput(f"{self.name} was taken at {self.taken_at}, of no time zone", hint="give it in UTC")
+            raise InvalidInput(f"{self.name} was taken at {self.taken_at}, without a time zone", hint="give it in UTC")
 
     @property
     def name(self) -> str:
@@ -124,7 +124,7 @@ def _why_not(one: Candidate, verified: Candidate | None, policy: Policy, rules: 
         if rule.count == 0:
             yield f"{rule.name}: none are kept"
         elif bucket in rule.buckets:
-            yield f"{rule.name}: {rule.buckets[bucket].name} stands for {bucket}"
+            yield f"{rule.name}: {rule.buckets[bucket].name} is kept for {bucket}"
         else:
             yield f"{rule.name}: older than the {rule.count} {rule.unit} kept"
     if one.verified and verified is not None:

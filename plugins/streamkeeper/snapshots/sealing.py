@@ -33,8 +33,8 @@ def seal(value: object, *, packed: bool = False) -> bytes:
         size, content = len(content), zstandard.ZstdCompressor(level=3).compress(content)
         if size > _most_in(content):
             raise InvalidInput(
-                f"the record of a snapshot is {size:,} bytes, more than would be read again",
-                hint="the checkpoint has too many files: begin a new version of it",
+                f"the record of a snapshot would have {size:,} bytes, too many to read back",
+                hint="the checkpoint has too many files: start a new checkpoint version",
             )
     return hash_of(content).encode() + _ENDS + content
 

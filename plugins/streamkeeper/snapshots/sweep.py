@@ -58,8 +58,8 @@ def check_grace(grace_s: float) -> float:
     Raises InvalidInput.
     """
     if grace_s != 0 and not LONGEST_S <= grace_s < float("inf"):
-        what = "negative" if grace_s < 0 else "too short" if grace_s < LONGEST_S else "no number"
-        hint = f"at least {LONGEST_S:.0f} s, for a backup may take as long; 0 only while nobody takes snapshots"
+        what = "negative" if grace_s < 0 else "too short" if grace_s < LONGEST_S else "not a finite number"
+        hint = f"at least {LONGEST_S:.0f} s, because a backup may take that long; 0 only while no snapshot is taken"
         raise InvalidInput(f"a grace period of {grace_s:g} s is {what}", hint=hint)
     return grace_s
 
@@ -200,4 +200,4 @@ def tell(plan: SweepPlan) -> Iterator[str]:
     for name in plan.marked:
         yield f"mark {plan.series} pack {name[:16]}: no snapshot references it from now on"
     for key in plan.left:
-        yield f"delete {key}: its snapshot is gone"
+        yield f"delete {key}: its snapshot no longer exists"

@@ -27,10 +27,10 @@ _KAFKA = SourcePromise(
 _PROMISES = {**dict.fromkeys(("file", "csv", "json", "text", "parquet", "orc"), _FILE), "kafka": _KAFKA}
 
 _REFUSED = {
-    "rate": "its rows are made up from the clock, so a batch that comes again has other rows",
-    "rate-micro-batch": "its rows are made up, not read",
-    "socket": "what it has sent once is gone, so a batch cannot come again",
-    "memory": "its rows end with the process",
+    "rate": "it generates rows from the clock, so a replayed batch has other rows",
+    "rate-micro-batch": "it generates its rows instead of reading them",
+    "socket": "it does not keep the data it has sent, so a batch cannot be replayed",
+    "memory": "its rows are lost with the process",
 }
 
 
@@ -38,7 +38,7 @@ def promise_of(kind: str) -> SourcePromise:
     """The promise of a source kind, as a manifest names it; raises Unsupported, saying why."""
     promise = _PROMISES.get(kind)
     if promise is None:
-        why = _REFUSED.get(kind, "no promise about reading a batch again is implemented for it")
+        why = _REFUSED.get(kind, "no guarantee about rereading a batch is implemented for it")
         raise Unsupported(f"source {kind!r} is not supported: {why}", hint="read from files or Kafka")
     return promise
 
@@ -47,7 +47,7 @@ def check_sources(manifests: Iterable[Manifest]) -> None:
     """Raise Unsupported, naming the query, when any of its sources has no promise."""
     for manifest in manifests:
         if not manifest.sources:
-            raise Unsupported(f"query {manifest.query} has no streaming source that is known")
+            raise Unsupported(f"query {manifest.query} has no known streaming source")
         for source in manifest.sources:
             try:
                 promise_of(source.kind)

@@ -67,16 +67,16 @@ class Store(ABC):
         """Raise RegistryDamaged for what is not to be read into memory."""
         if size > self.most_bytes:
             raise RegistryDamaged(
-                f"{key} in store {self.url} is {size:,} bytes, more than the {self.most_bytes:,} of any of our values",
-                hint="nothing of Streamkeeper's writes that: find out who did, and put back what was there",
+                f"{key} in store {self.url} is {size:,} bytes, above the limit of {self.most_bytes:,}",
+                hint="Streamkeeper did not write it: find out who did, and restore the original value",
             )
 
     def check_writable(self, key: str, value: bytes) -> None:
         """Raise InvalidInput for what would not be read again."""
         if len(value) > self.most_bytes:
             raise InvalidInput(
-                f"{key} would be {len(value):,} bytes in store {self.url}, which reads up to {self.most_bytes:,}",
-                hint="a checkpoint, or a job, has too many files for one value: make them fewer",
+                f"{key} would be {len(value):,} bytes in store {self.url}, above the limit of {self.most_bytes:,}",
+                hint="a checkpoint or a job has too many files for one value: reduce their number",
             )
 
     def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:

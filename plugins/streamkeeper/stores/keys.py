@@ -17,7 +17,7 @@ def check_key(key: str) -> str:
     """
     if len(key) > _LONGEST or not all(_PART.fullmatch(part) for part in key.split("/")):
         raise InvalidInput(
-            f"{key!r} is not a key",
+            f"{key!r} is not a valid key",
             hint="a key is made of /-separated parts of letters, digits and . _ = - that do not start with a dot",
         )
     return key

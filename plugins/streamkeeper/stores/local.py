@@ -129,7 +129,7 @@ class LocalStore(Store):
 
     def _require_root(self) -> None:
         if not os.path.isdir(self._root):
-            raise FileNotFoundError(errno.ENOENT, "the store's directory is gone", self._root)
+            raise FileNotFoundError(errno.ENOENT, "the store's directory is missing", self._root)
 
     @contextmanager
     def _finished_file(self, path: str, value: bytes) -> Iterator[str]:

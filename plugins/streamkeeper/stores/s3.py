@@ -15,10 +15,10 @@ from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
 
 _CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
-WRONG_CLOCK = "set this machine's clock: the server takes no request whose time differs by more than 15 minutes"
+WRONG_CLOCK = "set this machine's clock: the server rejects requests whose time differs by more than 15 minutes"
 _HINTS = {
     "NoSuchBucket": "create the bucket, or name another in STREAMKEEPER_STORE",
-    "AccessDenied": "check the credentials and what they may do in this bucket",
+    "AccessDenied": "check the credentials and their permissions in this bucket",
     "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID",
     "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY",
     "RequestTimeTooSkewed": WRONG_CLOCK,
@@ -34,7 +34,7 @@ class S3Store(Store):
     def __init__(self, url: str, client: Any = None) -> None:
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.netloc:
-            raise InvalidInput(f"store {url}: no bucket", hint="write s3://bucket or s3://bucket/prefix")
+            raise InvalidInput(f"store {url}: the URL names no bucket", hint="write s3://bucket or s3://bucket/prefix")
         self.url = url.rstrip("/")
         self._bucket = parts.netloc
         path = parts.path.strip("/")
@@ -141,10 +141,10 @@ class S3Store(Store):
                 raise KeyMissing(key) from None
             raise self._unavailable(operation, key, f"{code or status}", _HINTS.get(code, "")) from error
         except NoCredentialsError as error:
-            hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or another source that boto3 knows"
+            hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or another credential source of boto3"
             raise self._unavailable(operation, key, "no credentials", hint) from error
         except BotoCoreError as error:
-            hint = "check that the server runs and that AWS_ENDPOINT_URL names it"
+            hint = "check that the server is running and that AWS_ENDPOINT_URL names it"
             raise self._unavailable(operation, key, " ".join(str(error).split()), hint) from error
 
     def _unavailable(self, operation: str, key: str, why: str, hint: str) -> StoreUnavailable:
