@@ -99,7 +99,7 @@ def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -
 def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:
     """What it risks is said: of a table that it is refused, of a function that nothing keeps it from writing."""
     before = job.site.journal(JOB, "test").state().number
-    assert any("refuses its writes once its successor runs" in line for line in say(job, accept=False))
+    assert any("refuses its writes once its successor has taken over" in line for line in say(job, accept=False))
     assert job.site.journal(JOB, "test").state().number == before
 
 

@@ -132,7 +132,7 @@ def test_bad_input_is_refused_and_nothing_is_recorded(job: Registered) -> None:
         stop(job, "nope")
     created = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="x", state_format="x")
     job.site.journal("pushed", "test").append(lambda _: created)
-    with pytest.raises(OperationRefused, match="job pushed has never run: there is no driver to stop"):
+    with pytest.raises(OperationRefused, match="job pushed never had a current release: there is no driver to stop"):
         stop(job, "pushed")
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     before = entries(job)

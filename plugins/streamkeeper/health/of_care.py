@@ -31,7 +31,7 @@ def _unverified(look: JobLook, longest_s: float) -> Found:
 
 def _unpruned(look: JobLook, longest_s: float) -> Found:
     if look.prune_failed:
-        yield "", f"the last prune failed for this job: {look.prune_failed}"
+        yield "", f"the last prune could not prune all of this job: {look.prune_failed}"
     elif look.prune_age_s is not None and look.prune_age_s >= longest_s:
         yield "", f"no full prune has run for {tell_span(look.prune_age_s)}"
 

@@ -164,7 +164,7 @@ def _risks(site: Installation, state: JobState, instance: InstanceState, seen: L
     )
     for query, manifest in stored_manifests(site, state, instance.release).items():
         if capabilities_of(manifest.sink.kind).fences:
-            yield f"query {query}: {manifest.sink.output} refuses its writes once its successor runs"
+            yield f"query {query}: {manifest.sink.output} refuses its writes once its successor has taken over"
         else:
             output = manifest.sink.output or "its output"
             yield f"query {query}: {output} cannot refuse its writes, so it may write at the same time as its successor"

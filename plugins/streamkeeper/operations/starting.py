@@ -49,8 +49,8 @@ def open_start(
     start; ``unless_stopped``: for automatic starts, a stopped job stays stopped; ``handover``: warm starts one driver,
     cold two, one after the other; ``on_open``: CONTINUE continues only another open start.
 
-    Raises NotFound, OperationOpen while an operation is open, and OperationRefused for a job that has never run, is
-    stopped (``unless_stopped``), or whose driver cannot be observed from any machine; JournalOutdated; WrongMachine.
+    Raises NotFound, OperationOpen, JournalOutdated, WrongMachine, and OperationRefused for a job without a current
+    release, one that is stopped (``unless_stopped``), or one whose driver cannot be observed from any machine.
     """
     read_job(site, job)
     check_instance(operation)
@@ -122,7 +122,7 @@ def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
         raise OperationOpen(state.job, state.open_operation.operation)
     must_not_be_forgotten(state)
     if not state.serving_release:
-        before = f"was {state.rebuilt.sentence}" if state.rebuilt is not None else "has never run"
+        before = f"was {state.rebuilt.sentence}" if state.rebuilt is not None else "never had a current release"
         raise OperationRefused(f"job {state.job} {before}: there is no release to start", hint="deploy it")
     if unless_stopped and state.stopped is not None:
         by = state.stopped.requested_by or "somebody"

@@ -56,7 +56,8 @@ def stop_job(
     after which a driver is killed; ``say``: called with progress lines.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
-    has never run, and for one whose driver's termination cannot be proven from here: it is recorded as stopped then.
+    never had a current release, and for one whose driver's termination cannot be proven from here: it is recorded as
+    stopped then.
     """
     read_job(site, job)
     check_instance(operation)
@@ -87,7 +88,9 @@ def _record_wish(journal: Journal, wish: DesiredChanged) -> JobState:
         if state.stopped is not None:
             return None
         if not state.serving_release and not state.owners:
-            raise OperationRefused(f"job {state.job} has never run: there is no driver to stop", hint="deploy it first")
+            raise OperationRefused(
+                f"job {state.job} never had a current release: there is no driver to stop", hint="deploy it first"
+            )
         return wish
 
     return journal.append(wanted)
