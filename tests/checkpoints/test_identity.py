@@ -33,7 +33,7 @@ def test_a_newest_commit_that_a_crash_took_is_no_loss(tmp_path: Path) -> None:
     (tmp_path / "commits" / "7").unlink()
     assert find_loss(at(tmp_path), KNOWN) == ""
     (tmp_path / "commits" / "6").unlink()
-    assert find_loss(at(tmp_path), KNOWN).endswith("stands at batch 5, and batch 7 was committed")
+    assert find_loss(at(tmp_path), KNOWN).endswith("is at batch 5, but batch 7 was committed")
 
 
 def test_half_a_version_that_was_never_begun_is_no_loss(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ def test_a_file_is_gone_only_where_it_was_looked_for(tmp_path: Path) -> None:
     strange = "gs://bucket/in/d.json"
     found = look_for_files([there, gone, there, strange, "/" + "x" * 300])
     assert (found.total, found.gone, found.unchecked) == (4, (gone,), (strange, "/" + "x" * 300))
-    assert found.gone_clause("files") == f"1 of 4 files are gone, such as {gone}"
+    assert found.gone_clause("files") == f"1 of 4 files are missing, such as {gone}"
     assert found.unchecked_clause("files") == (
-        f"2 of 4 files are not checked, such as {strange}: files on gs:// are not looked for"
+        f"2 of 4 files are not checked, such as {strange}: this check does not read gs://"
     )
     elsewhere = look_for_files([there, gone], unseen={"file": "another machine"})
     assert (elsewhere.gone, elsewhere.unchecked, elsewhere.why) == ((), (there, gone), "another machine")
@@ -100,7 +100,7 @@ def test_a_file_that_is_gone_from_a_bucket_is_missed(tmp_path: Path, s3_url: str
     remove_one(url)
     escaped = url.replace(" ", "%20")
     found = find_open_input(reading(tmp_path / "cp", escaped))
-    assert found == OpenInput(gone=f"1 of 2 files of open batch 2 are gone, such as {url}/f 2b.json")
+    assert found == OpenInput(gone=f"1 of 2 files of open batch 2 are missing, such as {url}/f 2b.json")
     many = [f"{url}/f2.json", *(f"{url}/{number}" for number in range(40))]
     assert len(look_for_files(many).gone) == 40
     other = find_open_input(reading(tmp_path / "other", "s3a://no-such-bucket/in"))
@@ -117,7 +117,7 @@ def test_a_file_that_is_gone_from_hdfs_is_missed(
     remove_one(url)
     checkpoint = reading(tmp_path / "cp", url.replace(" ", "%20"))
     assert find_open_input(checkpoint) == OpenInput(
-        gone=f"1 of 2 files of open batch 2 are gone, such as {url}/f 2b.json"
+        gone=f"1 of 2 files of open batch 2 are missing, such as {url}/f 2b.json"
     )
     many = [f"{url}/f2.json", *(f"{url}/{number}" for number in range(40))]
     assert len(look_for_files(many).gone) == 40

@@ -218,8 +218,8 @@ def test_links_are_neither_followed_nor_counted_as_kept(tmp_path: Path) -> None:
     (root / "state").symlink_to(tmp_path / "elsewhere")
     elsewhere = content(tmp_path / "elsewhere")
     tree = at(root)
-    assert plan_retired(tree, 1).kept_whole == "state is no regular file"
-    assert plan_live(tree, now=NOW).left == ("state is no regular file",)
+    assert plan_retired(tree, 1).kept_whole == "state is not a regular file"
+    assert plan_live(tree, now=NOW).left == ("state is not a regular file",)
     assert not any(each.path.startswith("state") for each in plan_live(tree, now=NOW).files)
     carry_out(tree, plan_retired(tree, 0))
     assert not root.exists()
@@ -281,7 +281,7 @@ def test_a_file_that_cannot_be_removed_is_told_and_its_commit_stays(
     tree = LocalTree(root)
     done = carry_out(tree, plan_retired(tree, 1))
     assert done.failed == (f"state/0/0/11_{STRANGER}.zip: Permission denied",)
-    assert "commits/10: what it tells of could not be removed" in done.left
+    assert "commits/10: the files it describes could not be removed" in done.left
     assert needed(LocalTree(root), [11]) == kept
     monkeypatch.undo()
     carry_out(tree, plan_retired(tree, 1))
@@ -450,8 +450,8 @@ def test_checksums_go_with_their_files_only(tmp_path: Path) -> None:
     plan = plan_live(tree, now=NOW)
     assert paths(plan) == [f"state/0/1/{name}" for name in (".1.delta.crc", "1.delta.crc", ".1.delta.crc.crc")]
     assert {each.reason for each in plan.files} == {
-        "the checksum of 1.delta, which is gone",
-        "the checksum of 1.delta.crc, which is gone",
+        "the checksum of 1.delta, which no longer exists",
+        "the checksum of 1.delta.crc, which no longer exists",
     }
     assert carry_out(tree, plan).files == 3
 

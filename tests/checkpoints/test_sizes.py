@@ -122,7 +122,7 @@ def test_an_archives_metadata_is_read_up_to_a_limit() -> None:
     """A small archive can hold a gigabyte of it; that of ten thousand SSTs is read."""
     bomb = archive(b'v1\n{"sstFiles":[]' + b" " * (200 * MIB) + b"}")
     assert len(bomb) < MIB
-    with little(40), pytest.raises(CheckpointDamaged, match=r"1\.zip cannot be read: its metadata is more than"):
+    with little(40), pytest.raises(CheckpointDamaged, match=r"1\.zip cannot be read: its metadata has more than"):
         files_named_in(io.BytesIO(bomb), "1.zip")
     ssts = [
         {"localFileName": f"{n:06}.sst", "dfsSstFileName": f"{n:06}-{'a' * 36}.sst", "sizeBytes": n}

@@ -60,7 +60,7 @@ def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
     """Take, take again, list, show, verify and restore: only a checkpoint and a store are needed."""
     first = shell.snapshot("take")
     assert first.exit_code == 0
-    assert first.output.startswith(f"{SERIES}: s0001 holds batch 7: 21 files")
+    assert first.output.startswith(f"{SERIES}: s0001 contains batch 7: 21 files")
     assert "nothing was committed since s0001 (batch 7)" in shell.snapshot("take").output
     shell.commit(8)
     assert "s0002 holds batch 8" in shell.snapshot("take").output
@@ -78,7 +78,7 @@ def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
 def test_a_snapshot_leaves_out_the_plan_of_the_open_batch_when_asked(shell: Shell) -> None:
     """Also when the newest snapshot, of the same batch, holds that plan; negative control: by default it is kept."""
     shell.live.plan(8)
-    assert "s0001 holds batch 7" in shell.snapshot("take").output
+    assert "s0001 contains batch 7" in shell.snapshot("take").output
     assert "s0002 holds batch 7" in shell.snapshot("take", "--without-open-batch").output
     assert "nothing was committed since s0002" in shell.snapshot("take", "--without-open-batch").output
     for name in ("s0001", "s0002"):

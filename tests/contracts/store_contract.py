@@ -26,7 +26,7 @@ class StoreContract:
         """One line names the key and both sizes; the largest that is allowed passes, and parts of a larger one."""
         store.create("a/large", b"x" * 2000)
         monkeypatch.setattr(Store, "most_bytes", 1000)
-        with pytest.raises(RegistryDamaged, match=r"a/large in store .* is 2,000 bytes, more than the 1,000 of"):
+        with pytest.raises(RegistryDamaged, match=r"a/large in store .* is 2,000 bytes, above the limit of 1,000"):
             store.read("a/large")
         with pytest.raises(RegistryDamaged, match="1,001 bytes"):
             store.read_range("a/large", 0, 1001)

@@ -190,4 +190,4 @@ def test_source_files_that_are_gone_do_not_fail_a_drill(
     (source / "f0001.json").unlink()
     found = ask(house.request(tmp_path / "restored", 0, source=source))
     assert (found.ok, found.batch, found.error_class) == (True, 1, "")
-    assert f"1 of 1 source files of batch 1 are gone, such as {source}/f0001.json: Spark runs it" in found.message
+    assert f"1 of 1 source files of batch 1 are missing, such as {source}/f0001.json: Spark runs it" in found.message

@@ -41,7 +41,7 @@ def test_a_file_that_another_driver_has_written_is_named() -> None:
         "FileAlreadyExistsException: s3a://b/cp/offsets/7: another writer was first\n\tat streamkeeper.jvm"
     )
     assert describe_text(text, "_LEGACY_ERROR_TEMP_2207") == (
-        "another driver writes this checkpoint: s3a://b/cp/offsets/7 was there before it was written"
+        "another driver writes this checkpoint: s3a://b/cp/offsets/7 existed before this driver wrote it"
     )
     assert describe_text("s3a://b/cp/offsets/7: another writer was first") == (
         "s3a://b/cp/offsets/7: another writer was first"

@@ -76,7 +76,7 @@ def test_a_batch_that_lacks_a_planned_file_is_stopped_by_name(spark: SparkSessio
     """Spark has passed over it when the batch comes to the gate; partition directories too."""
     read = read_without_a_planned_file(spark, tmp_path, folder, check_batch)
     assert isinstance(read.error, InputGone)
-    assert f"1 of its files are gone, such as file:{read.folder}/{folder}b c.csv" in read.error.message
+    assert f"1 of its files are missing, such as file:{read.folder}/{folder}b c.csv" in read.error.message
     assert (read.rows, last_committed(LocalTree(read.checkpoint))) == ([], None)
 
 

@@ -56,7 +56,7 @@ def test_a_query_that_is_started_again_in_its_process_does_not_go_without_its_in
     hidden = lose_input_of_a_failing_batch(house)
     assert house.wait_exit(first, 90) == ExitCode.REFUSED
     status = house.wait_state("first", DriverState.FAILED)
-    assert f"1 of 1 files of open batch 1 are gone, such as {house.input}/{hidden.name}" in status.error
+    assert f"1 of 1 files of open batch 1 are missing, such as {house.input}/{hidden.name}" in status.error
     assert last_committed(LocalTree(house.directory)) == 0
     hidden.rename(house.input / hidden.name)
     second = house.launch("second")

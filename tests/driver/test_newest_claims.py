@@ -116,5 +116,5 @@ def test_a_checkpoint_that_another_installation_claimed_is_refused(tmp_path: Pat
     place = Place(tmp_path, "file")
     theirs = EpochClaim(epoch=1, version="v0001", instance="x", generation=1, installation="another")
     leave_claim(claims_beside(place.checkpoint), theirs)
-    with pytest.raises(JournalOutdated, match="was claimed last by the installation another"):
+    with pytest.raises(JournalOutdated, match="was last claimed by the installation another"):
         place.see()

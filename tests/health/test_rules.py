@@ -108,7 +108,7 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (dead("no answer", code=ExitCode.STORE_LOST), dead("no answer")),
         (
             well(status=status(cause="dependency-down", waiting="the store does not answer; it is tried again")),
-            well(status=status(cause="dependency-down", waiting="what it needs does not answer; it is tried again")),
+            well(status=status(cause="dependency-down", waiting="a dependency does not answer; retrying")),
         ),
     ],
     "disk-full": [

@@ -238,7 +238,7 @@ def test_source_files_that_are_gone_are_told(live: Live, tmp_path: Path) -> None
     (folder / "f0001.json").unlink()
     found = live.drill(tmp_path / "restored", 0, totals(read(live.session, folder)))
     assert (found.ok, found.batch, found.rows) == (True, 1, 0)
-    assert f"; 1 of 1 source files of batch 1 are gone, such as {folder}/f0001.json: Spark runs" in found.message
+    assert f"; 1 of 1 source files of batch 1 are missing, such as {folder}/f0001.json: Spark runs" in found.message
 
 
 def test_a_batch_that_does_not_end_fails(live: Live) -> None:

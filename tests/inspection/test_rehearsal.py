@@ -201,7 +201,7 @@ def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path
     (tmp_path / "in" / "f0001.json").unlink()
     found = run(totals(stream()), checkpoint=tmp_path / "live")
     assert (found.ok, found.batch) == (True, 1)
-    assert found.message.startswith("1 of 1 source files of batch 1 are gone, such as /")
+    assert found.message.startswith("1 of 1 source files of batch 1 are missing, such as /")
     assert found.message.endswith("/f0001.json: Spark runs it without them")
 
 

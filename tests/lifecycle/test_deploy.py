@@ -582,7 +582,7 @@ def test_a_release_that_does_not_hold_gives_way_by_the_way_back_that_was_assesse
     assert (world.state.serving_release, world.state.current) == ("r0001", {"q": version})
 
 
-LOSES = "going back to v0001 loses rows: 2 of 4 files that were read since are gone, such as /in/a.json"
+LOSES = "going back to v0001 loses rows: 2 of 4 files that were read since are missing, such as /in/a.json"
 
 
 @pytest.mark.parametrize(("way", "back"), [(Way.REBUILD, Way.RETURN), (Way.RESUME, Way.RESTORE)])

@@ -245,7 +245,7 @@ def test_a_batch_is_planned_again_only_where_every_output_proves_that_it_lacks_i
 
 def test_files_of_the_batch_that_are_gone_are_a_loss_that_a_person_accepts() -> None:
     """Spark would plan the batch without them and report nothing."""
-    gone = cut(replan=Replan(batch=8, reads="3 files", gone="1 of 3 files are gone, such as /in/a.csv"))
+    gone = cut(replan=Replan(batch=8, reads="3 files", gone="1 of 3 files are missing, such as /in/a.csv"))
     option = diagnose(look(gone)).option(RecoveryAction.REPLAN)
     assert (option.possible, option.asks) == (True, True)
     assert "LOSES 1 of 3 files are gone" in option.prices[0].sentence

@@ -144,7 +144,7 @@ def test_a_rollback_returns_to_the_version_that_was_kept_else_to_a_snapshot():
     assert (way.way, way.version, way.snapshot, way.batch) == (Way.RESTORE, "v0003", "s0004", 7)
 
 
-GONE = "loses rows: 4 of 4 files that were read since are gone, such as /in/f003.csv"
+GONE = "loses rows: 4 of 4 files that were read since are missing, such as /in/f003.csv"
 
 
 @pytest.mark.parametrize("kept", ["v0001", ""])

@@ -83,7 +83,7 @@ def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path:
     job = Registered(tmp_path)
     deployed(job, replace(FORWARD, back=Way.RESTORE), snapshot=job.take())
     job.commit(8)
-    assert "(1 file) to be read and written again; 1 of 1 of these files are gone, such as /in/" in told(job)[QUERY]
+    assert "(1 file) to be read and written again; 1 of 1 of these files are missing, such as /in/" in told(job)[QUERY]
     log = job.directory / "sources" / "0" / "8"
     log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
     assert "1 of 1 of these files are not checked, such as gs://bucket/in/f8.json" in told(job)[QUERY]

@@ -233,7 +233,7 @@ def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
         ("relative/place", "is relative"),
         (str(tmp_path / "empty"), "contains no epoch log of a FileSink"),
         (str(tmp_path / "nowhere"), "contains no epoch log of a FileSink"),
-        (f"sqlite:///{tmp_path}/none.db", "none.db is not there"),
+        (f"sqlite:///{tmp_path}/none.db", "none.db does not exist"),
         (f"sqlite:///{tmp_path}/other.db", "no TableSink has written there"),
         ("mysql://host/db", "not supported"),
         ("secret://env/NOT_SET", "NOT_SET"),

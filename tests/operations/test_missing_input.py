@@ -81,7 +81,7 @@ def add_batch(job: Registered, tree: Tree, inputs: Path, batch: int) -> None:
 
 
 def gone(inputs: Path, clause: str = "1 of 1") -> str:
-    return f"loses rows: {clause} files that were read since are gone, such as {inputs}/f8.json"
+    return f"loses rows: {clause} files that were read since are missing, such as {inputs}/f8.json"
 
 
 def test_a_restore_whose_input_is_there_asks_for_nothing(job: Registered, inputs: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -
     """Spark would plan the batch without it and report nothing."""
     cut_plan(job)
     with pytest.raises(
-        OperationRefused, match="1 of 1 files that the source had listed for it are gone.*--accept-loss"
+        OperationRefused, match="1 of 1 files that the source had listed for it are missing.*--accept-loss"
     ):
         open_recovery(job.site, "op2", asked(REPLAN))
     open_recovery(job.site, "op2", asked(REPLAN, accepted_by="ada", accept_loss=True))
@@ -277,7 +277,7 @@ def test_input_that_cannot_be_looked_for_is_never_taken_for_there(job: Registere
     replay, rebuild = found.option(RESTORE), found.option(REBUILD)
     assert "perhaps some of it: 2 of 2 files that were read since are not checked" in replay.prices[0].lost
     assert replay.asks
-    assert "gs:// are not looked for" in rebuild.why_not
+    assert "this check does not read gs://" in rebuild.why_not
 
 
 def test_a_snapshot_that_is_damaged_is_passed_over(job: Registered) -> None:

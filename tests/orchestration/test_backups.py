@@ -50,7 +50,7 @@ def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered)
     """Nothing new is nothing to store, and the sentence says since which snapshot."""
     from airflow.sdk.exceptions import AirflowSkipException
 
-    assert back_up().startswith(f"{SERIES}: s0001 holds batch 7: ")
+    assert back_up().startswith(f"{SERIES}: s0001 contains batch 7: ")
     with pytest.raises(AirflowSkipException, match=r"nothing was committed since s0001 \(batch 7\)"):
         back_up()
     job.commit(8)

@@ -85,7 +85,7 @@ def test_an_outage_of_a_dependency_costs_no_restart(place: Place) -> None:
     assert place.control().read_exit() is None
     status = wait_for("a word on what it waits for", lambda: told(place))
     assert status.cause == Cause.DEPENDENCY.value
-    assert "what it needs does not answer" in status.waiting
+    assert "a dependency does not answer" in status.waiting
     assert status.state is DriverState.STARTING
 
 

@@ -32,7 +32,7 @@ def test_a_retained_table_that_is_gone_replaces_nothing(replaced: Warehouse) -> 
     """The table that serves stays, and so does every row of the record: its driver goes on."""
     replaced.execute("DROP TABLE totals__v0001")
     before = replaced.outputs
-    with pytest.raises(OutputLost, match="table totals__v0001 is missing, and batch 4 of v0001 is on record"):
+    with pytest.raises(OutputLost, match="table totals__v0001 is missing, although batch 4 of v0001 is recorded"):
         replaced.writer("v0001", 4).raise_fence()
     assert replaced.rows() == [("new", 2)]
     assert replaced.outputs == before

@@ -54,9 +54,9 @@ def test_a_dropped_snapshot_shows_why_nothing_keeps_it() -> None:
     assert [each.keep for each in decided.values()] == [False, True, False, True, True]
     assert decided[11].reasons == (
         "not among the last 1",
-        "hourly: s0012 stands for 2026-11-21 10:00",
-        "daily: s0013 stands for 2026-11-21",
-        "weekly: s0013 stands for 2026-W47",
+        "hourly: s0012 is kept for 2026-11-21 10:00",
+        "daily: s0013 is kept for 2026-11-21",
+        "weekly: s0013 is kept for 2026-W47",
         "monthly: none are kept",
         "not verified",
         "no pin, no hold",

@@ -152,7 +152,7 @@ def test_an_object_larger_than_any_of_ours_is_damage(monkeypatch: pytest.MonkeyP
     store.values[catalogue.index_key(number)] += b"\0" * 1000
     store.values[catalogue.pack_key("0" * 64)] = b"\0" * 5000
     monkeypatch.setattr(MemoryStore, "most_bytes", 1000)
-    with pytest.raises(SnapshotDamaged, match="more than the 1,000"):
+    with pytest.raises(SnapshotDamaged, match="above the limit of 1,000"):
         catalogue.read(number)
-    with pytest.raises(SnapshotDamaged, match="more than the 1,000"):
+    with pytest.raises(SnapshotDamaged, match="above the limit of 1,000"):
         catalogue.read_pack(Pack(name="0" * 64, size=5000))

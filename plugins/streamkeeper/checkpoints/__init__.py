@@ -1,1 +1,1 @@
-"""Spark's checkpoint directories as files: read, listed as closed sets, cloned. Without Spark."""
+"""Spark's checkpoint directories as files, read without Spark: damage checks, closed file sets, clones."""

@@ -1,4 +1,4 @@
-"""What a planned batch reads, as a clause: for whoever looks for the record that fails it."""
+"""Describes the input of a planned batch in a clause, to help find the record on which it fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_PARTITIONS = 3
 
 
 def input_of_open_batch(tree: Tree) -> str:
-    """Files, or ranges of offsets, of the batch that is planned and not committed; empty where that cannot be told."""
+    """Name the files, or ranges of offsets, of the planned, uncommitted batch; empty if they cannot be read."""
     try:
         batch = open_batch(tree)
         if batch is None:
@@ -34,7 +34,7 @@ def _files(files: list[str]) -> str:
 
 
 def _offsets(end: str | None, start: str | None) -> str:
-    """``events/0 from offset 5 to 9``; Spark's ends are exclusive."""
+    """Return text such as ``events/0 from offset 5 to 9``; Spark's end offsets are exclusive."""
     if end is None or kafka_offsets(end) is None:
         return ""
     begun = json.loads(start) if start is not None and kafka_offsets(start) is not None else {}

@@ -1,6 +1,6 @@
-"""The claims of a query's epochs, kept beside its checkpoint versions: ``.claims/<installation>/0000000007.json``.
+"""The claims of a query's epochs, stored next to its checkpoint versions: ``.claims/<installation>/0000000007.json``.
 
-They are create-only and outlive the store. A journal that is older than its newest claim was put back.
+Claims are create-only and outlive the store. A journal that is older than its newest claim was restored from a copy.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from streamkeeper.model.epoch_claim import EpochClaim
 
 FOLDER = ".claims"
 KEPT_CLAIMS = 10
-"""Only the newest is ever read; the others are for a person who wants to know what happened."""
+"""Only the newest claim is ever read; the others help people to reconstruct events."""
 _NO_INSTALLATION = "none"
 
 
 def claims_beside(version: Tree) -> Tree:
-    """The folder with the claims of a query, from one of its checkpoint versions."""
+    """Return the folder with the claims of a query, from one of its checkpoint versions."""
     return tree_at(f"{version.spark_path.rpartition('/')[0]}/{FOLDER}")
 
 
 def read_newest(claims: Tree, installation: str) -> EpochClaim | None:
-    """The newest claim of an installation; None where it left none. Raises RegistryDamaged, StoreUnavailable."""
+    """Return the newest claim of an installation; None if it has none. Raises RegistryDamaged, StoreUnavailable."""
     keys = _keys(claims, installation)
     if not keys:
         return None
@@ -32,13 +32,15 @@ def read_newest(claims: Tree, installation: str) -> EpochClaim | None:
 
 
 def read_all_newest(claims: Tree) -> list[EpochClaim]:
-    """The newest claim of every installation that left one."""
+    """Return the newest claim of every installation that has one."""
     found = (read_newest(claims, name) for name in claims.folders(""))
     return [claim for claim in found if claim is not None]
 
 
 def leave_claim(claims: Tree, claim: EpochClaim) -> None:
-    """Keep a claim that the journal has recorded. Again is fine; raises JournalOutdated for another's epoch."""
+    """Store a claim that the journal has recorded; may be repeated. Raises JournalOutdated for another writer's
+    epoch.
+    """
     key = _key(claim.installation, claim.epoch)
     try:
         claims.create(key, [to_json(claim)])
@@ -53,7 +55,7 @@ def leave_claim(claims: Tree, claim: EpochClaim) -> None:
 
 
 def _keys(claims: Tree, installation: str) -> list[str]:
-    """Oldest first."""
+    """Return the keys, oldest first."""
     folder = installation or _NO_INSTALLATION
     names = (name for name in claims.files(folder) if name.removesuffix(".json").isdecimal())
     return [f"{folder}/{name}" for name in sorted(names)]

@@ -1,7 +1,8 @@
-"""Copying a closed file set while its owner goes on writing and cleaning up.
+"""Copies a closed file set while the query keeps writing and Spark keeps cleaning up.
 
-Files are copied, never linked: a link would share its bytes with the live checkpoint, and nothing promises that no
-version of Spark or RocksDB ever writes into a file again. A set is megabytes where its directory may be gigabytes.
+Files are copied, never linked. A link would share its bytes with the live checkpoint, and no guarantee says that every
+version of Spark and RocksDB never writes into an existing file. A set is megabytes while its directory may be
+gigabytes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ ATTEMPTS = 5
 
 
 def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) -> None:
-    """Copy the closed file set of committed ``batch`` to ``target``, in which nothing may be yet.
+    """Copy the closed file set of committed ``batch`` to ``target``, which must be empty.
 
-    Its metadata comes last, after a look at what all the others have become meanwhile.
+    The metadata is written last, after a check that no other file has changed during the copy.
 
-    ``pending``: with the plan of the next batch but not its commit, so that it is the next to run. Raises
-    CheckpointChanged when the owner replaced or removed a file meanwhile, CheckpointDamaged when one is missing.
+    ``pending``: include the plan of the next batch but not its commit, so that it runs next.
+
+    Raises CheckpointChanged when the query replaced or removed a file during the copy, CheckpointDamaged when one is
+    missing.
     """
     if target.names(""):
         raise InvalidInput(f"{target.where('')} already exists", hint="clone into a directory that does not exist")
@@ -39,11 +42,11 @@ def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) 
 
 
 def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> int | None:
-    """Clone the checkpoint so that its last committed batch is the next to run again; that batch, None without one.
+    """Clone the checkpoint so that its last committed batch runs next again; return that batch, None without one.
 
-    ``again=False``: as it is after that batch, which is then the last to be known.
+    ``again=False``: clone the state after that batch, which is then the last known one.
 
-    The owner may go on meanwhile: then a newer batch is taken. Raises CheckpointDamaged or CheckpointChanged when no
+    The query may keep running: then a newer batch is taken. Raises CheckpointDamaged or CheckpointChanged when no
     attempt succeeds.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
@@ -64,18 +67,18 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
 
 
 def begins_at_its_last_commit(checkpoint: Tree) -> bool:
-    """Whether no batch before the last committed one is there, as in a checkpoint that was just restored.
+    """Whether the checkpoint has no batch before the last committed one, like one that was just restored.
 
-    A snapshot holds what one batch left: what the batch before left, from which that one could run again, it lacks.
+    A snapshot contains the files of one batch. It lacks those of the previous batch, from which that batch could rerun.
     """
     committed = numbered(checkpoint, "commits")
     return len(committed) == 1 and committed[0] > 0
 
 
 def clone_to_go_on(checkpoint: Tree, target: Tree) -> tuple[int, bool]:
-    """Clone the checkpoint as its last commit left it, with the plan of the next batch if there is one.
+    """Clone the checkpoint as of its last commit, with the plan of the next batch if there is one.
 
-    Returns the committed batch, and whether the next one is planned. Raises as ``clone``.
+    Returns the committed batch, and whether the next one is planned. Raises the errors of ``clone``.
     """
     last = last_committed(checkpoint)
     if last is None:

@@ -1,7 +1,7 @@
-"""The files that make one committed batch of a checkpoint complete: no more is needed to go on from it, and no less.
+"""The files that a query needs to resume from one committed batch: exactly these, no more and no less.
 
-A batch N leaves state of version N + 1. Rules and measurements: HDFS-backed, RocksDB, RocksDB with changelogs, and
-checkpoint format v2, whose file names carry an id that the commit names.
+Batch N produces state of version N + 1. Rules and measurements cover HDFS-backed stores, RocksDB, RocksDB with
+changelogs, and checkpoint format v2, whose file names contain an id that the commit names.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ _DATED = re.compile(r"(\d+)(_.+)?")
 
 
 def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
-    """Paths of the files of committed ``batch``, sorted; -1 stands for before the first batch.
+    """Return the paths of the files of committed ``batch``, sorted; -1 means before the first batch.
 
-    ``pending``: with the plan of the batch after it. Every folder is listed once; of the files only a plan, commits
-    and RocksDB archives are read. Raises CheckpointDamaged when a file is missing, also when Spark removed it just now
-    because newer batches made it superfluous.
+    ``pending``: include the plan of the batch after it.
+
+    Every folder is listed once; only a plan, commits and RocksDB archives are read. Raises CheckpointDamaged when a
+    file is missing, also if Spark has just removed it because newer batches made it superfluous.
     """
     seen = Listed(tree)
     oldest, newest = (batch, batch + 1) if pending else (batch - 1, batch)
@@ -53,9 +54,10 @@ def _state(seen: Listed, batch: int, newest: int) -> Iterator[str]:
 
 
 def _descriptions(seen: Listed, folder: str, newest: int) -> Iterator[str]:
-    """Schemas and operator metadata: tiny, and Spark compares a changed query with them.
+    """Yield schemas and operator metadata: they are tiny, and Spark compares a changed query with them.
 
-    transformWithState needs them, and keeps one of each per change, of which later ones would be taken for its own.
+    transformWithState needs them. It keeps one of each per change, and would use newer ones as its own; those are
+    excluded.
     """
     for name in _DESCRIPTIONS:
         if name in seen.folders(folder):

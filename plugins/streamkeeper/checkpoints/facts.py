@@ -1,4 +1,4 @@
-"""What a checkpoint directory says about its query: batches, offsets, watermark, pinned confs, operators. No Spark."""
+"""Reads a query's facts from its checkpoint, without Spark: batches, offsets, watermark, pinned confs, operators."""
 
 from __future__ import annotations
 
@@ -22,32 +22,39 @@ from streamkeeper.errors import NotFound
 
 
 class CheckpointFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint as of its newest plan; what no batch has told yet is None or empty.
-
-    ``conf``: the settings that Spark pins to the checkpoint, of the newest plan. ``watermark_ms``: UTC epoch
-    milliseconds, 0 where no watermark has been reached. ``sources``: how many there are. ``source_names``: only in
-    offset log format 2, where sources are named instead of counted. ``checkpoint_format``: 2 where commits name the
-    state files, else 1. ``operators``: by operator id.
-    """
+    """A checkpoint as of its newest plan; facts that no batch has recorded yet are None or empty."""
 
     query_id: str
+    """Spark's id of the query."""
     last_committed: int | None
+    """The newest committed batch."""
     last_planned: int | None
+    """The newest planned batch."""
     open_batch: int | None
+    """The batch that is planned and not committed."""
     conf: dict[str, str]
+    """The settings of the newest plan, which Spark pins to the checkpoint."""
     watermark_ms: int | None
+    """The watermark in UTC epoch milliseconds; 0 before any watermark."""
     sources: int
+    """The number of sources."""
     source_names: tuple[str, ...]
+    """The sources' names; only in offset log format 2, where sources are named instead of numbered."""
     offset_log_format: int | None
+    """The format of the offset log."""
     commit_log_format: int | None
+    """The format of the commit log."""
     checkpoint_format: int | None
+    """2 if commits name the state files, else 1."""
     operators: dict[str, OperatorFacts]
+    """Operator id -> facts about it."""
 
 
 class SourceOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one source stands after a batch: ``source`` is its position or name, ``offset`` None before its first.
+    """The offset of one source after a batch. ``source`` is its position or name; ``offset`` is None before its first
+    one.
 
-    ``files``: URLs of the files that the batch reads of a file source, empty for another one.
+    ``files``: URLs of the files that the batch reads of a file source, empty for another kind of source.
     """
 
     source: str
@@ -56,7 +63,7 @@ class SourceOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_facts(tree: Tree) -> CheckpointFacts:
-    """Everything that the newest entries of a checkpoint's logs tell; raises NotFound or CheckpointDamaged."""
+    """Return all facts from the newest entries of a checkpoint's logs; raises NotFound or CheckpointDamaged."""
     must_be_checkpoint(tree)
     planned, committed = last_planned(tree), last_committed(tree)
     plan = read_offsets(tree, planned) if planned is not None else None
@@ -78,9 +85,9 @@ def read_facts(tree: Tree) -> CheckpointFacts:
 
 
 def offsets_at(tree: Tree, batch: int | None = None) -> tuple[SourceOffset, ...]:
-    """Where every source stands after a batch, by default the last committed one, else the last planned.
+    """Return the offset of every source after a batch: by default the last committed one, else the last planned.
 
-    Raises NotFound when there is no such batch, CheckpointDamaged when a file it needs is gone or unreadable.
+    Raises NotFound when there is no such batch, CheckpointDamaged when a required file is missing or unreadable.
     """
     must_be_checkpoint(tree)
     number = batch_of(tree, batch)
@@ -95,7 +102,7 @@ def offsets_at(tree: Tree, batch: int | None = None) -> tuple[SourceOffset, ...]
 
 
 def batch_of(tree: Tree, batch: int | None) -> int:
-    """``batch`` if it is planned; without one the last committed, else the last planned. Raises NotFound."""
+    """Return ``batch`` if it is planned; without one the last committed, else the last planned. Raises NotFound."""
     planned, committed = numbered(tree, "offsets"), last_committed(tree)
     if batch is None:
         if not planned:

@@ -1,8 +1,9 @@
-"""The file sources of a plan and the logs of what they have listed: ``sources/<position or name>``.
+"""The file sources of a plan and the logs of the files they have listed: ``sources/<position or name>``.
 
-A file source counts its entries by itself: a batch without new files makes none, and after a crash between an entry
-and its plan one batch takes two. Other sources keep a single entry ``0``, where they began (Kafka, rate) or nothing. A
-query that reads one source twice has two offsets and one log; the logs are counted without the repetition.
+A file source numbers its entries independently of batches: a batch without new files adds none, and after a crash
+between an entry and its plan one batch takes two. Other sources keep a single entry ``0`` with their start (Kafka,
+rate), or no entry. A query that reads one source twice has two offsets and one log; the logs are numbered without the
+repetition.
 """
 
 from __future__ import annotations
@@ -32,22 +33,24 @@ _COUNTED = 1
 
 
 class FileSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A file source of a plan: its offset there, the one before it, and its log.
-
-    ``log``: the log's folder name; None where the source seems to share the log of one before it. ``folder``: path of
-    the log that it has or shares.
-    """
+    """A file source of a plan: its offset there, the previous one, and its log."""
 
     name: str
+    """The source's position or name."""
     start: int | None
+    """Its offset in the previous plan; None without one."""
     end: int
+    """Its offset in the plan."""
     log: str | None
+    """The log's folder name; None if the source seems to share the log of an earlier one."""
     folder: str
+    """The path of its own or shared log."""
     entries: LogNames
+    """The entries of that log."""
 
 
 def file_sources(tree: Tree, plan: Offsets, previous: Offsets | None) -> tuple[FileSource, ...]:
-    """The file sources of a plan, in its order."""
+    """Return the file sources of a plan, in its order."""
     logs = _logs(tree, plan)
     found = []
     for name, end in plan.ends.items():
@@ -62,18 +65,18 @@ def file_sources(tree: Tree, plan: Offsets, previous: Offsets | None) -> tuple[F
 
 
 def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
-    """URLs of the files that the plan's batch reads of a source; raises CheckpointDamaged, CheckpointChanged."""
+    """Return URLs of the files that the plan's batch reads of a source; raises CheckpointDamaged, CheckpointChanged."""
     first = 0 if source.start is None else source.start + 1
     files = logged_files(tree, source, source.end, first=first)
     return tuple(file.path for file in files if file.batch_id != SEEN_BEFORE)
 
 
 def logged_files(tree: Tree, source: FileSource, end: int, *, first: int = 0) -> list[LoggedFile]:
-    """Every file that the source has taken in the entries from ``first`` to ``end``, in order, and, from the first
-    entry on, those seen before it.
+    """Return every file that the source took in the entries ``first`` to ``end``, in order. If ``first`` is 0, files
+    seen before the first entry are included.
 
-    What is listed beyond ``end`` is not among them: no plan names it yet. Raises CheckpointDamaged, CheckpointChanged
-    when an entry was removed while the log was being read.
+    Files listed beyond ``end`` are excluded, because no plan names them yet. Raises CheckpointDamaged,
+    CheckpointChanged when an entry was removed while the log was being read.
     """
     found: list[LoggedFile] = []
     for name in source.entries.holding(end, first=first, where=tree.where(source.folder)):
@@ -85,7 +88,7 @@ def logged_files(tree: Tree, source: FileSource, end: int, *, first: int = 0) ->
 
 
 def read_source_entry(tree: Tree, path: str) -> list[LoggedFile]:
-    """One entry of a file source's log; raises CheckpointDamaged, CheckpointChanged when it is gone."""
+    """Read one entry of a file source's log; raises CheckpointDamaged, CheckpointChanged when it is missing."""
     found = source_entry_in(tree, path)
     if found is Trouble.MISSING:
         raise CheckpointChanged(f"{tree.where(path)} was removed while it was being read")
@@ -93,7 +96,7 @@ def read_source_entry(tree: Tree, path: str) -> list[LoggedFile]:
 
 
 def source_entry_in(tree: Tree, path: str) -> list[LoggedFile] | Trouble:
-    """The same, without raising anything."""
+    """Read one entry like ``read_source_entry``, but return the trouble instead of raising it."""
     try:
         return source_entry_from(tree.read(path), path.rpartition("/")[2])
     except FileNotFoundError:
@@ -101,7 +104,7 @@ def source_entry_in(tree: Tree, path: str) -> list[LoggedFile] | Trouble:
 
 
 def source_files(seen: Listed, newest: int) -> Iterator[str]:
-    """Paths of every source's log up to where it stands after batch ``newest``: its last compacted entry, the one
+    """Yield the paths of every source's log up to its offset after batch ``newest``: its last compacted entry, the one
     before that, and those after it. Raises CheckpointDamaged when an entry or the plan is missing or unreadable.
     """
     folders = seen.folders("sources")
@@ -115,8 +118,9 @@ def source_files(seen: Listed, newest: int) -> Iterator[str]:
         if ends.keys() == set(folders):
             stands = counted.get(name)
         else:
-            # A source that is read twice has two offsets and one log, and which log is whose cannot be told: the
-            # furthest offset that it reaches counts. What is beyond its own is read by the next batch, and only once.
+            # A source that is read twice has two offsets and one log, and the log's owner is unknown: the furthest
+            # offset that the log reaches counts. Entries beyond the source's own offset are read by the next batch, and
+            # only once.
             stands = max((end for end in counted.values() if end <= entries.newest), default=None)
         if stands is None:
             yield from (f"{folder}/{file}" for file in seen.files(folder) if entry_number(file) is not None)
@@ -129,13 +133,14 @@ def _needed(entries: LogNames, stands: int, where: str) -> Iterator[str]:
     yield from held
     start = entry_number(held[0]) if held else None
     if start in entries.compacted:
-        # Not for what it lists: Spark takes the distance of two compacted entries for the interval, and guesses one
-        # from a single entry. 19.compact alone means 20 to it, and 39.compact alone 10: then entries seem to lack.
+        # Not for its files: Spark takes the distance of two compacted entries as the interval, and guesses an interval
+        # from a single entry. From 19.compact alone it infers 20, from 39.compact alone 10; then entries seem to be
+        # missing.
         yield from (f"{number}.compact" for number in entries.compacted[: entries.compacted.index(start)][-1:])
 
 
 def _logs(tree: Tree, plan: Offsets) -> dict[str, str | None]:
-    """Source -> its log's folder: its own name, unless there are fewer logs than sources and equal offsets."""
+    """Source -> its log's folder: its own name, unless there are fewer logs than sources and some offsets are equal."""
     names = list(plan.ends)
     there = set(tree.folders("sources"))
     too_many = len(names) - len(there)
@@ -151,7 +156,7 @@ def _logs(tree: Tree, plan: Offsets) -> dict[str, str | None]:
 
 
 def _first_like(plan: Offsets, logs: dict[str, str | None], name: str) -> str:
-    """The log that a source shares: of the first one with its offset."""
+    """Return the log that a source shares: that of the first source with its offset."""
     return next(log for other, log in logs.items() if log is not None and plan.ends[other] == plan.ends[name])
 
 

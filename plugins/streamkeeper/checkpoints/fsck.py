@@ -1,7 +1,8 @@
-"""Examining a checkpoint without Spark: every damage that its files show, and what a start would do with it.
+"""Checks a checkpoint without Spark: every damage that its files show, and its effect on a start.
 
-For a checkpoint whose query does not run: a batch under way looks like one that a crash left. What leaves no trace is
-not seen: another query id, or, on a query without state, the last batch removed from both logs with its checksums.
+Only for a checkpoint whose query is stopped: a running batch looks like one that a crash left. Damage without a trace
+is not detected: another query id, or, for a stateless query, removal of the last batch from both logs with its
+checksums.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from streamkeeper.model.damage import Damage
 
 _PARTS = ("metadata", "offsets", "commits", "sources", "state")
 _NAMES_STATE = 2
-"""Commit log v2 is written where commits name the state files; v3 whether they do or not."""
+"""Commit log v2 is written where commits name the state files; v3 in both cases."""
 _UUID = re.compile(r"[0-9a-fA-F]{1,8}(-[0-9a-fA-F]{1,4}){3}-[0-9a-fA-F]{1,12}")
 
 
@@ -48,14 +49,19 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     """The two logs as a start reads them."""
 
     planned: int | None
+    """The newest planned batch."""
     committed: int | None
+    """The newest committed batch."""
     plan: Offsets | None
+    """The newest plan, None if it cannot be read."""
     previous: Offsets | None
+    """The plan before it, None if it cannot be read."""
     sources: tuple[FileSource, ...]
+    """The file sources of the newest plan."""
 
     @property
     def newest(self) -> int:
-        """The newest batch that either log knows; -1 without any."""
+        """The newest batch in either log; -1 without any."""
         return max((batch for batch in (self.planned, self.committed) if batch is not None), default=-1)
 
     @property
@@ -73,17 +79,18 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ran_without_data(self) -> bool:
-        """Whether the last plan only moves the watermark: Spark makes such batches for state alone."""
+        """Whether the last plan only advances the watermark: Spark makes such batches only for queries with state."""
         if self.plan is None or self.previous is None:
             return False
         return self.plan.ends == self.previous.ends and self.plan.watermark_ms > self.previous.watermark_ms
 
 
 def examine(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """Every damage of a checkpoint, and notes on what only looks like one; none for a sound or an empty directory.
+    """Return every damage of a checkpoint, and notes on harmless oddities; none for a sound or an empty directory.
 
-    ``stateful``: the query is known to keep state, so that a state directory that is gone is seen in format 1 too.
-    Raises NotFound when there is no such directory, CheckpointChanged when a file disappears meanwhile.
+    ``stateful``: the query is known to keep state, so that a missing state directory is detected in format 1 too.
+
+    Raises NotFound when there is no such directory, CheckpointChanged when a file disappears during the check.
     """
     must_be_directory(tree)
     try:
@@ -153,7 +160,7 @@ def _logs(tree: Tree, seen: _Seen) -> Iterator[Damage]:
 
 
 def _without_offsets(tree: Tree, seen: _Seen) -> Iterator[Damage]:
-    """No batch is planned: as before the first one, unless something tells of batches."""
+    """Check a checkpoint without a planned batch: like a new one, unless other files prove that batches existed."""
     if seen.committed is not None:
         yield damage("offsets-gone", "offsets", f"commits reach batch {seen.committed}, but offsets has no batch")
         return
@@ -191,7 +198,7 @@ def _state(tree: Tree, seen: _Seen, *, stateful: bool) -> Iterator[Damage]:
 
 
 def _checksums(tree: Tree, seen: _Seen, named: set[str]) -> Iterator[Damage]:
-    """Files that a start reads and Hadoop would refuse; those named already are left out."""
+    """Check files that a start reads and Hadoop would refuse; those in ``named`` are already reported."""
     for path in sorted(_read_on_start(tree, seen)):
         if path not in named and differs_from_checksum(tree, path):
             yield damage("checksum-mismatch", path, f"{path} does not match its .crc file")
@@ -212,7 +219,7 @@ def _read_on_start(tree: Tree, seen: _Seen) -> set[str]:
 
 
 def _leftovers(tree: Tree) -> Iterator[Damage]:
-    """What every crash or copy leaves, and no start minds."""
+    """Report leftovers of every crash or copy, which a start ignores."""
     halves = sorted(path for path in Listed(tree).below("") if path.endswith(".tmp"))
     if halves:
         yield damage("leftover-temporary-files", halves[0], f"temporary files: {len(halves)}")
@@ -223,6 +230,6 @@ def _leftovers(tree: Tree) -> Iterator[Damage]:
 
 
 def _removed(tree: Tree, log: str, newest: int) -> list[str]:
-    """Evidence that an entry beyond ``newest`` was there and is not."""
+    """Evidence that an entry beyond ``newest`` existed and was removed."""
     beyond = [entry for entry in orphaned_checksums(tree, log) if entry > newest]
     return [f"{log}/.{beyond[0]}.crc exists without its file"] if beyond else []

@@ -1,4 +1,4 @@
-"""Which numbers of a range are missing, told without making the range: a file may claim any number."""
+"""Finds the missing numbers of a range without materialising the range, because a file may claim any number."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ MOST_NAMED = 100
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """``first``: the first missing numbers, ``MOST_NAMED`` of them at most; ``count``: how many there are."""
+    """``first``: the first missing numbers, at most ``MOST_NAMED``; ``count``: how many are missing."""
 
     first: list[int]
     count: int
 
     def __str__(self) -> str:
-        """``3, 4, 5 and 20 more``."""
+        """Return text such as ``3, 4, 5 and 20 more``."""
         shown = ", ".join(map(str, self.first[:5]))
         return shown if self.count <= 5 else f"{shown} and {self.count - 5} more"
 
 
 def find_gaps(start: int, end: int, there: Collection[int]) -> Gaps:
-    """The numbers from ``start`` up to, but without, ``end`` that are not ``there``; fast where ``there`` is small."""
+    """Return the numbers from ``start`` up to, but excluding, ``end`` that are not in ``there``; fast for few
+    numbers.
+    """
     known = frozenset(there)
     wanted = range(start, end)
     count = max(end - start, 0) - sum(number in wanted for number in known)

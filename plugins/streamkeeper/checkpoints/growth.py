@@ -1,4 +1,4 @@
-"""How large checkpoints and the logs of file sinks have become."""
+"""Measures the size of checkpoints and of file sinks' logs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,30 @@ from streamkeeper.checkpoints.trees import Tree
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a directory has become; ``files`` and ``bytes`` with checksums. ``largest_compact``: bytes."""
+    """The size of a directory."""
 
     files: int
+    """The number of files, including checksums."""
     bytes: int
+    """Bytes of all files, including checksums."""
     crc_files: int
+    """The number of checksum files."""
     crc_bytes: int
+    """Bytes of the checksum files."""
     batches: int
+    """The number of batches."""
     oldest_batch: int | None
+    """The oldest batch, None without any."""
     newest_batch: int | None
+    """The newest batch, None without any."""
     largest_compact: int = 0
+    """Bytes of the largest compacted entry of a sink's log."""
 
 
 def checkpoint_growth(tree: Tree) -> Growth:
-    """Measure a checkpoint and its committed batches; what disappears meanwhile is left out. Raises NotFound."""
+    """Measure a checkpoint and its committed batches; files that disappear during the walk are left out. Raises
+    NotFound.
+    """
     must_be_checkpoint(tree)
     return _growth(_sizes(tree), numbered(tree, "commits"))
 

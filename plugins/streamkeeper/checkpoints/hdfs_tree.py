@@ -1,4 +1,4 @@
-"""A checkpoint in HDFS, as Spark writes it; reached over WebHDFS, which Hadoop's configuration names."""
+"""A checkpoint in HDFS, as Spark writes it. It is accessed over WebHDFS; Hadoop's configuration names the address."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _BUFFERED_BYTES = 8 * 1024 * 1024
 
 
 class HdfsTree(Tree):
-    """``hdfs://namenode:port/prefix``, where the NameNode's WebHDFS is found by ``HADOOP_CONF_DIR``.
+    """The tree ``hdfs://namenode:port/prefix``; the NameNode's WebHDFS address is found through ``HADOOP_CONF_DIR``.
 
-    A folder's names and a file's stamp are one request each, and what is there now. Threads may share it. Raises
-    StoreUnavailable where the NameNode or a DataNode does not answer, or refuses.
+    A folder's names and a file's stamp take one request each and show the present content. Threads may share it. Raises
+    StoreUnavailable if the NameNode or a DataNode does not answer, or refuses.
     """
 
     def __init__(self, url: str, hdfs: WebHdfs | None = None) -> None:
@@ -52,7 +52,7 @@ class HdfsTree(Tree):
         return "" if found.type == "DIRECTORY" else "is not a directory"
 
     def must_take_files(self) -> None:
-        """The directory is made if it is not there, and stays."""
+        """Create the directory if it is missing; it remains."""
         self._hdfs.must_be_rpc_port()
         try:
             super().must_take_files()
@@ -64,7 +64,7 @@ class HdfsTree(Tree):
         return sorted(f"{name}/" if status.type == "DIRECTORY" else name for name, status in found)
 
     def look(self) -> Seen:
-        """A request for each folder, several at once."""
+        """Send one request per folder, several in parallel."""
         files: dict[str, Stamp] = {}
         odd: list[str] = []
         for _, found in self._walk():
@@ -80,11 +80,11 @@ class HdfsTree(Tree):
         return self._hdfs.read(self._path(path))
 
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
-        """What was read is known once it has been read: no other file ever has its id."""
+        """The check after reading proves which file was read: HDFS never reuses a file id."""
         try:
             yield from self._hdfs.stream(self._path(path), size)
         except StoreUnavailable:
-            # Of a file that is deleted its DataNode breaks off.
+            # A DataNode aborts the transfer of a file that is being deleted.
             self._require(path, expected)
             raise
         self._require(path, expected)
@@ -93,9 +93,9 @@ class HdfsTree(Tree):
         return _stamp(self._file(path))
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """A draft beside it that is given its name: the NameNode lets exactly one writer do that.
+        """Write a draft next to the file and rename it: the NameNode allows exactly one writer to do that.
 
-        Where the answer to that was lost, the file may be there: its writer is told that it could not be created.
+        If the response to the rename is lost, the file may exist although its writer gets an error.
         """
         target = self._path(path)
         draft = f"{target.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
@@ -111,7 +111,7 @@ class HdfsTree(Tree):
             raise
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
-        """A request for each file, several at once."""
+        """Send one request per file, several in parallel."""
         kept: dict[str, str] = {}
         left = iter(paths)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delete") as pool:
@@ -120,7 +120,7 @@ class HdfsTree(Tree):
         return kept
 
     def drop_empty_folders(self) -> None:
-        """The NameNode keeps a folder in which there is something by now."""
+        """Delete empty folders; the NameNode keeps a folder that is no longer empty."""
         if self.absence():
             return
         for folder in reversed([folder for folder, _ in self._walk()]):
@@ -128,7 +128,7 @@ class HdfsTree(Tree):
                 self._hdfs.delete(self._where(folder))
 
     def _walk(self) -> Iterator[tuple[str, dict[str, FileStatus]]]:
-        """Every folder, the upper ones first, with what is in it by its path in the tree."""
+        """Yield every folder, parents first, with its entries by their paths in the tree."""
         level = [""]
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="look") as pool:
             while level:
@@ -145,7 +145,7 @@ class HdfsTree(Tree):
         except FileNotFoundError:
             return {}
         except Refused:
-            # Below a file it denies access.
+            # Below a file, HDFS answers with a denied access.
             if self._is_absent(folder):
                 return {}
             raise
@@ -169,7 +169,7 @@ class HdfsTree(Tree):
             raise CheckpointChanged(f"{self.where(path)} changed while it was being read")
 
     def _delete(self, path: str) -> str:
-        """Why it could not be removed; empty where it is gone."""
+        """Delete a file; return why it could not be deleted, empty if it is deleted or missing."""
         try:
             self._hdfs.delete(self._path(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -186,7 +186,9 @@ class HdfsTree(Tree):
 
 
 def _gathered(parts: Iterator[bytes]) -> bytes:
-    """The next ``_BUFFERED_BYTES`` or more of a content, less at its end: a small one that breaks off is never sent."""
+    """Return the next ``_BUFFERED_BYTES`` or more of a content, less at its end, so that a small content that breaks
+    off is never sent.
+    """
     found, size = [], 0
     for part in parts:
         found.append(part)

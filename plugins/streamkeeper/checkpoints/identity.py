@@ -1,6 +1,6 @@
-"""Whether a directory is the checkpoint that the records know: there, the same query's, and not behind them.
+"""Checks that a directory is the recorded checkpoint: present, of the same query, and not older than its records.
 
-A checkpoint that is missing begins anew, and one that has gone back repeats: Spark starts from both without a word.
+Spark silently starts from the beginning if a checkpoint is missing, and repeats batches if it is older.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from streamkeeper.model.known_checkpoint import KnownCheckpoint
 
 
 def must_be_there(tree: Tree, known: KnownCheckpoint) -> None:
-    """Raise CheckpointLost unless the directory holds all that is known of this checkpoint."""
+    """Raise CheckpointLost unless the directory contains everything that the records state about this checkpoint."""
     loss = find_loss(tree, known)
     if loss:
         raise CheckpointLost(f"{known.name} is not what was recorded: {loss}", hint=way_out(known))
 
 
 def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
-    """What of it is lost, as a clause; empty when nothing is, or when it has not begun yet.
+    """Return what is lost, as a clause; empty if nothing is, or if the checkpoint has not started yet.
 
-    The commit of the newest batch may be missing while its plan is there: a crash of the machine can leave that, and
-    the batch runs again under its own id.
+    The commit of the newest batch may be missing while its plan exists: a machine crash can leave that, and the batch
+    reruns under its own id.
     """
     if not known.begun and not id_there(tree):
         return ""
@@ -45,7 +45,7 @@ def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
 
 
 def way_out(known: KnownCheckpoint) -> str:
-    """What to do about a checkpoint that is lost."""
+    """Return the remedy for a lost checkpoint."""
     return f"mount it or put it back unchanged, or run: streamkeeper snapshot restore {known.series}"
 
 

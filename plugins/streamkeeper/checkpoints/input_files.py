@@ -1,7 +1,7 @@
-"""Which input files are still there: on a local disk, on S3 and in HDFS. A file that cannot be looked for is reported
-as *not checked*, never as present and never as gone.
+"""Finds which input files still exist: on a local disk, on S3 and in HDFS. A file that cannot be checked is reported as
+*not checked*, never as present and never as missing.
 
-Spark runs a batch without the files that are gone and reports nothing.
+Spark runs a batch without its missing files and reports no error.
 """
 
 from __future__ import annotations
@@ -19,28 +19,37 @@ from streamkeeper.model.spark_confs import hash_setting
 
 _AT_ONCE = 8
 _FEW = 20
-"""Up to so many files of one folder are asked for one by one; with more, or one missing, the folder is listed."""
+"""Up to this many files of one folder are checked one by one; with more, or if one is missing, the folder is listed."""
 _S3 = ("s3a", "s3")
 _ENDPOINT, _PER_BUCKET = "spark.hadoop.fs.s3a.endpoint", "spark.hadoop.fs.s3a.bucket."
 
 
 class FileLook(msgspec.Struct, frozen=True, kw_only=True):
-    """``total``: files asked for; ``gone``: those that are not there; ``unchecked``: those that could not be looked
-    for, and ``why`` the first of them could not."""
+    """The result of checking input files."""
 
     total: int
+    """How many files were checked for."""
     gone: tuple[str, ...] = ()
+    """The missing files."""
     unchecked: tuple[str, ...] = ()
+    """The files that could not be checked."""
     why: str = ""
+    """Why the first of them could not be checked."""
 
     def gone_clause(self, files: str) -> str:
-        """``2 of 3 files of open batch 7 are gone, such as /in/a.json``; empty where none is. ``files``: their name."""
+        """Return text such as ``2 of 3 files of open batch 7 are missing, such as /in/a.json``; empty if no file is
+        missing.
+
+        ``files``: how to name the files.
+        """
         if not self.gone:
             return ""
         return f"{len(self.gone)} of {self.total} {files} are missing, such as {self.gone[0]}"
 
     def unchecked_clause(self, files: str) -> str:
-        """``3 of 3 files of open batch 7 are not checked: scheme gs:// …``; empty where all were."""
+        """Return text such as ``3 of 3 files of open batch 7 are not checked, such as gs://b/a.json: …``; empty if all
+        were checked.
+        """
         if not self.unchecked:
             return ""
         first, count = self.unchecked[0], len(self.unchecked)
@@ -48,9 +57,9 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = None) -> FileLook:
-    """Look for files by their paths without escapes, with their scheme unless it is ``file``. Raises nothing.
+    """Check files by their paths without escapes; a path has its scheme unless that is ``file``. Raises no error.
 
-    ``unseen``: scheme, ``file`` for plain paths -> why files there cannot be looked for from this process.
+    ``unseen``: scheme (``file`` for plain paths) -> why this process cannot check files there.
     """
     asked = list(dict.fromkeys(paths))
     folders: dict[str, list[str]] = {}
@@ -70,10 +79,11 @@ def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = N
 
 
 def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Schemes of S3 that a query reads from another server than this process asks, as ``unseen`` wants them.
+    """Return the S3 schemes that a query reads from another server than this process, in the form of ``unseen``.
 
-    ``confs``: the query's settings as the session has them, or as its manifest keeps them: hashed. Another server may
-    have a bucket of that name, without the files.
+    ``confs``: the query's settings, as the session has them or hashed as in its manifest.
+
+    Another server may have a bucket of the same name without the files.
     """
     endpoint = confs.get(_ENDPOINT, "").rstrip("/")
     ours = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")
@@ -86,14 +96,14 @@ def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, 
 
 
 class _Looks:
-    """One look at many folders, by several threads; a server that does not answer is asked no more."""
+    """Checks many folders from several threads; a server that does not answer is not asked again."""
 
     def __init__(self, unseen: Mapping[str, str]) -> None:
         self._unseen = unseen
         self._down: dict[str, str] = {}
 
     def look(self, folder: str, paths: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Those of a folder's files that are gone; those that could not be looked for, and why."""
+        """Return the missing files of a folder; and the files that could not be checked, with the reason."""
         scheme = scheme_of(f"{folder}/") or "file"
         server = "/".join(folder.split("/")[:3])
         if why := self._unseen.get(scheme) or self._down.get(server, ""):
@@ -107,7 +117,7 @@ class _Looks:
             names = [path.rpartition("/")[2] for path in paths]
             there = {name for name in names if tree.has(name)} if len(names) <= _FEW else set()
             if not there.issuperset(names):
-                # Of a bucket that is not there S3 answers a question about one object like of an object that is not.
+                # S3 answers a request for one object in a missing bucket like one for a missing object.
                 there = set(tree.fresh().files(""))
         except (StreamkeeperError, OSError, ValueError) as error:
             if isinstance(error, StoreUnavailable):

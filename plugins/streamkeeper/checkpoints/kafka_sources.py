@@ -1,4 +1,6 @@
-"""What a checkpoint says about its Kafka sources: where they began, and from where they still need their topics."""
+"""Reads facts about Kafka sources from a checkpoint: their starts, and the offsets from which they need their
+topics.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Positions = dict[str, dict[int, int]]
 
 
 def read_start(tree: Tree, source: str) -> str | None:
-    """Where a source began, by its folder's name, as ``log_codec.starts_from`` has it; None where nothing tells."""
+    """Return where a source started, by its folder's name, in the form of ``log_codec.starts_from``; None if that is
+    not recorded.
+    """
     try:
         return starts_from(tree.read(f"sources/{source}/0"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -20,9 +24,10 @@ def read_start(tree: Tree, source: str) -> str | None:
 
 
 def start_offsets(tree: Tree, sources: int) -> tuple[str, ...]:
-    """Where each source began, as one line of JSON; ``null`` for one that reads all there is, as file sources do.
+    """Return where each source started, as one line of JSON; ``null`` for one that reads from the beginning, as file
+    sources do.
 
-    ``sources``: how many the query has; one that it reads twice counts once. Raises CheckpointDamaged.
+    ``sources``: the query's number of sources; one that it reads twice counts once. Raises CheckpointDamaged.
     """
     planned = last_planned(tree)
     plan = read_offsets(tree, planned) if planned is not None else None
@@ -32,9 +37,9 @@ def start_offsets(tree: Tree, sources: int) -> tuple[str, ...]:
 
 
 def stands_at(tree: Tree, batch: int | None) -> dict[str, Positions]:
-    """Source, as the offset log names it -> where it stands after ``batch``, of the Kafka sources only.
+    """Return source, as the offset log names it -> its position after ``batch``; only Kafka sources.
 
-    None stands for before the first batch: it is where they began. Raises CheckpointDamaged.
+    None means before the first batch and returns their starts. Raises CheckpointDamaged.
     """
     if batch is None:
         lines = {name: read_start(tree, name) for name in tree.folders("sources")}
@@ -44,14 +49,16 @@ def stands_at(tree: Tree, batch: int | None) -> dict[str, Positions]:
 
 
 def read_by(tree: Tree, batch: int) -> dict[str, Positions]:
-    """Source -> from where ``batch`` reads, of the partitions of which it reads anything; raises CheckpointDamaged."""
+    """Return source -> where ``batch`` starts reading, for the partitions with records in it; raises
+    CheckpointDamaged.
+    """
     starts = stands_at(tree, batch - 1 if batch > 0 else None)
     return {name: _short_of(starts.get(name, {}), ends) for name, ends in stands_at(tree, batch).items()}
 
 
 def would_read_on(tree: Tree, source: str, topics: str) -> bool:
-    """Whether ``topics`` (as ``model.topics`` has them) read every partition at which a source stands; False where that
-    cannot be told. ``source``: as the offset log names it.
+    """Whether ``topics`` (in the form of ``model.topics``) read every partition for which a source has a position;
+    False if that cannot be determined. ``source``: its name in the offset log.
     """
     planned = last_planned(tree)
     positions = stands_at(tree, planned).get(source, {}) if planned is not None else {}
@@ -68,7 +75,7 @@ def _short_of(starts: Positions, ends: Positions) -> Positions:
 
 
 def _positions(line: str) -> Positions:
-    """Without -1 and -2, which stand for whatever is newest or oldest by then."""
+    """Parse positions without -1 and -2, which mean the newest or oldest offset at the time of reading."""
     return {
         topic: {int(partition): offset for partition, offset in partitions.items() if offset >= 0}
         for topic, partitions in parse_json(line).items()

@@ -1,4 +1,4 @@
-"""Damage that stays: what several looks at a checkpoint show whose owner may be writing it."""
+"""Finds lasting damage with several checks of a checkpoint that its query may be writing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _LOOKS, _BETWEEN_S = 5, 0.2
 
 
 def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """What two looks in a row show in the same place, so that a batch under way is not taken for damage.
+    """Return damage that two consecutive checks show in the same place, so that a running batch is not mistaken for
+    damage.
 
-    Raises NotFound, and CheckpointChanged when it changed during every look.
+    Raises NotFound, and CheckpointChanged when the checkpoint changed during every check.
     """
     before: tuple[Damage, ...] | None = None
     for number in range(_LOOKS):
@@ -33,7 +34,7 @@ def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
 
 
 def lasting_damages(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """Those that stay; none of a directory that was not begun, or that never holds still."""
+    """Return lasting damage; none for a directory that was not started, or that changes during every check."""
     try:
         return examine_twice(tree, stateful=stateful)
     except (NotFound, CheckpointChanged):

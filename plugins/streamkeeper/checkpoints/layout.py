@@ -1,5 +1,4 @@
-"""Reading a checkpoint as Spark lays it out, without Spark; what is no entry of a log (``.crc``, temporary files) is
-passed over."""
+"""Reads a checkpoint's layout without Spark. Files that are not log entries (``.crc``, temporary files) are ignored."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ ANOTHER_DIRECTORY = "name the query's checkpoint directory: it contains metadata
 
 
 def must_be_directory(tree: Tree, given: str = "") -> None:
-    """Raise NotFound where there is no directory; ``given``: how whoever asks has written it."""
+    """Raise NotFound if there is no directory; ``given``: its name as the caller wrote it."""
     if absence := tree.absence():
         raise NotFound(f"checkpoint {given or tree.where('')} {absence}", hint=ANOTHER_DIRECTORY)
 
@@ -37,14 +36,15 @@ def must_be_checkpoint(tree: Tree) -> None:
 
 
 def is_version_name(name: str) -> bool:
-    """Whether a directory is called as checkpoint versions are: ``v0001``."""
+    """Whether a directory is named like a checkpoint version: ``v0001``."""
     return _VERSION.fullmatch(name) is not None
 
 
 def find_checkpoints(tree: Tree) -> dict[str, str]:
-    """Query -> folder of its checkpoint, of those that lie in a tree; the empty name stands for itself being one.
+    """Return query -> folder of its checkpoint, for the checkpoints in a tree; the empty name means that the tree
+    itself is one.
 
-    A checkpoint of versions (``v0001``, ``v0002``, ...) is the newest of them. Empty where nothing looks like one.
+    Of several versions (``v0001``, ``v0002``, ...) the newest is taken. Empty if nothing looks like a checkpoint.
     """
     own = _checkpoint_or_newest(tree, "")
     if own is not None:
@@ -62,23 +62,23 @@ def _checkpoint_or_newest(tree: Tree, folder: str) -> str | None:
 
 
 def numbered(tree: Tree, folder: str) -> list[int]:
-    """The numbers of a log's entries; none when it is not there."""
+    """Return the numbers of a log's entries; none if the log is missing."""
     names = (name.removesuffix("/") for name in tree.names(folder))
     return [number for name in names if (number := batch_number(name)) is not None]
 
 
 def last_committed(tree: Tree) -> int | None:
-    """The newest batch that Spark has committed; None when there is none."""
+    """Return the newest batch that Spark has committed, or None."""
     return max(numbered(tree, "commits"), default=None)
 
 
 def last_planned(tree: Tree) -> int | None:
-    """The newest batch whose offsets are written; None when there is none."""
+    """Return the newest batch whose offsets are written, or None."""
     return max(numbered(tree, "offsets"), default=None)
 
 
 def open_batch(tree: Tree) -> int | None:
-    """The batch that is planned and not committed, if any."""
+    """Return the batch that is planned and not committed, if any."""
     planned, committed = last_planned(tree), last_committed(tree)
     if planned is None or (committed is not None and planned <= committed):
         return None
@@ -86,7 +86,7 @@ def open_batch(tree: Tree) -> int | None:
 
 
 def query_id(tree: Tree) -> str:
-    """The id that Spark gave the query; raises CheckpointDamaged."""
+    """Return Spark's id of the query; raises CheckpointDamaged."""
     where = tree.where("metadata")
     try:
         found = query_id_from(tree.read("metadata"))
@@ -98,7 +98,7 @@ def query_id(tree: Tree) -> str:
 
 
 def id_there(tree: Tree) -> str:
-    """Its id as ``query_id`` tells it; empty where there is none, or none that can be read."""
+    """Return the query's id like ``query_id``; empty if there is none or it cannot be read."""
     try:
         return query_id(tree)
     except CheckpointDamaged:
@@ -106,7 +106,7 @@ def id_there(tree: Tree) -> str:
 
 
 def offsets_in(tree: Tree, batch: int) -> Offsets | Trouble:
-    """The plan of a batch."""
+    """Return the plan of a batch."""
     try:
         return offsets_from(tree.read(f"offsets/{batch}"))
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def offsets_in(tree: Tree, batch: int) -> Offsets | Trouble:
 
 
 def commit_in(tree: Tree, batch: int) -> Commit | Trouble:
-    """The commit of a batch."""
+    """Return the commit of a batch."""
     try:
         return commit_from(tree.read(f"commits/{batch}"))
     except FileNotFoundError:
@@ -122,16 +122,16 @@ def commit_in(tree: Tree, batch: int) -> Commit | Trouble:
 
 
 def read_offsets(tree: Tree, batch: int) -> Offsets:
-    """The plan of a batch; raises CheckpointDamaged."""
+    """Return the plan of a batch; raises CheckpointDamaged."""
     return whole(offsets_in(tree, batch), tree.where(f"offsets/{batch}"))
 
 
 def read_commit(tree: Tree, batch: int) -> Commit:
-    """The commit of a batch; raises CheckpointDamaged."""
+    """Return the commit of a batch; raises CheckpointDamaged."""
     return whole(commit_in(tree, batch), tree.where(f"commits/{batch}"))
 
 
 def can_restart_open(tree: Tree) -> bool:
-    """Whether Spark could start from a batch that is planned and not committed."""
+    """Whether Spark can start while a batch is planned and not committed."""
     planned = last_planned(tree)
     return planned is None or not read_offsets(tree, planned).named

@@ -1,5 +1,4 @@
-"""A tree of files of which every folder is listed once: what is there follows from the listings, without a look at
-each file."""
+"""A tree of files that lists every folder once; existence follows from the listings, without a request per file."""
 
 from __future__ import annotations
 
@@ -8,11 +7,11 @@ from collections.abc import Iterator
 from streamkeeper.checkpoints.trees import Tree
 
 _DEEPEST = 7
-"""``state/<operator>/<partition>/<store>/_stateSchema/...``: what goes on is a linked folder that leads to itself."""
+"""``state/<operator>/<partition>/<store>/_stateSchema/...``: a deeper path is a linked folder that leads to itself."""
 
 
 class Listed:
-    """One look at a tree. Its owner may go on meanwhile: a name that was listed may be gone when it is read."""
+    """One reading of a tree. The query may keep running: a listed file may be missing when it is read."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -21,24 +20,24 @@ class Listed:
         self._there: dict[str, frozenset[str]] = {}
 
     def files(self, folder: str) -> list[str]:
-        """Names of a folder's files, in order; none where there is no folder. ``""`` is the tree itself."""
+        """Return names of a folder's files, in order; none if the folder is missing. ``""`` is the tree itself."""
         self._list(folder)
         return self._files[folder]
 
     def folders(self, folder: str) -> list[str]:
-        """Names of a folder's folders, in order."""
+        """Return names of a folder's folders, in order."""
         self._list(folder)
         return self._folders[folder]
 
     def has(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         folder, _, name = path.rpartition("/")
         if folder not in self._there:
             self._there[folder] = frozenset(self.files(folder))
         return name in self._there[folder]
 
     def below(self, folder: str) -> Iterator[str]:
-        """Paths of all files in a folder and those below it, as deep as a checkpoint can be."""
+        """Yield paths of all files in a folder and the folders below it, as deep as a checkpoint can be."""
         above = f"{folder}/" if folder else ""
         yield from (f"{above}{name}" for name in self.files(folder))
         if above.count("/") < _DEEPEST:

@@ -1,9 +1,10 @@
-"""Spark's logs as values, byte by byte and without I/O: offsets, commits, and what file sources and sinks have listed.
+"""Decodes and encodes Spark's logs byte by byte, without I/O: offsets, commits, and files listed by file sources and
+sinks.
 
 Formats of Spark 4.2.0 (``OffsetSeqLog``, ``CommitLog``, ``FileStreamSourceLog``, ``FileStreamSinkLog``,
-``KafkaSourceInitialOffsetWriter``): a line ``v<number>``, then JSON. Offset log v1 names sources by their position, v2
-by ``name:`` before the offset. Commit log v2 names state files, v3 holds a sink's metadata as well. The logs of files
-are compacted: ``19.compact`` holds every entry up to 19, and Spark removes those in time.
+``KafkaSourceInitialOffsetWriter``): a line ``v<number>``, then JSON. Offset log v1 identifies sources by position, v2
+by ``name:`` before the offset. Commit log v2 names state files, v3 also contains a sink's metadata. File logs are
+compacted: ``19.compact`` contains every entry up to 19, and Spark eventually removes those.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from streamkeeper.model.coding import decoder_of
 
 NO_OFFSET = "-"
 SEEN_BEFORE = 2**53 - 1
-"""The entry of files that a checkpoint version counts as seen from its first batch on, and that none of its batches
-reads: Spark takes a batch's files by this number. It must not be negative: measured, every start fails on -1
-(``CompactibleFileStreamLog.getAllValidBatches``). No log gets there, and JSON's readers agree up to here."""
+"""The entry number of files that a checkpoint version counts as seen before its first batch, so that none of its
+batches reads them: Spark selects a batch's files by this number. It must not be negative: as measured, every start
+fails on -1 (``CompactibleFileStreamLog.getAllValidBatches``). No log reaches this number, and JSON readers are exact up
+to it.
+"""
 STATELESS_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
-"""What Spark writes for a batch without state; read in checkpoint format 2, too."""
+"""The commit that Spark writes for a batch without state; it can be read in checkpoint format 2 too."""
 
 _NAMED = 2
 _NEWEST = {"offsets": 2, "commits": 3, "files": 1}
@@ -49,25 +52,29 @@ class Trouble(Enum):
 
 
 class Offsets(msgspec.Struct, frozen=True, kw_only=True):
-    """A planned batch: ``ends`` is source id -> text of its end offset, in the log's order."""
+    """A planned batch."""
 
     version: int
+    """The format of the offset log."""
     watermark_ms: int
+    """The watermark in UTC epoch milliseconds, 0 before any."""
     conf: dict[str, str]
+    """The settings that Spark pins to the checkpoint."""
     ends: dict[str, str]
+    """Source id -> its end offset as text, in the log's order."""
 
     @property
     def named(self) -> bool:
         """Whether sources have names instead of positions.
 
-        Spark 4.2.0 cannot start from such a batch while it is open: measured, ``NoSuchElementException: None.get`` in
-        ``OfflineStateRepartitionUtils.isRepartitionBatch``, at every start.
+        Spark 4.2.0 cannot start from such a batch while it is open: as measured, every start raises
+        ``NoSuchElementException: None.get`` in ``OfflineStateRepartitionUtils.isRepartitionBatch``.
         """
         return self.version == _NAMED
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed batch: ``state_ids`` is operator -> partition -> ids of its state files, where the commit names them
+    """A committed batch: ``state_ids`` is operator -> partition -> ids of its state files, if the commit names them
     (checkpoint format 2).
     """
 
@@ -81,7 +88,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoggedFile(msgspec.Struct, frozen=True, rename="camel"):
-    """A line of a file source's log: URL, modification time (UTC epoch milliseconds), the entry it was listed in."""
+    """A line of a file source's log: URL, modification time (UTC epoch milliseconds), number of the entry that listed
+    it.
+    """
 
     path: str
     timestamp: int = 0
@@ -96,14 +105,14 @@ class SinkFile(msgspec.Struct, frozen=True):
 
 
 class LogNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries of a log of files, by its files' names: ``plain`` ones, and ``compacted`` ones in order."""
+    """The entries of a file log, by its file names: ``plain`` ones, and ``compacted`` ones in order."""
 
     plain: frozenset[int]
     compacted: tuple[int, ...]
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Every entry that has a file of its own, compacted or not."""
+        """Every entry that has its own file, compacted or not."""
         return self.plain.union(self.compacted)
 
     @property
@@ -112,16 +121,16 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.numbers, default=-1)
 
     def name_of(self, number: int) -> str:
-        """The file of an entry that is there: the compacted one, where there are two."""
+        """Return the file name of an existing entry: the compacted one, if there are two."""
         return f"{number}.compact" if number in self.compacted else str(number)
 
     def last_compacted(self, end: int) -> int:
-        """The newest compacted entry up to ``end``; -1 without any."""
+        """Return the newest compacted entry up to ``end``; -1 without any."""
         return max((number for number in self.compacted if number <= end), default=-1)
 
     def holding(self, end: int, *, first: int = 0, where: str) -> tuple[str, ...]:
-        """The fewest files that hold every entry from ``first`` to ``end``, in order: the last compacted one and those
-        after it, else the later compacted one that took them in. Raises CheckpointDamaged for an entry that is lost.
+        """Return the fewest files that contain every entry from ``first`` to ``end``, in order: the last compacted one
+        and those after it, else the later compacted one that contains them. Raises CheckpointDamaged for a lost entry.
         """
         if not find_gaps(first, end + 1, self.plain).count:
             return tuple(str(number) for number in range(first, end + 1))
@@ -140,25 +149,25 @@ _SUNK = decoder_of(SinkFile)
 
 
 def whole(found: T | Trouble, where: str) -> T:
-    """An entry that can be read; raises CheckpointDamaged, naming it, for one that cannot."""
+    """Return an entry that can be read; raises CheckpointDamaged, naming it, for one that cannot."""
     if isinstance(found, Trouble):
         raise CheckpointDamaged(f"{where} {found.value}")
     return found
 
 
 def batch_number(name: str) -> int | None:
-    """The number of an entry of ``offsets`` or ``commits`` by its name; None for what is no entry."""
+    """Return the number of an entry of ``offsets`` or ``commits`` by its name; None for another file."""
     return int(name) if _NUMBER.fullmatch(name) else None
 
 
 def entry_number(name: str) -> int | None:
-    """The number of an entry of a log of files by its name, compacted or not; None for what is no entry."""
+    """Return the number of a file log's entry by its name, compacted or not; None for another file."""
     found = _ENTRY.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def log_names(names: Iterable[str]) -> LogNames:
-    """The entries among a folder's files; drafts and checksums are none."""
+    """Return the entries among a folder's files, without drafts and checksums."""
     found = [told for name in names if (told := _ENTRY.fullmatch(name))]
     return LogNames(
         plain=frozenset(int(told[1]) for told in found if not told[2]),
@@ -167,7 +176,7 @@ def log_names(names: Iterable[str]) -> LogNames:
 
 
 def offsets_from(content: bytes) -> Offsets | Trouble:
-    """The plan that an entry of the offset log holds."""
+    """Decode the plan in an entry of the offset log."""
     lines = _lines(content, "offsets")
     if isinstance(lines, Trouble):
         return lines
@@ -184,7 +193,7 @@ def offsets_from(content: bytes) -> Offsets | Trouble:
 
 
 def commit_from(content: bytes) -> Commit | Trouble:
-    """What an entry of the commit log holds; one without its second line is whole, as Spark reads it."""
+    """Decode an entry of the commit log; like Spark, accept one without its second line."""
     lines = _lines(content, "commits")
     if isinstance(lines, Trouble):
         return lines
@@ -202,7 +211,7 @@ def commit_from(content: bytes) -> Commit | Trouble:
 
 
 def source_entry_from(content: bytes, name: str) -> list[LoggedFile] | Trouble:
-    """The files that an entry of a file source's log lists, which is called ``name``; compacted: those of many."""
+    """Decode the files in the entry ``name`` of a file source's log; a compacted one contains those of many entries."""
     found = _files_from(content, _LOGGED)
     if isinstance(found, Trouble):
         return found
@@ -212,20 +221,20 @@ def source_entry_from(content: bytes, name: str) -> list[LoggedFile] | Trouble:
 
 
 def sink_entry_from(content: bytes) -> list[SinkFile] | Trouble:
-    """The files that an entry of a file sink's log adds and deletes, compacted or not."""
+    """Decode the files that an entry of a file sink's log adds and deletes, compacted or not."""
     return _files_from(content, _SUNK)
 
 
 def query_id_from(content: bytes) -> str | None:
-    """The query's id in a checkpoint's ``metadata``; None where there is none."""
+    """Return the query's id in a checkpoint's ``metadata``, or None."""
     found = _object(content)
     told = found.get("id") if found else None
     return told if isinstance(told, str) else None
 
 
 def starts_from(content: bytes) -> str | None:
-    """Where a Kafka source began, of its ``sources/<position or name>/0``, in one line of JSON; None for another kind
-    of source's. Spark reads it before it looks at ``startingOffsets``, and only while no batch is planned.
+    """Return where a Kafka source started, from its ``sources/<position or name>/0``, as one line of JSON; None for
+    another kind of source. Spark prefers it to ``startingOffsets``, and reads it only while no batch is planned.
     """
     if not content.startswith(_KAFKA_START):
         return None
@@ -236,35 +245,36 @@ def starts_from(content: bytes) -> str | None:
 
 
 def metadata_content(query_id: str) -> bytes:
-    """A checkpoint's ``metadata``."""
+    """Encode a checkpoint's ``metadata``."""
     return _dumped({"id": query_id}).encode()
 
 
 def source_entry_content(files: Iterable[LoggedFile]) -> bytes:
-    """An entry of a file source's log that lists these files."""
+    """Encode an entry of a file source's log that lists these files."""
     lines = [_dumped({"path": file.path, "timestamp": file.timestamp, "batchId": file.batch_id}) for file in files]
     return "\n".join(["v1", *lines]).encode()
 
 
 def sink_entry_content() -> bytes:
-    """An entry of a file sink's log that lists no file."""
+    """Encode an entry of a file sink's log that lists no file."""
     return b"v1"
 
 
 def starts_content(offsets: str) -> bytes:
-    """What makes a Kafka source begin at ``offsets``: JSON, topic -> partition -> next offset to read."""
+    """Encode the start of a Kafka source at ``offsets``: JSON, topic -> partition -> next offset to read."""
     return _KAFKA_START + offsets.encode()
 
 
 def log_offset(end: str) -> int | None:
-    """A file source's offset; None for another kind of source, or for none."""
+    """Return a file source's offset; None for another kind of source, or for a missing offset."""
     found = _object(end)
     told = found.get("logOffset") if found else None
     return told if isinstance(told, int) else None
 
 
 def kafka_offsets(offset: str) -> str | None:
-    """An offset of a Kafka source as one line, fit for ``startingOffsets``; None for another kind of source.
+    """Return an offset of a Kafka source as one line, suitable for ``startingOffsets``; None for another kind of
+    source.
 
     Spark's offsets are exclusive ends: topic -> partition -> the next offset to read.
     """
@@ -277,7 +287,7 @@ def kafka_offsets(offset: str) -> str | None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value; raises ValueError for what is no JSON, or is nested deeper than Python goes."""
+    """Return the value; raises ValueError for invalid JSON, or for deeper nesting than Python supports."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -285,7 +295,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def split_version(text: str) -> tuple[int, str] | Trouble:
-    """The number in a file's first line, ``v<number>``, and what comes after that line."""
+    """Return the number in a file's first line, ``v<number>``, and the text after that line."""
     head, _, body = text.partition("\n")
     version = _VERSION.fullmatch(head.strip())
     if version is None:
@@ -294,7 +304,7 @@ def split_version(text: str) -> tuple[int, str] | Trouble:
 
 
 def _lines(content: bytes, log: str) -> tuple[int, list[str]] | Trouble:
-    """An entry's version, and the lines after it."""
+    """Return an entry's version, and the lines after it."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -307,7 +317,7 @@ def _lines(content: bytes, log: str) -> tuple[int, list[str]] | Trouble:
 
 
 def _files_from(content: bytes, decoder: msgspec.json.Decoder[T]) -> list[T] | Trouble:
-    """Its lines are decoded at once: a compacted entry may have a million."""
+    """Decode all lines in one call, because a compacted entry may have a million."""
     head, _, body = content.partition(b"\n")
     lines = _lines(head, "files")
     if isinstance(lines, Trouble):
@@ -325,7 +335,7 @@ def _ends(version: int, lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _is_cut(end: str) -> bool:
-    """An offset that begins like JSON must be JSON; some sources write other text."""
+    """Whether an offset is truncated: one that starts like JSON must be JSON; some sources write other text."""
     if not end.startswith(("{", "[")):
         return False
     try:

@@ -1,7 +1,7 @@
 """Damage to the logs of planned and committed batches, and contradictions between them.
 
-Spark reads the last two offsets and the last commit only. A query with asynchronous progress tracking leaves gaps in
-both logs on purpose; nothing in a checkpoint tells that from damage.
+Spark reads only the last two offsets and the last commit. A query with asynchronous progress tracking deliberately
+leaves gaps in both logs; a checkpoint contains nothing that distinguishes them from damage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMMIT_SHAPES = {
 
 
 def offset_damage(tree: Tree, planned: int) -> Iterator[Damage]:
-    """Entries of the offset log up to the last planned batch that cannot be read."""
+    """Find entries of the offset log up to the last planned batch that cannot be read."""
     found = {batch: offsets_in(tree, batch) for batch in (planned - 1, planned) if batch >= 0}
     for batch, entry in found.items():
         if isinstance(entry, Trouble):
@@ -49,7 +49,7 @@ def offset_damage(tree: Tree, planned: int) -> Iterator[Damage]:
 
 
 def commit_damage(tree: Tree, committed: int) -> Iterator[Damage]:
-    """Entries of the commit log that cannot be read or are missing."""
+    """Find entries of the commit log that cannot be read or are missing."""
     entry = commit_in(tree, committed)
     if isinstance(entry, Trouble):
         yield damage(_COMMIT_SHAPES[entry], f"commits/{committed}", f"commits/{committed} {entry.value}")
@@ -60,7 +60,7 @@ def commit_damage(tree: Tree, committed: int) -> Iterator[Damage]:
 
 
 def order_damage(planned: int, committed: int | None, contradictions: list[str]) -> Iterator[Damage]:
-    """How the two logs stand to each other; ``contradictions``: signs that the last planned batch had ended."""
+    """Compare the two logs; ``contradictions``: signs that the last planned batch had finished."""
     last = -1 if committed is None else committed
     if last > planned:
         evidence = f"commits/{last} exists, but offsets end with {planned}"
@@ -75,13 +75,15 @@ def order_damage(planned: int, committed: int | None, contradictions: list[str])
 
 
 def orphaned_checksums(tree: Tree, log: str) -> list[int]:
-    """Entries whose checksum file is there and who are not: they were removed, as Hadoop writes checksums last."""
+    """Return entries whose checksum file exists although they do not: they were removed, because Hadoop writes
+    checksums last.
+    """
     kept = {int(found[1]) for name in tree.files(log) if (found := _CHECKSUM.fullmatch(name))}
     return sorted(kept - set(numbered(tree, log)))
 
 
 def _fewer_sources(found: dict[int, Offsets | Trouble]) -> Iterator[Damage]:
-    """Sources counted by position never come or go: an entry with fewer offsets than the other has lost some."""
+    """Numbered sources are never added or removed: an entry with fewer offsets than the other has lost some."""
     counts = {
         batch: len(offsets.ends)
         for batch, offsets in found.items()

@@ -1,4 +1,4 @@
-"""Whether the files that a batch reads are still there: Spark runs it without those that are gone."""
+"""Checks whether a batch's input files still exist: Spark runs the batch without the missing ones."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
 
 _SPECIAL = frozenset("{}[]*?\\")
-"""Spark 4.2.0 takes a path with one of these for a pattern, and reads all files of the batch again for each."""
+"""Spark 4.2.0 treats a path with one of these as a pattern, and for each reads all files of the batch again."""
 
 
 class OpenInput(msgspec.Struct, frozen=True):
-    """Files of the open batch that are gone, and those that could not be looked for; a clause each, or empty."""
+    """Missing files of the open batch, and files that could not be checked: a clause each, or empty."""
 
     gone: str = ""
     unchecked: str = ""
 
 
 def look_at_batch(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = None) -> FileLook:
-    """Look for the files of a planned batch; ``unseen``: as in ``look_for_files``.
+    """Check the files of a planned batch; ``unseen``: as in ``look_for_files``.
 
-    Raises NotFound where the batch is not planned, CheckpointDamaged.
+    Raises NotFound if the batch is not planned, CheckpointDamaged.
     """
     planned = [local_path(url) for source in offsets_at(tree, batch) for url in source.files]
     return look_for_files(planned, unseen=unseen)
 
 
 def doubling_files(tree: Tree, batch: int) -> list[str]:
-    """Files of a planned batch by whose names Spark reads the other ones again; raises NotFound, CheckpointDamaged.
+    """Return files of a planned batch whose names make Spark read the others again; raises NotFound, CheckpointDamaged.
 
-    One file alone is read once; so are files in partition directories, which Spark collects in a set.
+    A single file is read once; so are files in partition directories, which Spark collects in a set.
     """
     found = []
     for source in offsets_at(tree, batch):
@@ -47,15 +47,15 @@ def doubling_files(tree: Tree, batch: int) -> list[str]:
 
 
 def open_input(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = None) -> OpenInput:
-    """The same of the open batch, as clauses. Raises NotFound, CheckpointDamaged."""
+    """Check a planned batch like ``look_at_batch``, but return clauses. Raises NotFound, CheckpointDamaged."""
     found, files = look_at_batch(tree, batch, unseen=unseen), f"files of open batch {batch}"
     return OpenInput(found.gone_clause(files), found.unchecked_clause(files))
 
 
 def find_open_input(tree: Tree, unseen: Callable[[], Mapping[str, str]] = dict) -> OpenInput:
-    """The same of whatever batch is open; nothing where none is, and where that cannot be read.
+    """Check the open batch like ``open_input``; both clauses are empty if no batch is open or it cannot be read.
 
-    ``unseen`` is asked only where a batch is open.
+    ``unseen`` is called only if a batch is open.
     """
     try:
         batch = open_batch(tree)

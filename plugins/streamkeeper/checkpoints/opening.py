@@ -1,4 +1,4 @@
-"""From a location, as Spark is given it, to the checkpoint's tree of files."""
+"""Opens a checkpoint's tree of files from its location, in the form that Spark accepts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _WAYS = "use a directory, file:///path, s3a://bucket/prefix or hdfs://namenode:p
 
 
 def open_tree(location: str) -> Tree:
-    """The tree at a plain path, ``file:///path``, ``s3a://bucket/prefix``, ``s3://bucket/prefix`` or
+    """Return the tree at a plain path, ``file:///path``, ``s3a://bucket/prefix``, ``s3://bucket/prefix`` or
     ``hdfs://namenode:port/path``.
 
-    Raises NotFound when nothing is there, Unsupported for another scheme, InvalidInput for a location that names
-    nothing, StoreUnavailable.
+    Raises NotFound if it does not exist, Unsupported for another scheme, InvalidInput for an empty or incomplete
+    location, StoreUnavailable.
     """
     tree = tree_at(location)
     must_be_directory(tree, location)
@@ -23,7 +23,7 @@ def open_tree(location: str) -> Tree:
 
 
 def tree_at(location: str, *, lasting: bool = True) -> Tree:
-    """The same, whether anything is there or not; ``lasting``: as in ``LocalTree``."""
+    """Return the tree like ``open_tree``, whether it exists or not; ``lasting``: as in ``LocalTree``."""
     if not location:
         raise InvalidInput("the checkpoint's location is empty", hint=_WAYS)
     match scheme_of(location):

@@ -1,4 +1,4 @@
-"""What a checkpoint says about its stateful operators: names, stores, partitions.
+"""Reads facts about stateful operators from a checkpoint: names, stores, partitions.
 
 Formats of Spark 4.2.0 (``OperatorStateMetadata``): ``state/<id>/_metadata/metadata`` (v1), or one file per change of
 it, ``state/<id>/_metadata/v2/<batch>`` (v2).
@@ -17,21 +17,25 @@ NEWEST_SCHEMA = 3
 
 
 class OperatorFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One stateful operator: its name in Spark's plan, and its stores' names (``default`` where it has only one)."""
+    """One stateful operator."""
 
     name: str
+    """Its name in Spark's plan."""
     stores: tuple[str, ...]
+    """Its stores' names; ``default`` if it has only one."""
     partitions: int
+    """The number of partitions."""
     format: int
+    """The format of its metadata."""
 
 
 def operator_folders(tree: Tree) -> dict[int, str]:
-    """Operator id -> folder, in order."""
+    """Return operator id -> folder, in order."""
     return {number: f"state/{number}" for number in sorted(numbered(tree, "state"))}
 
 
 def metadata_file(tree: Tree, operator: str) -> str | None:
-    """The newest file that describes an operator, by its folder; None when there is none."""
+    """Return the newest file that describes the operator in a folder, or None."""
     versions = numbered(tree, f"{operator}/_metadata/v2")
     if versions:
         return f"{operator}/_metadata/v2/{max(versions)}"
@@ -39,7 +43,7 @@ def metadata_file(tree: Tree, operator: str) -> str | None:
 
 
 def operator_in(tree: Tree, path: str) -> OperatorFacts | Trouble:
-    """The operator that a metadata file describes."""
+    """Decode the operator that a metadata file describes."""
     try:
         split = split_version(tree.read(path).decode())
     except UnicodeDecodeError:
@@ -63,7 +67,7 @@ def operator_in(tree: Tree, path: str) -> OperatorFacts | Trouble:
 
 
 def schema_format(tree: Tree, path: str) -> int | Trouble:
-    """The format of a state schema file, which begins with Java's ``writeUTF`` of ``v<number>``."""
+    """Return the format of a state schema file, which starts with Java's ``writeUTF`` of ``v<number>``."""
     head = tree.read(path)[:16]
     if not head:
         return Trouble.EMPTY

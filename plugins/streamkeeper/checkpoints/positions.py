@@ -1,4 +1,4 @@
-"""How far a checkpoint has read its sources, as values that can be compared with another checkpoint's."""
+"""Reads how far a checkpoint has read its sources, as values comparable with those of other checkpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReadFiles(msgspec.Struct, frozen=True, tag="files"):
 
 
 class ReadTopics(msgspec.Struct, frozen=True, tag="kafka"):
-    """Of Kafka the next offset to read, and the first that was, where the checkpoint tells."""
+    """For Kafka the next offset to read, and the first one read, if the checkpoint records it."""
 
     offsets: Partitions
     starts: Partitions = {}
@@ -57,7 +57,7 @@ SourcePosition = ReadFiles | ReadTopics | ReadOther | NothingRead
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """Where every source stands after a batch, by position or name, in the plan's order; empty without a batch.
+    """The offset of every source after a batch, by position or name, in the plan's order; empty without a batch.
 
     ``named``: whether sources have names instead of positions.
     """
@@ -68,9 +68,9 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def position(tree: Tree, batch: int | None = None) -> Position:
-    """The position after a planned batch, by default after the last committed one; empty where there is none.
+    """Return the position after a planned batch, by default the last committed one; empty without such a batch.
 
-    Its owner may go on meanwhile. Raises NotFound for an unknown batch, CheckpointDamaged, CheckpointChanged when no
+    The query may keep running. Raises NotFound for an unknown batch, CheckpointDamaged, CheckpointChanged when no
     attempt succeeds.
     """
 
@@ -83,9 +83,9 @@ def position(tree: Tree, batch: int | None = None) -> Position:
 
 
 def until_unchanged(look: Callable[[], T]) -> T:
-    """What a look at a checkpoint finds; looks anew while its owner removes what is being read.
+    """Return the result of ``look`` at a checkpoint; retry while the query removes files that are being read.
 
-    The same damage twice is no owner's doing.
+    Damage that two attempts show alike is real, not caused by the running query.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
     for _ in range(_ATTEMPTS):
@@ -103,7 +103,7 @@ class History:
     """The positions after some batches of one checkpoint; the log of each source is read once."""
 
     def __init__(self, tree: Tree, batches: Iterable[int]) -> None:
-        """Raises CheckpointDamaged, CheckpointChanged."""
+        """Read plans and logs. Raises CheckpointDamaged, CheckpointChanged."""
         self._plans = {batch: read_offsets(tree, batch) for batch in batches}
         newest = self._plans[max(self._plans)]
         self._logs = {source.name: _Log(tree, source) for source in file_sources(tree, newest, None)}
@@ -112,17 +112,17 @@ class History:
         self.named = newest.named
 
     def position(self, batch: int) -> Position:
-        """The position after one of the batches."""
+        """Return the position after one of the batches."""
         plan = self._plans[batch]
         sources = {name: self._source(name, end) for name, end in plan.ends.items()}
         return Position(batch=batch, named=plan.named, sources=sources)
 
     def position_of(self, ends: Mapping[str, str]) -> Position:
-        """The position that these end offsets name, as Spark wrote them, of a batch whose plan may be gone."""
+        """Return the position for these end offsets, as Spark wrote them, of a batch whose plan may be missing."""
         return Position(named=self.named, sources={name: self._source(name, end) for name, end in ends.items()})
 
     def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
-        """A key that is equal for equal positions, and hardly ever for others; cheap for many batches."""
+        """Return a key that is equal for equal positions, and almost never for others; cheap for many batches."""
         plan = self._plans[batch]
         keys = [(name, self._source_key(name, end)) for name, end in plan.ends.items()]
         return tuple(sorted(keys)) if by_name else tuple(source_key for _, source_key in keys)
@@ -144,7 +144,7 @@ class History:
 
 
 class _Log:
-    """The log of one file source: which files it holds up to any entry."""
+    """The log of one file source: the files it contains up to any entry."""
 
     def __init__(self, tree: Tree, source: FileSource) -> None:
         self._files = logged_files(tree, source, source.end)
@@ -165,7 +165,7 @@ class _Log:
         return f"{count} files {self._sums[count] % 2**128:x}" if count else NO_OFFSET
 
     def _in_order(self) -> list[str]:
-        """Every path once, by the first entry that holds it."""
+        """Return every path once, ordered by the first entry that contains it."""
         first: dict[str, int] = {}
         for file in self._files:
             entry = _BEFORE_ANY if file.batch_id == SEEN_BEFORE else file.batch_id
@@ -177,7 +177,7 @@ class _Log:
 
 
 def local_path(url: str) -> str:
-    """A logged URL without escapes; a plain path for a local file."""
+    """Return a logged URL without escapes; a plain path for a local file."""
     folder, separator, name = url.rpartition("/")
     return _folder(folder) + separator + (unquote(name, errors=_NOT_UTF8) if "%" in name else name)
 

@@ -1,4 +1,4 @@
-"""What goes from a checkpoint, in the order in which it goes: the value between planning and removing."""
+"""The plan of a prune: files to remove from a checkpoint, in order; passed from planning to removal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 from streamkeeper.model.snapshot import Stamp
 
 REMOVING = "removing"
-"""The mark of a version that is being removed: a copy of its metadata, the last file to go."""
+"""The marker of a version that is being removed: a copy of its metadata, and the last file to be removed."""
 STAGES = {"state": 0, "sources": 1, "offsets": 2, "commits": 3}
 
 
 class Extent(Enum):
-    """How much of a directory a plan takes."""
+    """How much of a directory a plan removes."""
 
     WHOLE = "whole"
     OLD_BATCHES = "old batches"
@@ -22,46 +22,54 @@ class Extent(Enum):
 
 
 class PlannedRemoval(msgspec.Struct, frozen=True, kw_only=True):
-    """A file to remove, by its path in the directory, if it is still of that size (bytes) and time (ns since 1970).
-
-    ``subject``: name of the file beside it whose checksum it is, if it may go only when that one is gone.
-    """
+    """A file to remove, only if its size and time are still those of the plan."""
 
     path: str
+    """Its path in the directory."""
     size: int
+    """Its size in bytes."""
     modified: int
+    """Its modification time, in nanoseconds since 1970."""
     reason: str
+    """Why it is removed."""
     subject: str = ""
+    """For a checksum that may be removed only once its file is missing: the name of that file in the same folder."""
 
     def is_still(self, found: Stamp) -> bool:
-        """Whether nobody has written it since."""
+        """Whether the file is unchanged since it was planned."""
         return (found.size, found.modified) == (self.size, self.modified)
 
 
 class PrunePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes from a directory, in the order in which it goes.
-
-    ``kept``: the files that stay in a retired checkpoint that is cut back. ``kept_whole``: why nothing goes at all;
-    ``left``: what was left alone, each with the reason.
-    """
+    """The files to remove from a directory, in the order of their removal."""
 
     directory: str
+    """The directory."""
     extent: Extent
+    """How much of it the plan removes."""
     files: tuple[PlannedRemoval, ...] = ()
+    """The files to remove."""
     kept: tuple[str, ...] = ()
+    """The files that stay in a retired checkpoint that is cut back."""
     kept_whole: str = ""
+    """Why no file is removed at all; empty if files may be removed."""
     left: tuple[str, ...] = ()
+    """The files left alone, each with the reason."""
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """What went: files and bytes. ``failed``: what could not be removed; ``left``: what stays for another reason."""
+    """The result of a prune."""
 
     files: int = 0
+    """How many files were removed."""
     bytes: int = 0
+    """How many bytes were removed."""
     failed: tuple[str, ...] = ()
+    """The files that could not be removed, each with the reason."""
     left: tuple[str, ...] = ()
+    """The files that stay for another reason."""
 
 
 def order_of(one: PlannedRemoval) -> tuple[int, int, str]:
-    """State before the logs that tell of it, a file before its checksum."""
+    """The sort key: state before the logs that describe it, a file before its checksum."""
     return STAGES.get(one.path.partition("/")[0], len(STAGES)), one.path.count(".crc"), one.path

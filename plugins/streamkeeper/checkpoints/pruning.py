@@ -1,7 +1,8 @@
-"""What nothing can need any more in checkpoints: looks, plans, and removes nothing itself.
+"""Plans which files of checkpoints are no longer needed; it removes nothing itself.
 
-A retired checkpoint version is cut back to its last batches, or goes whole. In a live one only that goes which no
-version of its state, written or still to come, refers to. Symbolic links are never followed.
+A retired checkpoint version is cut back to its last batches, or removed as a whole. In a live one, only those files are
+removed that no version of its state refers to, neither an existing one nor one still to be written. Symbolic links are
+never followed.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ _DESCRIPTION = re.compile(r"(.*/)?(_metadata|_stateSchema)/(.*/)?[^./][^/]*")
 
 
 def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
-    """Cut a retired checkpoint back to the closed sets of its last committed batches, and its pending plan.
+    """Plan to cut a retired checkpoint back to the closed sets of its last committed batches, and its pending plan.
 
-    No checksum is kept, for none is needed. 0 batches: the checkpoint goes whole, damaged or not. A checkpoint of which
-    a batch to keep is not complete is left whole; for one that is gone already there is nothing to do. Raises
-    InvalidInput for a negative number, NotFound for what is no checkpoint.
+    Checksums are removed too, because none is needed. With 0 batches the whole checkpoint is removed, damaged or not.
+    The checkpoint is kept whole if a batch to keep is incomplete; if it is already missing, the plan is empty. Raises
+    InvalidInput for a negative number, NotFound if it is not a checkpoint.
     """
     if keep_batches < 0:
         raise InvalidInput(f"{keep_batches} batches cannot be kept", hint="keep 0 or more")
@@ -57,7 +58,7 @@ def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
 
 
 def plan_unpublished(tree: Tree) -> PrunePlan:
-    """What a writer, or a removal, that died has left of a version: all of it, for it is none without its metadata."""
+    """Plan to remove everything that a dead writer, or an interrupted removal, left of a version without metadata."""
     plan, seen = _begun(tree, Extent.WHOLE)
     if not plan.kept_whole and is_published(tree):
         return replace(plan, kept_whole="it has its metadata now: it is published")
@@ -65,22 +66,22 @@ def plan_unpublished(tree: Tree) -> PrunePlan:
 
 
 def plan_live(tree: Tree, *, now: float) -> PrunePlan:
-    """What the owner of a running checkpoint has lost sight of; ``now``: seconds since 1970. Raises NotFound.
+    """Plan to remove files that a running query no longer needs; ``now``: seconds since 1970. Raises NotFound.
 
-    Everything is older than MARGIN_S, and one of these:
+    Every such file is older than MARGIN_S, and one of these:
 
-    - A temporary file: Spark writes it, renames it, and never looks for one again. One of a state version that is not
-      committed stays: its task may have it open for as long as the batch takes.
-    - A checksum, of Hadoop or Spark, whose file is gone: it is read only with its file, and written with it anew.
-      Those of log entries from the newest one on stay: they are the traces by which a rewound checkpoint is known.
+    - A temporary file: Spark writes it, renames it, and never reads it again. One of an uncommitted state version
+    stays: its task may have it open for as long as the batch takes.
+    - A checksum of Hadoop or Spark whose file is missing: it is read only with its file, and rewritten with it. Those
+    of log entries from the newest one on stay: they are the evidence that reveals a rewound checkpoint.
     - An SST or archived log of RocksDB that no archive of its store names, and that is older than all of them. Files
-      go up before the archive that names them, and never change. A version still to come is built on one whose archive
-      is there, so its files are named by that archive or went up after it: a file of an upload under way is never older
-      than the oldest archive, however long the upload takes. This holds while a store has one writer at a time, on
-      which Spark's own cleanup relies, too. As in Spark, a store with a single archive is left alone: if its version
-      was written twice, its time tells nothing of the first attempt's files.
+    are uploaded before the archive that names them, and never change. A future version is based on one whose archive
+    exists, so its files are named by that archive or were uploaded after it: a file of a running upload is never older
+    than the oldest archive, however long the upload takes. This is true while a store has one writer at a time, which
+    Spark's own cleanup also requires. As in Spark, a store with a single archive is left alone: if its version was
+    written twice, its time does not reveal when the first attempt's files were written.
 
-    Where an archive cannot be read, or names a file that is missing, the SSTs of its store are left alone.
+    If an archive cannot be read, or names a missing file, the SSTs of its store are left alone.
     """
     plan, seen = _begun(tree, Extent.LEFTOVERS)
     if plan.kept_whole:
@@ -104,7 +105,7 @@ def plan_live(tree: Tree, *, now: float) -> PrunePlan:
 
 
 def _begun(tree: Tree, extent: Extent) -> tuple[PrunePlan, Seen]:
-    """A plan of nothing yet, and what there is to plan it by; a link is kept whole, whoever owns what it leads to."""
+    """Return an empty plan and the files to plan with; a symbolic link is kept whole, whoever owns its target."""
     seen = tree.look()
     return PrunePlan(
         directory=tree.where(""), extent=extent, kept_whole="it is a symbolic link" if "" in seen.odd else ""
@@ -112,7 +113,7 @@ def _begun(tree: Tree, extent: Extent) -> tuple[PrunePlan, Seen]:
 
 
 def _needed(tree: Tree, keep_batches: int) -> set[str]:
-    """Files of the last committed batches; raises CheckpointDamaged unless each of them is complete."""
+    """Return the files of the last committed batches; raises CheckpointDamaged unless each of them is complete."""
     committed = sorted(numbered(tree, "commits"))[-keep_batches:]
     if not committed:
         raise CheckpointDamaged(f"{tree.where('')} has no committed batch")
@@ -137,7 +138,9 @@ def _unfinished(tree: Tree, old: Iterable[str]) -> list[str]:
 
 
 def _unnamed(tree: Tree, store: str, files: Mapping[str, Stamp]) -> dict[str, str]:
-    """SSTs and logs that no version refers to -> why they go; raises CheckpointDamaged where that cannot be told."""
+    """Return SSTs and logs that no version refers to -> the reason to remove them; raises CheckpointDamaged if that
+    cannot be determined.
+    """
     archives = [name for name in tree.files(store) if name.endswith(".zip") and not name.startswith(".")]
     told = [_archive(tree, f"{store}/{name}") for name in archives]
     named = {f"{store}/{name}" for _, names in told for name in names}
@@ -154,7 +157,9 @@ def _is_before_all(modified: int, archives: list[int]) -> bool:
 
 
 def _archive(tree: Tree, path: str) -> tuple[int, list[str]]:
-    """When an archive was written, and the SSTs and logs it names; one that is just being removed is torn, too."""
+    """Return an archive's time, and the SSTs and logs it names; one that is being removed at this moment counts as
+    unreadable.
+    """
     try:
         return tree.stamp(path).modified, files_named_in(io.BytesIO(tree.read(path)), path)
     except OSError as error:
@@ -162,7 +167,9 @@ def _archive(tree: Tree, path: str) -> tuple[int, list[str]]:
 
 
 def _add_orphaned_checksums(going: dict[str, PlannedRemoval], tree: Tree, old: Mapping[str, Stamp], seen: Seen) -> None:
-    """Add the checksums whose file is gone, or goes; shorter names first, for a checksum may have one itself."""
+    """Add the checksums whose file is missing or planned for removal; shorter names first, for checksums of
+    checksums.
+    """
     entries = [batch for batch in (last_planned(tree), last_committed(tree)) if batch is not None]
     newest = min(entries) if len(entries) == 2 else -1
     for path in sorted((checksum for checksum in old if checksum.endswith(".crc")), key=len):

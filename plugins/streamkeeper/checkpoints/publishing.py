@@ -1,8 +1,8 @@
-"""A checkpoint version appears by the file that is created last, its ``metadata``; nothing is renamed.
+"""Publishes a checkpoint version through the file that is created last, its ``metadata``; no file is renamed.
 
-What has no metadata is no version. It is what a writer that died has left; the next one makes the same version of the
-same files, and goes on from there. So may two that do not know of each other: what one creates is there once, whole and
-equal, and neither takes anything away.
+Files without metadata are not a version. A dead writer may leave them; the next writer creates the same version with
+the same files and continues from there. Two concurrent writers may do so too: each file is created once, whole and
+equal, and neither removes any.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from streamkeeper.model.snapshot import Stamp
 METADATA = "metadata"
 _ANOTHER = "name a directory that does not exist"
 _WRITERS = 8
-"""The file system writes its journal once for all who wait: 240 files take 0.05 s, one after the other 0.5 s."""
+"""The file system writes its journal once for all waiting writers: 240 files take 0.05 s, in sequence 0.5 s."""
 
 Content = Callable[[str], Iterable[bytes]]
-"""A file's content in parts, by its path; the same each time it is asked."""
+"""Returns a file's content in parts, by its path; the same at each call."""
 
 
 def is_published(tree: Tree) -> bool:
-    """Whether there is a version: all of it, then."""
+    """Whether a version exists; it is complete then."""
     return tree.fresh().has(METADATA)
 
 
 def publish(target: Tree, files: Mapping[str, bytes], metadata: bytes) -> None:
-    """Make a version of small files; raises as ``publish_from`` does."""
+    """Create a version of small files; raises the errors of ``publish_from``."""
     contents = {**files, METADATA: metadata}
     publish_from(target, contents, lambda path: [contents[path]], writers=1)
 
@@ -44,10 +44,16 @@ def publish_from(
     writers: int = _WRITERS,
     written: Callable[[str], None] = lambda path: None,
 ) -> None:
-    """Make a version of ``paths``, among them its metadata, or the rest of one, with so many ``writers`` at once.
+    """Create a version, or the missing part of one.
 
-    ``written`` hears of every file. Raises InvalidInput where there is a version already, or anything that this one
-    will not have, CheckpointChanged where somebody removes files of it meanwhile, and what ``content`` raises.
+    ``target``: the version's tree.
+    ``paths``: all its files, including its metadata.
+    ``content``: returns a file's content.
+    ``writers``: how many files are written in parallel.
+    ``written``: called with every file.
+
+    Raises InvalidInput if there is already a version, or any file that is not in ``paths``; CheckpointChanged if
+    another process removes its files during the write; and the errors of ``content``.
     """
     where, there = target.where(""), _files_in(target)
     strangers = {path for path in there.keys() - {*paths} if not path.endswith(".tmp")}
@@ -60,7 +66,7 @@ def publish_from(
         return path
 
     with ThreadPoolExecutor(writers, thread_name_prefix="publish") as pool:
-        # One alone writes in order, and nothing more once it has failed.
+        # A single writer writes in order, and stops after its first failure.
         run = pool.map if writers > 1 else map
         for path in run(write, (path for path in paths if path != METADATA)):
             written(path)
@@ -73,7 +79,9 @@ def publish_from(
 
 
 def _files_in(target: Tree) -> dict[str, Stamp]:
-    """What is there of a version that is not published; raises InvalidInput where it is, or cannot be made."""
+    """Return the existing files of an unpublished version; raises InvalidInput if it is published or cannot be
+    created.
+    """
     absence, seen = target.absence(), target.fresh().look()
     if METADATA in seen.files or "" in seen.odd or absence not in ("", NOT_THERE):
         raise InvalidInput(f"{target.where('')} already exists", hint=_ANOTHER)
@@ -81,7 +89,7 @@ def _files_in(target: Tree) -> dict[str, Stamp]:
 
 
 def _create_same(target: Tree, path: str, content: Content, known: Stamp | None) -> None:
-    """Create a file, unless it is there with this very content; ``known``: what it was before anything was written."""
+    """Create a file, unless it exists with this content; ``known``: its stamp before the publication, if it existed."""
     try:
         if known is None:
             target.create(path, content(path))

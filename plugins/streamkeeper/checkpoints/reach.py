@@ -1,7 +1,8 @@
-"""Whether one checkpoint has read everything that another one has, how far it is, and where both have read the same.
+"""Compares two checkpoints: whether one has read everything that the other has, how far it is, and where both are
+equal.
 
-Without Spark, from the files alone; both queries may go on meanwhile. Sources are matched by their names, or by their
-positions where they have none.
+Works without Spark, from the files alone; both queries may keep running. Sources are matched by name, or by position if
+they have no names.
 """
 
 from __future__ import annotations
@@ -33,36 +34,44 @@ _LOOK_BACK = 200
 
 
 class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
-    """One source: how much of what the old has read the new lacks, how much more it has, and how much the old has.
-
-    In ``unit``: files, or records of Kafka, counted by offsets from where the new began. ``told``: one line.
-    """
+    """The comparison of one source between an old and a new checkpoint."""
 
     source: str
+    """The source's name or position in the old checkpoint."""
     unit: str
+    """The unit of the counts: files, or Kafka records, counted by offsets from the new one's start."""
     missing: int
+    """How much of the old one's input the new one has not read."""
     ahead: int
+    """How much the new one has read beyond the old."""
     total: int
+    """How much the old one has read."""
     told: str
+    """The comparison in one line."""
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the new is compared with the old. ``comparable`` is False where nothing can be said, and ``why``."""
+    """How far the new checkpoint is, compared with the old."""
 
     comparable: bool = True
+    """False if the two cannot be compared."""
     why: str = ""
+    """Why they cannot be compared."""
     holds: bool = False
+    """Whether the new one has read everything that the old one has."""
     equal: bool = False
+    """Whether both have read the same."""
     sources: tuple[SourceReach, ...] = ()
+    """The comparison of each source."""
 
     @property
     def sentence(self) -> str:
-        """Every source in one line, or why there is none."""
+        """Every source in one line, or why they cannot be compared."""
         return "; ".join(source.told for source in self.sources) if self.comparable else self.why
 
     @property
     def lacking(self) -> str:
-        """What the new lacks, such as ``280 files and 1,200 records``; ``nothing`` where it holds everything."""
+        """What the new one lacks, such as ``280 files and 1,200 records``; ``nothing`` if it lacks nothing."""
         counts: dict[str, int] = {}
         for source in self.sources:
             counts[source.unit] = counts.get(source.unit, 0) + source.missing
@@ -70,9 +79,9 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(old: Position, new: Position) -> Reach:
-    """Whether ``new`` has read everything that ``old`` has: every file, and every partition as far.
+    """Whether ``new`` has read everything that ``old`` has: every file, and every partition at least as far.
 
-    A position without a batch lacks everything, and is held by every other one.
+    A position without a batch lacks everything that others have read; every other position includes it.
     """
     if why := _differ(old, new):
         return Reach(comparable=False, why=why)
@@ -91,7 +100,7 @@ def compare(old: Position, new: Position) -> Reach:
 
 
 def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
-    """The newest committed batches of both with equal positions, of the last 200 that are still there; else None.
+    """Return the newest committed batches of both with equal positions, among the last 200 still present; else None.
 
     Raises CheckpointDamaged, CheckpointChanged.
     """
@@ -117,10 +126,10 @@ def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
 
 
 def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tuple[list[str], int]:
-    """The files that were read up to the last commit and are gone, sorted, and how many were read.
+    """Return the missing files among those read up to the last commit, sorted, and how many were read.
 
-    A rebuild from the beginning would lack them. ``unseen``: as in ``look_for_files``. Raises Unsupported where a file
-    cannot be looked for, CheckpointDamaged, CheckpointChanged.
+    A rebuild from the beginning would lack them. ``unseen``: as in ``look_for_files``. Raises Unsupported if a file
+    cannot be checked, CheckpointDamaged, CheckpointChanged.
     """
     found: set[str] = set()
     for source in position(tree).sources.values():
@@ -133,8 +142,9 @@ def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tup
 
 
 def missing_since(now: Position, then: Position, *, unseen: Mapping[str, str] | None = None) -> FileLook:
-    """Which of the files that were read between two positions of one query are gone: reading on from ``then`` would
-    not miss them. ``unseen``: as in ``look_for_files``."""
+    """Return which files read between two positions of one query are missing: resuming from ``then`` would silently
+    skip them. ``unseen``: as in ``look_for_files``.
+    """
     since: set[str] = set()
     for name, source in now.sources.items():
         since |= _files_of(source) - _files_of(then.sources.get(name, NothingRead()))
@@ -142,7 +152,7 @@ def missing_since(now: Position, then: Position, *, unseen: Mapping[str, str] | 
 
 
 def _committed(tree: Tree) -> list[int]:
-    """The newest committed batches whose plans are there, newest first."""
+    """Return the newest committed batches whose plans exist, newest first."""
     newest = last_committed(tree)
     if newest is None:
         return []
@@ -151,7 +161,7 @@ def _committed(tree: Tree) -> list[int]:
 
 
 def _differ(old: Position, new: Position) -> str:
-    """Why the sources of two positions cannot be matched; empty where they can."""
+    """Return why the sources of two positions cannot be matched; empty if they can."""
     if not old.sources or not new.sources:
         return ""
     if old.named and new.named:
@@ -176,7 +186,7 @@ def _pairs(old: Position, new: Position) -> Iterator[tuple[str, SourcePosition, 
 
 
 def _source(name: str, old: SourcePosition, new: SourcePosition) -> SourceReach | None:
-    """None where the two cannot be compared."""
+    """Compare two positions of one source; None if they cannot be compared."""
     match old, new:
         case ReadFiles(), ReadFiles() | NothingRead():
             return _files(name, old.files, _files_of(new))
@@ -220,7 +230,7 @@ def _topics(name: str, old: ReadTopics, new: ReadTopics) -> SourceReach:
 
 
 def _same(old: SourcePosition, new: SourcePosition) -> bool:
-    """Where a Kafka source began does not count, and reading no file is like having no offset."""
+    """Whether two positions are equal: a Kafka source's start does not count, and no read file equals no offset."""
     if isinstance(old, ReadTopics) and isinstance(new, ReadTopics):
         return old.offsets == new.offsets
     return old == new or (_is_nothing(old) and _is_nothing(new))

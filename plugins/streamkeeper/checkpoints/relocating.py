@@ -1,8 +1,8 @@
-"""What a checkpoint says of its own place, and must say anew in another.
+"""Rewrites the absolute paths that a checkpoint contains about itself, for a copy in another location.
 
 Measured on Spark 4.2.0: operator metadata of format 2 (transformWithState, joins of state format 3) names the files of
-the state's schema by their full paths. A copy goes on as long as the checkpoint that it was made of is there, and a
-start fails, or reads another query's schema, once it is not.
+the state's schema by their full paths. An unmodified copy works while the original checkpoint exists; once it is
+missing, a start fails, or reads another query's schema.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ _SCHEMA = re.compile(r".*/(state/\d+/_stateSchema/.+)")
 
 
 def names_its_place(path: str) -> bool:
-    """Whether a file of a checkpoint may hold full paths into that checkpoint."""
+    """Whether a file of a checkpoint may contain full paths into that checkpoint."""
     return _METADATA.fullmatch(path) is not None
 
 
 def relocated(path: str, content: bytes, location: str) -> bytes:
-    """A file's content for a checkpoint at ``location``: itself, but for the full paths that it may hold.
+    """Return a file's content for a checkpoint at ``location``: unchanged, except for such full paths.
 
     ``location``: as Hadoop writes paths, without escapes: ``file:/path``, ``s3a://bucket/path`` (``Tree.location``).
-    What cannot be read is left as it is.
+
+    Unreadable content is returned unchanged.
     """
     if not names_its_place(path):
         return content

@@ -1,7 +1,7 @@
-"""Removing what was planned from a checkpoint; may be cut off anywhere, and be planned and done again.
+"""Removes planned files from a checkpoint. It may be interrupted anywhere, then planned and carried out again.
 
-A version goes by its metadata, which is deleted first: what a crash leaves is no checkpoint. A copy of it, made before
-and deleted last, marks the removal: without it, what is left would look like a version that has lost its metadata.
+A version's metadata is deleted first, so the rest after a crash is not a checkpoint. A copy of the metadata, made
+before and deleted last, marks the removal: without it, the rest would look like a version that has lost its metadata.
 Symbolic links are never followed.
 """
 
@@ -27,11 +27,11 @@ from streamkeeper.crash_points import crash_point
 
 
 def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
-    """Remove what is planned, as far as it still is what was planned; a retired checkpoint that changed stays whole.
+    """Remove the planned files that still match the plan; a retired checkpoint that has changed is kept whole.
 
-    Of old batches the state goes before the commits, which tell it from what failed attempts left: so the batches that
-    stay can be restored at any time. Where a file cannot be removed, the logs after it stay. Empty folders go, too, but
-    not in a live checkpoint. Raises InvalidInput for a path that leaves the tree.
+    Of old batches, state is removed before the commits, which distinguish it from leftovers of failed attempts; so the
+    remaining batches can be restored at any time. If a file cannot be removed, the logs after it stay. Empty folders
+    are removed too, except in a live checkpoint. Raises InvalidInput for a path outside the tree.
     """
     tree = tree.fresh()
     for file in plan.files:
@@ -49,7 +49,7 @@ def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
 
 
 def is_being_removed(tree: Tree, query_id: str) -> bool:
-    """Whether the removal of a version of this query, empty for any, has begun and not come to its end."""
+    """Whether the removal of a version of this query (any query if empty) has started and not finished."""
     if is_published(tree):
         return False
     try:
@@ -60,7 +60,9 @@ def is_being_removed(tree: Tree, query_id: str) -> bool:
 
 
 def _changed(tree: Tree, plan: PrunePlan) -> str:
-    """What in a retired checkpoint is not as it was planned: somebody writes there. Empty where all is."""
+    """Return what in a retired checkpoint differs from the plan, because something writes there; empty if nothing
+    does.
+    """
     seen, planned, kept = tree.look(), {file.path: file for file in plan.files}, set(plan.kept)
     if "" in seen.odd:
         return "it is a symbolic link"
@@ -76,7 +78,7 @@ def _remove_version(tree: Tree, plan: PrunePlan) -> Pruned:
     there = tree.look().files
     crash_point("prune.directory.before")
     if METADATA in there:
-        # A full disk has no room for the mark: then whoever is cut off leaves what a person has to look at.
+        # On a full disk the marker cannot be written; an interrupted removal then leaves files for a person to inspect.
         with suppress(OSError):
             tree.create(REMOVING, [tree.read(METADATA)])
         if kept := tree.delete([METADATA]):
@@ -110,7 +112,7 @@ def _remove_files(tree: Tree, plan: PrunePlan) -> Pruned:
 def _unchanged(
     tree: Tree, files: Iterable[PlannedRemoval], asked: list[PlannedRemoval], left: list[str]
 ) -> Iterator[PlannedRemoval]:
-    """Those that still are as planned, and are noted in ``asked``; a look at each, just before it goes."""
+    """Yield the files that still match the plan and note them in ``asked``; each is checked just before its removal."""
     for file in files:
         try:
             found = tree.stamp(file.path)

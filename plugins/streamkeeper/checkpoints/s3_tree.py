@@ -1,4 +1,4 @@
-"""A checkpoint in an S3 bucket, as Spark writes it through s3a; reached by boto3's standard configuration."""
+"""A checkpoint in an S3 bucket, as Spark writes it through s3a; boto3's standard configuration selects the server."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _clients: dict[tuple[object, ...], Any] = {}
 
 
 class _Listing(msgspec.Struct):
-    """One look at a part of the bucket: folder -> names, as ``Tree.names`` gives them; path -> what the file was.
+    """One listing of a part of the bucket: folder -> names, in the form of ``Tree.names``; path -> the file's stamp.
 
-    ``markers``: objects that s3a leaves for empty folders, their names end with ``/``.
+    ``markers``: objects that s3a leaves for empty folders; their names end with ``/``.
     """
 
     names: dict[str, set[str]] = {}
@@ -41,12 +41,13 @@ class _Listing(msgspec.Struct):
 
 
 class S3Tree(Tree):
-    """``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's.
+    """The tree ``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than
+    Amazon's.
 
-    What is there is told by listings, each made when it is first needed: of everything, or one of the tree itself and
-    one of each folder in it with all that is below; ``fresh`` looks anew, and so does what is asked after a change. A
-    file's first stamp is the listing's where there is one, any later one what the object is now. Threads may share it.
-    Raises StoreUnavailable where the server does not answer.
+    Existence follows from listings, each made when it is first needed: one of the whole tree, or one of the tree's top
+    level and one of each top-level folder with everything below it. ``fresh`` lists again, and so does the first
+    request after a change. A file's first stamp comes from a listing, if there is one; any later one is the object's
+    present stamp. Threads may share it. Raises StoreUnavailable if the server does not answer.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:
@@ -116,7 +117,7 @@ class S3Tree(Tree):
         return path in listing.stamps if listing is not None else super().has(path)
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """A PUT with ``If-None-Match: *``; of what is larger than a part, the last request of a multipart upload."""
+        """PUT with ``If-None-Match: *``; for content larger than a part, the last request of a multipart upload."""
         self._forget()
         parts = iter(content)
         begin = _gathered(parts)
@@ -136,7 +137,7 @@ class S3Tree(Tree):
             raise
 
     def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
-        """A copy has no ``If-None-Match`` on every server: a look before it keeps it from what is there."""
+        """Check for an existing object first, because not every server supports ``If-None-Match`` for copies."""
         if not isinstance(source, S3Tree) or expected.size > _LARGEST_COPY:
             super().copy_within(source, path, expected)
             return
@@ -153,7 +154,7 @@ class S3Tree(Tree):
         return self._delete_keys(self._address(path)["Key"] for path in paths)
 
     def drop_empty_folders(self) -> None:
-        """Markers only: a bucket has no folders. None is left in which s3a would see one."""
+        """Remove only markers, because a bucket has no folders: after it s3a sees no empty folder."""
         found = self._look(None)
         used = {path[: at + 1] for path in found.stamps for at, letter in enumerate(path) if letter == "/"}
         used |= {"" for _ in found.stamps}
@@ -168,7 +169,7 @@ class S3Tree(Tree):
                 done = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": group, "Quiet": True})
             for error in done.get("Errors", ()):
                 kept[error["Key"].removeprefix(self._prefix)] = str(error.get("Message") or error.get("Code"))
-        # What was asked for while paths were still coming may have been listed before the last of them went.
+        # Requests made while paths were still arriving may have listed objects that were deleted later.
         self._forget()
         return kept
 
@@ -176,8 +177,8 @@ class S3Tree(Tree):
         self._listings = {}
 
     def _create_only(self, path: str, request: Callable[[], Any]) -> None:
-        """Send the request that makes an object. Where a try's answer was lost, the next one is told that the object is
-        there, perhaps by the first: then its writer cannot be told, and it counts as another's.
+        """Send the request that creates an object. If the response to an attempt was lost, the next attempt finds the
+        object, perhaps created by the first: its writer is unknown then, and it counts as another writer's.
         """
         for pause in (*_CONFLICT_PAUSES_S, None):
             try:
@@ -185,7 +186,7 @@ class S3Tree(Tree):
                     request()
                 return
             except _Conflict:
-                # Another write of this object, which may be an earlier try of this one, is not decided yet.
+                # Another write of this object is still undecided; it may be an earlier attempt of this one.
                 if pause is None:
                     raise StoreUnavailable(f"cannot create {self.where(path)}: another write is in progress") from None
                 time.sleep(pause)
@@ -203,12 +204,12 @@ class S3Tree(Tree):
             part, number = _gathered(rest), number + 1
 
     def _listing_of(self, path: str) -> _Listing | None:
-        """The listing that would tell of a file, if it was made."""
+        """Return the listing that would contain a file, if it was made."""
         part, below, _ = path.partition("/")
         return self._listings.get(None) or self._listings.get(part if below else "")
 
     def _look(self, part: str | None) -> _Listing:
-        """A folder of the tree with all that is below it; of the tree itself what is in it; of None everything."""
+        """List a folder of the tree with everything below it; for "" only the top level; for None everything."""
         found = _Listing()
         wanted = {"Prefix": f"{self._prefix}{part}/" if part else self._prefix}
         if part == "":
@@ -228,7 +229,7 @@ class S3Tree(Tree):
         return found
 
     def _holds_something(self, prefix: str) -> bool:
-        """Some servers tell of a folder whose objects are all deleted."""
+        """Whether a folder has an object: some servers list a folder whose objects are all deleted."""
         found = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=1)
         return bool(found.get("Contents"))
 
@@ -237,7 +238,7 @@ class S3Tree(Tree):
 
     @contextmanager
     def _told(self, operation: str, path: str) -> Iterator[None]:
-        """Tell a client's error as a tree's, in one line with the operation and the file."""
+        """Translate a client's error into a tree's, in one line with the operation and the file."""
         try:
             yield
         except ClientError as error:
@@ -257,9 +258,10 @@ class S3Tree(Tree):
 
 
 def _shared_client(what: str) -> Any:
-    """One for all trees of this process and these settings: it takes 40 ms to make, and keeps connections open.
+    """Return one client for all trees of this process and these settings: creating one takes 40 ms, and it keeps
+    connections open.
 
-    A child that was forked makes its own: two processes would read each other's answers from one connection.
+    A forked child creates its own: two processes would read each other's responses from one connection.
     """
     settings = (os.getpid(), *sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
     if settings not in _clients:
@@ -268,11 +270,11 @@ def _shared_client(what: str) -> Any:
 
 
 class _Conflict(Exception):
-    """Two writes of one object at once, of which the server has not chosen yet."""
+    """Two concurrent writes of one object, between which the server has not decided yet."""
 
 
 def _gathered(parts: Iterator[bytes]) -> bytes:
-    """The next ``_PART_BYTES`` or more of a content; less at its end, and nothing after it."""
+    """Return the next ``_PART_BYTES`` or more of a content; less at its end, and empty after it."""
     found, size = [], 0
     for part in parts:
         found.append(part)
@@ -283,7 +285,7 @@ def _gathered(parts: Iterator[bytes]) -> bytes:
 
 
 def _add(names: dict[str, set[str]], path: str) -> None:
-    """Note a path in its folder, and every folder in the one above it."""
+    """Add a path to its folder, and every folder to its parent."""
     while path:
         folder, _, name = path.rstrip("/").rpartition("/")
         known = names.setdefault(folder, set())
@@ -295,7 +297,7 @@ def _add(names: dict[str, set[str]], path: str) -> None:
 
 
 def _stamp(size: int, modified: datetime, tag: str) -> Stamp:
-    """Whole seconds: a HEAD tells no more, and a listing of some servers does."""
+    """Round times to whole seconds: a HEAD has no finer ones, but listings of some servers do."""
     return Stamp(size=size, modified=int(modified.timestamp()) * _SECOND_NS, changed=0, tag=tag.strip('"'))
 
 

@@ -1,7 +1,7 @@
-"""Making a new checkpoint version that begins exactly where a batch of another one ends.
+"""Creates a new checkpoint version that starts exactly where a batch of another one ends.
 
-Measured on Spark 4.2.0 with files and Kafka: nothing is lost and nothing read twice, across restarts and compactions of
-a file source's log. What a source has listed beyond the batch is read by the new version's next batch.
+Measured on Spark 4.2.0 with files and Kafka: no input is lost or read twice, across restarts and compactions of a file
+source's log. Files that a source has listed beyond the batch are read by the new version's next batch.
 """
 
 from __future__ import annotations
@@ -34,19 +34,25 @@ from streamkeeper.errors import CheckpointChanged, InvalidInput, Unsupported
 _ENTRY = "0"
 
 REBASED = 1
-"""What a batch is called where numbers begin anew. Spark asks its sources once more for what the last batch of a
-checkpoint has read since the one before it; were it batch 0, that would be every file there ever was (measured: 6 s
-for 1,100 files). So an empty batch stands before it.
+"""The number of the batch where numbering restarts. Spark asks its sources again for the input of a checkpoint's last
+batch since the previous one; for batch 0 that would be every file ever listed (measured: 6 s for 1,100 files).
+Therefore an empty batch precedes it.
 """
 
 
 def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) -> None:
-    """Make ``target`` the checkpoint of a stateless query that goes on after ``batch`` of ``source``, as ``number``.
+    """Make ``target`` the checkpoint of a stateless query that continues after a batch of another checkpoint.
 
-    The batch counts as done, also where it was only planned: that it has reached the sink is for the caller to know.
-    ``number``: its own, or ``REBASED``. ``target`` is a version once all of it is there; one that is there with this
-    query id is left alone. Raises NotFound for an unknown batch, InvalidInput where ``target`` is taken or ``source``
-    keeps state, CheckpointDamaged, CheckpointChanged when its owner went on.
+    ``source``: the other checkpoint.
+    ``target``: the new version. It becomes a version once it is complete; an existing one with this query id is left
+    alone.
+    ``batch``: the batch of ``source``. It counts as done even if it was only planned: the caller must know that it
+    reached the sink.
+    ``number``: the batch's number in ``target``: its own, or ``REBASED``.
+    ``query_id``: Spark's id of the query in ``target``.
+
+    Raises NotFound for an unknown batch, InvalidInput if ``target`` is in use or ``source`` keeps state,
+    CheckpointDamaged, CheckpointChanged when the query changed ``source`` during the copy.
     """
     if _is_there(target, query_id):
         return
@@ -72,11 +78,12 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
 
 
 def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None:
-    """Make ``target`` a checkpoint without any batch, whose sources begin where ``batch`` of ``source`` ends.
+    """Make ``target`` a checkpoint without any batch, whose sources start where ``batch`` of ``source`` ends.
 
     For a query that gives up its state, or has none. It must read the same sources in the same order, or by the same
-    names. Its first batch is 0, and has no rows where nothing new has come. ``target`` as for ``seed``. Raises
-    Unsupported for sources other than files and Kafka, and for logs that cannot be told apart; else as ``seed`` does.
+    names. Its first batch is 0, and has no rows if there is no new input. ``target``: as in ``seed``. Raises
+    Unsupported for sources other than files and Kafka, and for logs that cannot be distinguished; else the errors of
+    ``seed``.
     """
     if _is_there(target, query_id):
         return
@@ -96,10 +103,10 @@ def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None
 
 
 def seed_beginning(source: Tree, target: Tree, *, query_id: str) -> bool:
-    """Make ``target`` a checkpoint without any batch, whose Kafka sources begin where those of ``source`` began.
+    """Make ``target`` a checkpoint without any batch, whose Kafka sources start where those of ``source`` started.
 
-    Whatever ``startingOffsets`` the query names. False, and nothing is made, where ``source`` has no Kafka source:
-    files are read from the first one anyway. ``target`` as for ``seed``.
+    The query's ``startingOffsets`` do not matter. Returns False, and creates nothing, if ``source`` has no Kafka
+    source: files are read from the first one anyway. ``target``: as in ``seed``.
     """
     if _is_there(target, query_id):
         return True
@@ -111,7 +118,7 @@ def seed_beginning(source: Tree, target: Tree, *, query_id: str) -> bool:
 
 
 def _commit(source: Tree, batch: int) -> bytes:
-    """The batch's own commit, else one like that before it: a stateless query's are all alike."""
+    """Return the batch's own commit, else the previous one: all commits of a stateless query are alike."""
     for number in (batch, batch - 1):
         commit = commit_in(source, number)
         if commit is Trouble.MISSING:
@@ -122,13 +129,15 @@ def _commit(source: Tree, batch: int) -> bytes:
 
 
 def _seen(source: Tree, log: FileSource) -> bytes:
-    """One entry with every file of the log up to the batch; Spark knows them, and no batch reads them."""
+    """Encode one entry with every file of the log up to the batch: Spark counts them as seen, and no batch reads
+    them.
+    """
     files = [replace(file, batch_id=SEEN_BEFORE) for file in logged_files(source, log, log.end)]
     return source_entry_content(files) if files else b""
 
 
 def _beginning(source: Tree, name: str, end: str) -> bytes:
-    """Of a source that has no offset yet, where it was to begin."""
+    """Encode where a source starts; for a source without an offset, where it was to start."""
     found = read_start(source, name) if end == NO_OFFSET else kafka_offsets(end)
     if found is not None:
         return starts_content(found)
@@ -140,7 +149,9 @@ def _beginning(source: Tree, name: str, end: str) -> bytes:
 
 
 def _refuse_shared_logs(source: Tree, plan: Offsets, logs: dict[str, FileSource]) -> None:
-    """A source that is read twice has two offsets and one log: of files alone, ``file_sources`` tells which."""
+    """Refuse a source that is read twice, with two offsets and one log; ``file_sources`` resolves that for files
+    only.
+    """
     if len(logs) == len(plan.ends):
         return
     folders = set(source.folders("sources"))
@@ -150,7 +161,7 @@ def _refuse_shared_logs(source: Tree, plan: Offsets, logs: dict[str, FileSource]
 
 
 def _is_there(target: Tree, query_id: str) -> bool:
-    """Whether ``target`` is published and this query's; raises InvalidInput where it is another one's."""
+    """Whether ``target`` is published and belongs to this query; raises InvalidInput if it belongs to another one."""
     if not is_published(target):
         return False
     found = layout.query_id(target)
@@ -165,7 +176,7 @@ def _publish(target: Tree, query_id: str, files: dict[str, bytes]) -> None:
     try:
         publish(target, files, metadata_content(query_id))
     except InvalidInput:
-        # Another one may have made the very same version meanwhile.
+        # Another process may have created the same version in the meantime.
         if not _is_there(target, query_id):
             raise
 

@@ -1,6 +1,7 @@
-"""Which files a file source has read, and whether it would read all that it finds in a new place, each once.
+"""Determines which files a file source has read, and whether it would read every unread file in a new place exactly
+once.
 
-Spark knows a file by its path alone: behind a renamed mount, a mirror or a link every file is new to it.
+Spark identifies a file only by its path: behind a renamed mount, a mirror or a link every file is new to it.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 
 _MAX_AGE_MS = 7 * 24 * 3600 * 1000
-"""Spark's default ``maxFileAge``, counted from the newest file it has seen, whichever place that was in."""
+"""Spark's default ``maxFileAge``, counted from the newest file it has seen, in any place."""
 
 _WILD = frozenset("*?[{")
 
 
 def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
-    """Whether every file in a new place that was not read yet is new enough to be read; False where unknown.
+    """Whether every unread file in a new place is new enough to be read; False if unknown.
 
-    ``source``: the source's name or position in the checkpoint, by which its log is called.
+    ``source``: the source's name or position in the checkpoint, which is also its log's name.
 
-    False as well where a file there seems to be one that was read in the old place: it would be read again. A place of
-    its own must show at least one new file: an empty one says nothing about what will arrive there.
+    Also False if a file there seems to be one that was read in the old place: it would be read again. An unrelated
+    place must contain at least one new file: an empty one does not show which files will arrive there.
 
-    Two patterns, or a directory and one above it: another plain path is refused by Spark itself.
+    Only for two patterns, or a directory and one above it: Spark itself refuses another plain path.
     """
     if not _comparable(before, after):
         return False
@@ -50,8 +51,10 @@ def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
 def _was_read(
     seen: Mapping[str, float], fresh: Mapping[str, os.stat_result], before: str, after: str
 ) -> Iterator[bool]:
-    """Of each new path, whether it is a file that was read: the same one, or one of its relative name, or one of its
-    name and time, as copies that keep times have them; to the second, for some keep no more."""
+    """Yield for each new path whether it is a file that was read: the same file, one with the same relative name, or
+    one with the same name and time, as in copies that keep times. Times are compared to the second, because some copies
+    keep no finer ones.
+    """
     bases = _base(before), _base(after)
     if shared := next((base for base in bases if all(Path(other).is_relative_to(base) for other in bases)), ""):
         bases = shared, shared
@@ -62,7 +65,7 @@ def _was_read(
     same = {identity for path in seen if (identity := _identity(path)) is not None}
     for path, found in fresh.items():
         name = _relative(path, bases[1])
-        # A mirror may have more or fewer folders above: of one of the two it is all of the name.
+        # A mirror may have more or fewer parent folders: then the shorter name is the end of the longer one.
         longer = [old for ending in (() if shared else _endings(name)) for old in whole.get(ending, ())]
         alike = [*whole.get(name, ()), *endings.get(name, ()), *longer]
         stamp = (os.path.basename(path), found.st_mtime_ns // 1_000_000_000)
@@ -77,13 +80,13 @@ def _by_name(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _endings(name: str) -> Iterator[str]:
-    """What a relative name ends with, without one or more of its folders."""
+    """Yield the ends of a relative name, without one or more of its first folders."""
     parts = Path(name).parts
     yield from ("/".join(parts[start:]) for start in range(1, len(parts)))
 
 
 def _may_be(old: str, found: os.stat_result) -> bool:
-    """Whether a file may be the one that was at the old path; one that still is there, of another size, is not."""
+    """Whether a file may be a copy of the one at the old path; not if that still exists with another size."""
     try:
         return os.stat(old).st_size == found.st_size
     except OSError:
@@ -91,7 +94,7 @@ def _may_be(old: str, found: os.stat_result) -> bool:
 
 
 def _base(place: str) -> str:
-    """The directory that names are relative to: of a pattern, what stands before its first wild part."""
+    """Return the directory to which names are relative: for a pattern, the part before its first wildcard."""
     if not _is_wild(place):
         return place
     parts = Path(place).parts
@@ -103,7 +106,7 @@ def _relative(path: str, base: str) -> str:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Device and inode, through links; None for a file that is gone."""
+    """Return device and inode, through links; None for a missing file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -124,7 +127,7 @@ def _is_wild(place: str) -> bool:
 
 
 def _seen(tree: Tree, log: str) -> Iterator[tuple[str, float]]:
-    """Path and time in ms of every file in a source's log."""
+    """Yield path and time in ms of every file in a source's log."""
     for name in tree.files(log):
         if entry_number(name) is not None:
             for file in read_source_entry(tree, f"{log}/{name}"):
@@ -132,7 +135,9 @@ def _seen(tree: Tree, log: str) -> Iterator[tuple[str, float]]:
 
 
 def _found(place: str) -> Iterator[str]:
-    """Every file there, through linked folders as Spark lists them, but for the hidden ones that it passes over."""
+    """Yield every file in a place, through linked folders as Spark lists them, without the hidden ones that Spark
+    ignores.
+    """
     for path in glob.glob(place) if _is_wild(place) else [place]:
         if not os.path.isdir(path):
             yield from (path,) if _shows(os.path.basename(path)) else ()

@@ -1,7 +1,7 @@
-"""Every shape of damage to a checkpoint: what a start would do with it, and the way out.
+"""Every shape of damage to a checkpoint, with its effect on a start and the remedy.
 
-Measured with Spark 4.2.0 where a driver was started on such a checkpoint; the rest is what Spark's own reading of its
-logs says (``MicroBatchExecution``, ``HDFSMetadataLog``, ``CommitLog``, ``FileStreamSource``).
+The effects were measured with Spark 4.2.0 by starting a driver on such a checkpoint; the others follow from Spark's
+code for reading its logs (``MicroBatchExecution``, ``HDFSMetadataLog``, ``CommitLog``, ``FileStreamSource``).
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ SHAPES = frozenset(_SHAPES)
 
 
 def damage(shape: str, where: str, evidence: str) -> Damage:
-    """One damage of a known shape; ``where``: a path inside the checkpoint."""
+    """Return one damage of a known shape; ``where``: a path inside the checkpoint."""
     known = _SHAPES[shape]
     return Damage(
         shape=shape, where=where, evidence=evidence, on_start=known.on_start, safe=known.safe, hint=known.hint

@@ -1,7 +1,7 @@
-"""Damage to the logs of file sources, and offsets that contradict them. Other sources keep nothing to compare with.
+"""Damage to the logs of file sources, and offsets that contradict them. Other sources keep no log to compare with.
 
 Spark reads every entry since the last compacted one, and those between the last two offsets. It writes an entry just
-before the plan that names it: one entry beyond the last plan is what a crash in between leaves.
+before the plan that names it: a crash in between leaves one entry beyond the last plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHAPES = {
 
 
 def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
-    """Entries of one source's log that a start needs and cannot have, and offsets that no start accepts."""
+    """Find missing or unreadable entries of one source's log that a start needs, and offsets that no start accepts."""
     if source.log is None:
         evidence = f"source {source.name} is at the offset of another source and has no log of its own"
         yield damage("source-log-shared", f"sources/{source.name}", evidence)
@@ -54,7 +54,7 @@ def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
 
 
 def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
-    """Sources whose log goes further beyond the last plan than ``allowed`` entries, as evidence."""
+    """Return sources whose log exceeds the last plan by more than ``allowed`` entries, as evidence."""
     return [
         f"sources/{source.log} has entry {source.entries.newest}, but the last plan ends with {source.end}"
         for source in sources
@@ -63,7 +63,7 @@ def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
 
 
 def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
-    """The one entry beyond the last plan that a crash explains."""
+    """Report the single entry beyond the last plan that a crash explains."""
     for source in sources:
         if source.log is not None and source.entries.newest == source.end + 1:
             evidence = f"listed, but in no planned batch: the last one ends with entry {source.end}"
@@ -71,7 +71,7 @@ def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
 
 
 def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[FileSource, ...]) -> Iterator[Damage]:
-    """A plan without new data: only a query with state has a reason for one, and these sources had new files."""
+    """Report a plan without new data although the sources had new files: only a query with state makes such plans."""
     listed = entries_beyond(sources, 0)
     if previous is not None and listed and plan.ends == previous.ends:
         evidence = f"the last two plans are equal, and {listed[0]}"
@@ -79,13 +79,13 @@ def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[Fil
 
 
 def _needed(source: FileSource) -> range:
-    """Entries that a start reads: since the last compacted one, and those of the last planned batch."""
+    """Return the entries that a start reads: since the last compacted one, and those of the last planned batch."""
     start = max(source.entries.compacted, default=0)
     first = start if source.start is None else min(start, source.start + 1)
     return range(max(first, 0), max(source.entries.newest, source.end) + 1)
 
 
 def _is_lost(source: FileSource) -> bool:
-    """Whether the log lost entries, as against an offset that was moved ahead of it: a batch takes one entry."""
+    """Whether the log lost entries, rather than an offset being ahead of it: a batch takes one entry."""
     step = source.end - (-1 if source.start is None else source.start)
     return step <= 1 or source.entries.newest < (source.start or 0)

@@ -32,9 +32,9 @@ _STATE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|snapshot|zip|changelog)
 
 
 def state_damage(tree: Tree, batch: int, partitions: dict[str, int], *, stateful: bool) -> Iterator[Damage]:
-    """What the state of committed ``batch`` lacks; ``partitions``: operator -> their number, as its commit tells.
+    """Find missing or damaged state of committed ``batch``; ``partitions``: operator -> their number, from its commit.
 
-    ``stateful``: whether the query is known to keep state, which a checkpoint in format 1 tells by its state only.
+    ``stateful``: whether the query is known to keep state; in format 1 a checkpoint shows it only by its state.
     """
     folders = operator_folders(tree)
     seen = Listed(tree)
@@ -52,7 +52,7 @@ def state_damage(tree: Tree, batch: int, partitions: dict[str, int], *, stateful
 
 
 def state_beyond(tree: Tree, newest: int) -> list[str]:
-    """The first state file of a version that no batch up to ``newest`` can have written, as evidence."""
+    """Return the first state file of a version that no batch up to ``newest`` can have written, as evidence."""
     seen = Listed(tree)
     for folder in operator_folders(tree).values():
         for path in sorted(seen.below(folder)):
@@ -85,7 +85,9 @@ def _operator(seen: Listed, operator: str, batch: int, counted: int) -> Iterator
 
 
 def _keeps_one_partition(tree: Tree, operator: str, facts: OperatorFacts | Trouble) -> bool:
-    """A limit, and an aggregate without keys, gather all rows into the first partition; the metadata counts all."""
+    """Whether an operator gathers all rows in the first partition, like a limit or an aggregate without keys; its
+    metadata still counts all partitions.
+    """
     if isinstance(facts, OperatorFacts) and facts.name == _LIMIT:
         return True
     try:
@@ -95,7 +97,9 @@ def _keeps_one_partition(tree: Tree, operator: str, facts: OperatorFacts | Troub
 
 
 def _metadata_damage(seen: Listed, operator: str, where: str, trouble: Trouble) -> Damage:
-    """The first format was measured not to be needed; a later one is found by the schema log beside it."""
+    """Classify damaged metadata: the first format was measured not to be needed; the schema log next to it reveals a
+    later one.
+    """
     if "_stateSchema" in seen.folders(operator) or "v2" in seen.folders(f"{operator}/_metadata"):
         return damage("state-metadata-log-damaged", where, f"{where} {trouble.value}")
     missing = trouble is Trouble.MISSING
@@ -120,7 +124,7 @@ def _schema(seen: Listed, store: str) -> Iterator[Damage]:
 
 
 def _store(seen: Listed, store: str, batch: int, state: StateFiles) -> Iterator[Damage]:
-    """Files that hold one store's state after ``batch``."""
+    """Check the files with one store's state after ``batch``."""
     above, _, name = store.rpartition("/")
     if name not in seen.folders(above):
         yield damage("state-file-missing", store, f"{store} is missing")
@@ -151,7 +155,7 @@ def _torn(tree: Tree, path: str) -> Damage:
 
 
 def _broken_archive(seen: Listed, store: str, version: int) -> str | None:
-    """The newest RocksDB snapshot up to a version, if it cannot be opened."""
+    """Return the newest RocksDB snapshot up to a version, if it cannot be opened."""
     names = [name for name in seen.files(store) if name.endswith(".zip")]
     archives = [(int(found[1]), f"{store}/{name}") for name in names if (found := _STATE.fullmatch(name))]
     newest = max((archive for archive in archives if archive[0] <= version), default=None)
@@ -163,7 +167,7 @@ def _broken_archive(seen: Listed, store: str, version: int) -> str | None:
 
 
 def _cut_tables(seen: Listed, store: str, archive: str) -> Iterator[Damage]:
-    """SSTs that are shorter or longer than their snapshot says."""
+    """Report SSTs whose size differs from the one in their snapshot."""
     for name, size in archived_sizes(seen.tree.read(archive)).items():
         path = f"{store}/SSTs/{name}"
         if seen.has(path) and seen.tree.stamp(path).size not in (0, size):

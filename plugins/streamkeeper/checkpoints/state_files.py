@@ -1,4 +1,4 @@
-"""The files of one state store: ``state/<operator>/<partition>``, or one folder below it where stores have names."""
+"""The files of one state store: ``state/<operator>/<partition>``, or a folder below it if stores have names."""
 
 from __future__ import annotations
 
@@ -16,31 +16,37 @@ from streamkeeper.checkpoints.wholeness import BROKEN_ARCHIVE, archived_metadata
 from streamkeeper.errors import CheckpointDamaged
 
 NO_STORES = frozenset({"_metadata", "_stateSchema", "SSTs", "logs"})
-"""Folders of a partition that are no stores."""
+"""Folders of a partition that are not stores."""
 
 _STATE = re.compile(r"(\d+)(?:_([0-9a-f-]{36}))?\.(delta|snapshot|zip|changelog)")
 _BASES = frozenset({"snapshot", "zip"})
 
 
 class _StateFile(msgspec.Struct, frozen=True):
+    """One file of a state store."""
+
     version: int
+    """The version of the state."""
     id: str | None
+    """The id in its name; only in checkpoint format 2."""
     kind: str
+    """The file's extension: ``delta``, ``snapshot``, ``zip`` or ``changelog``."""
     name: str
+    """The file's name."""
 
 
 class StateFiles:
-    """The state stores of one look at a checkpoint; each commit is read once."""
+    """The state stores in one reading of a checkpoint; each commit is read once."""
 
     def __init__(self, seen: Listed) -> None:
         self._seen = seen
         self._ids: dict[int, dict[str, tuple[frozenset[str], ...]]] = {}
 
     def of(self, store: str, batch: int) -> list[str]:
-        """Paths of the newest base of a store up to the batch's version, and of every change after it.
+        """Return the paths of a store's newest base up to the batch's version, and of every change after it.
 
-        An archive tells its SSTs, which may be missing. Nothing where the folder holds no state. Raises
-        CheckpointDamaged for a gap, and for an archive or a commit that cannot be read.
+        An archive names its SSTs, which may be missing. Empty if the folder contains no state. Raises CheckpointDamaged
+        for a gap, and for an archive or a commit that cannot be read.
         """
         files = _by_version(self._seen, store)
         found: list[str] = []
@@ -56,18 +62,18 @@ class StateFiles:
             if bases:
                 whole = len(found)
             if not changes:
-                # A change beside another's base may be the committed one, then it leads down to a base of its own, or
-                # that of an attempt that failed, then it may lead into a gap.
+                # A change next to another attempt's base may be the committed one, which leads down to its own base; or
+                # it is of a failed attempt, which may lead into a gap.
                 found = found[:whole]
                 break
         archives = [path for path in found if path.endswith(".zip")]
         return [*found, *(f"{store}/{name}" for archive in archives for name in _named_in(self._seen, archive))]
 
     def _committed(self, store: str, version: int, files: list[_StateFile]) -> list[_StateFile]:
-        """The files that belong to the commit of their batch: a failed attempt leaves others, with other ids.
+        """Return the files that belong to the commit of their batch; a failed attempt leaves others, with other ids.
 
-        Where that commit has been cleaned up there is nothing to tell them apart by: then every file counts. A live
-        query may do so between the listing and here.
+        Once that commit has been cleaned up they cannot be distinguished, so every file counts. A running query may
+        clean it up between the listing and this call.
         """
         if all(file.id is None for file in files):
             return files
@@ -95,7 +101,7 @@ def _by_version(seen: Listed, store: str) -> dict[int, list[_StateFile]]:
 
 
 def files_named_in(archive: IO[bytes], where: str) -> list[str]:
-    """The SST and log files that a RocksDB snapshot consists of, relative to its store; raises CheckpointDamaged."""
+    """Return the SST and log files of a RocksDB snapshot, relative to its store; raises CheckpointDamaged."""
     try:
         with zipfile.ZipFile(archive) as opened:
             found = archived_metadata(opened)

@@ -1,8 +1,8 @@
-"""A checkpoint as a tree of files, wherever it lies.
+"""A checkpoint as a tree of files, on any kind of storage.
 
-What holds on every kind of tree: a file appears whole or not at all, ``create`` makes it for one writer only, and
-nothing is renamed. So a checkpoint version is published by the file that is created last, and goes by the one that is
-deleted first: its ``metadata``.
+These guarantees apply to every kind of tree: a file appears whole or not at all, ``create`` succeeds for one writer
+only, and no file is renamed. Therefore the file created last, its ``metadata``, publishes a checkpoint version;
+deleting that file first removes the version.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ NOT_THERE = "does not exist"
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """All that is in a tree, by paths. ``files``: what is no folder; ``odd``: of that what is no regular file either,
-    and ``""`` where the tree itself is a link.
+    """Everything in a tree, by path. ``files``: everything except folders; ``odd``: those of them that are not regular
+    files, and ``""`` if the tree itself is a link.
     """
 
     files: dict[str, Stamp]
@@ -41,82 +41,86 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Tree(ABC):
-    """Paths are relative and ``/``-separated. A file that is gone raises FileNotFoundError, as opening one does.
+    """A tree of files. Paths are relative and ``/``-separated. A missing file raises FileNotFoundError, like opening
+    one.
 
-    ``url``: where it lies; ``location``: the same as Hadoop writes paths, without escapes, such as ``file:/path``;
-    ``spark_path``: as Spark is given it. ``checksums``: whether a ``.crc`` file stands beside each of Spark's, as it
-    does on a local disk.
+    ``checksums``: whether a ``.crc`` file is stored next to each of Spark's files, as on a local disk.
     """
 
     url: str
+    """The tree's location as a URL."""
     location: str
+    """The location as Hadoop writes paths, without escapes, such as ``file:/path``."""
     spark_path: str
+    """The location in the form that Spark accepts."""
     checksums = False
 
     @property
     def name(self) -> str:
-        """The last part of its place: of a checkpoint version the version's."""
+        """The last part of the location; for a checkpoint version, the version's name."""
         return self.location.rpartition("/")[2]
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
-        """Names in a folder, in order, those of folders with ``/`` at their end; none where there is no folder."""
+        """Return the names in a folder, in order, with ``/`` after the names of folders; none if there is no folder."""
 
     @abstractmethod
     def look(self) -> Seen:
-        """Everything in it, by one look; no link is followed, and what disappears meanwhile is left out."""
+        """Read the whole tree once; links are not followed, and entries that disappear during the walk are left out."""
 
     def stamps(self) -> Iterator[tuple[str, Stamp]]:
-        """Every file and what it is now, one after the other: of a tree that may be too large to be held."""
+        """Yield every file and its present stamp, one by one, for a tree that may be too large for memory."""
         yield from self.fresh().look().files.items()
 
     @abstractmethod
     def read(self, path: str) -> bytes:
-        """A whole small file."""
+        """Read a whole small file."""
 
     @abstractmethod
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
-        """A file's content in order, ``size`` bytes at a time; raises CheckpointChanged unless it is ``expected``."""
+        """Yield a file's content in order, ``size`` bytes at a time; raises CheckpointChanged unless it is
+        ``expected``.
+        """
 
     @abstractmethod
     def stamp(self, path: str) -> Stamp:
-        """What the file is now."""
+        """Return the file's present stamp."""
 
     @abstractmethod
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Write a file that is not there, its content in parts, with the folders above it: it appears whole or not at
-        all, and stays. Raises FileExistsError where there is one.
+        """Create a file with its parent folders, from content in parts: it appears whole or not at all, and is durable.
+        Raises FileExistsError if it exists.
         """
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
-        """Remove files; those that are gone count as removed. Path -> why, of those that could not be.
+        """Remove files; missing ones count as removed. Returns path -> reason for those that could not be removed.
 
-        They go in any order, all before it returns. On a local disk each goes as its path is asked for, and folders
-        stay: ``drop_empty_folders`` takes them.
+        The order is undefined; all are removed before it returns. On a local disk each file is removed when its path is
+        taken from ``paths``. Folders stay: ``drop_empty_folders`` removes them.
         """
 
     def drop_empty_folders(self) -> None:  # noqa: B027 - a tree may have none
-        """Remove every folder in which there is no file, also the tree itself; no link is followed."""
+        """Remove every folder without files, including the tree itself; links are not followed."""
 
     def empty(self) -> dict[str, Stamp]:
-        """Remove all that is in it, and what holds it, as far as that goes; what was there."""
+        """Remove everything in the tree, and the tree itself, where possible; return the files that it contained."""
         files = self.fresh().look().files
         self.delete(files)
         self.drop_empty_folders()
         return files
 
     def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
-        """Create a file that is the same file of another tree; raises as ``parts`` and ``create`` do.
+        """Create a file as a copy of the same file of another tree; raises the errors of ``parts`` and ``create``.
 
-        A tree whose store can copy does so, if ``source`` is of the same store: no byte passes through here.
+        A tree whose store can copy uses that if ``source`` is in the same store: no byte passes through this process.
         """
         self.create(path, source.parts(path, PART_BYTES, expected))
 
     def must_take_files(self) -> None:
-        """Raise InvalidInput unless files can be created here, and only once under one name; none is left."""
+        """Raise InvalidInput unless files can be created here, and each name only once; leaves no file."""
         probe = f".probe-{uuid.uuid4().hex}"
-        # Some servers make a bucket that is not there with its first object.
+        # Some servers create a missing bucket with its first object.
         self.fresh().names("")
         self.create(probe, [b""])
         try:
@@ -131,30 +135,30 @@ class Tree(ABC):
         )
 
     def fresh(self) -> Tree:
-        """The same checkpoint, looked at anew: a tree may go on telling what it has found once."""
+        """Return the same checkpoint without cached listings: a tree may keep returning its first findings."""
         return self
 
     def absence(self) -> str:
-        """Why there is nothing to look at, as ``does not exist``; empty where there is."""
+        """Return why the tree does not exist, such as ``does not exist``; empty if it exists."""
         return "" if self.names("") else NOT_THERE
 
     def files(self, folder: str) -> list[str]:
-        """Names of a folder's files, in order; none where there is no folder. ``""`` is the tree itself."""
+        """Return names of a folder's files, in order; none if there is no folder. ``""`` is the tree itself."""
         return [name for name in self.names(folder) if not name.endswith("/")]
 
     def folders(self, folder: str) -> list[str]:
-        """Names of a folder's folders, in order."""
+        """Return names of a folder's folders, in order."""
         return [name[:-1] for name in self.names(folder) if name.endswith("/")]
 
     def __str__(self) -> str:
         return self.where("")
 
     def where(self, path: str) -> str:
-        """A file's or folder's full name, for messages."""
+        """Return a file's or folder's full name, for messages."""
         return f"{self.url}/{path}" if path else self.url
 
     def has(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         try:
             self.stamp(path)
         except FileNotFoundError:
@@ -163,9 +167,9 @@ class Tree(ABC):
 
 
 class LocalTree(Tree):
-    """A local directory, which need not be there. What is written is its owner's alone.
+    """A local directory, which may be missing. Files that it writes are accessible only to their owner.
 
-    ``lasting``: and on the disk itself before it has its name; scratch space need not outlive a power cut.
+    ``lasting``: sync each file to disk before it gets its name; scratch space need not survive a power failure.
     """
 
     checksums = True
@@ -182,7 +186,7 @@ class LocalTree(Tree):
         try:
             found = os.stat(self._root)
         except (FileNotFoundError, NotADirectoryError):
-            # A link to nothing is in the way; a directory that was made meanwhile is not.
+            # A dangling link blocks the name; a directory that was created in the meantime does not.
             return "is not a directory" if os.path.islink(self._root) else NOT_THERE
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
@@ -191,7 +195,7 @@ class LocalTree(Tree):
         return "" if stat.S_ISDIR(found.st_mode) else "is not a directory"
 
     def must_take_files(self) -> None:
-        """The directory is made if it is not there, and stays."""
+        """Create the directory if it is missing; it remains."""
         probe = self.root / f".probe-{uuid.uuid4().hex}"
         try:
             make_folders(self.root)
@@ -250,7 +254,7 @@ class LocalTree(Tree):
         return os.path.isfile(self._path(path))
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """A hard link to a finished file: the file system lets exactly one writer make it."""
+        """Create a hard link to a finished file: the file system allows exactly one writer to create it."""
         target = self._path(path)
         folder = os.path.dirname(target)
         draft = f"{folder}/.{uuid.uuid4().hex}.tmp"
@@ -274,12 +278,12 @@ class LocalTree(Tree):
         try:
             return open(draft, "xb", opener=opener)
         except (FileNotFoundError, NotADirectoryError):
-            # Most files come where others are.
+            # Most files are created in existing folders.
             make_folders(folder, lasting=self._lasting)
             return open(draft, "xb", opener=opener)
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
-        """No link is followed, of a file or a folder."""
+        """Delete files without following links, neither of a file nor of a folder."""
         kept: dict[str, str] = {}
         touched: set[tuple[str, ...]] = set()
         for path in paths:
@@ -311,13 +315,13 @@ class LocalTree(Tree):
             raise CheckpointChanged(f"{self.root / path} changed while it was being read")
 
     def _path(self, path: str) -> str:
-        # Text: joining Path objects was half of a look at a large directory.
+        # Text, because joining Path objects took half of the time of reading a large directory.
         return f"{self._root}/{check_inside(path)}"
 
 
 @contextmanager
 def open_folder(root: str | Path, below: Iterable[str] = ()) -> Iterator[int]:
-    """A descriptor of a folder; raises OSError where a link is in its place, or leads to it from ``root``."""
+    """Yield a descriptor of a folder; raises OSError if a link replaces it, or leads to it from ``root``."""
     folder = os.open(root, _FOLDER)
     try:
         for name in below:

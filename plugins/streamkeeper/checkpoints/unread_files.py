@@ -1,8 +1,8 @@
-"""Which files in the directory of a file source were not read: those that wait, and those that Spark never reads.
+"""Finds unread files in the directory of a file source: those that wait, and those that Spark never reads.
 
-Spark reads no file whose modification time is more than ``maxFileAge`` (7 days by default) before that of the newest
-file it has read. Copies that keep times (``rsync -a``, ``cp -p``, ``tar x``, ``distcp -p``) arrive like that. Nor does
-it read a file whose name is not UTF-8: Java cannot name it.
+Spark never reads a file whose modification time is more than ``maxFileAge`` (7 days by default) before that of the
+newest file it has read. Copies that keep times (``rsync -a``, ``cp -p``, ``tar x``, ``distcp -p``) arrive like that.
+Spark also never reads a file whose name is not UTF-8, because Java cannot represent it.
 """
 
 from __future__ import annotations
@@ -22,39 +22,45 @@ from streamkeeper.locations import scheme_of
 
 _DESCRIBED = re.compile(r"FileStreamSource\[(.*)\]")
 _PATTERN = re.compile(r"[*?{\[\]\\]")
-"""In a place that is no directory; patterns are left to Spark."""
+"""Wildcards in a place that is not a directory; patterns are left to Spark."""
 _CHOOSING = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "filenameonly"})
-"""Options that say which files of the directory are read at all, or which are the same."""
+"""Options that select files of the directory, or decide which files are the same."""
 _LIMITS = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
 _SPAN = re.compile(r"(-?\d+)([a-z]+)?")
 _SPAN_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_AGE = "7d"
 _MOST_FILES = 100_000
 _MOST_REMOTE_FILES = 10_000
-"""A listing of a bucket is a request for each thousand."""
+"""A listing of a bucket takes one request per thousand files."""
 _MOST_LOG_BYTES = 32 << 20
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """``files``: how many wait; ``oldest``: when the oldest of them was written, seconds since 1970. ``too_old``: how
-    many Spark never reads, for their age or their name; ``example``: one of them, ``\ufffd`` for what is not UTF-8."""
+    """The unread files of a source."""
 
     files: int
+    """How many files wait."""
     oldest: float | None
+    """When the oldest waiting file was written, seconds since 1970; None without any."""
     too_old: int = 0
+    """How many files Spark never reads, because of their age or their name."""
     example: str = ""
+    """One of those, with ``U+FFFD`` for bytes that are not UTF-8."""
 
 
 class UnreadFiles:
-    """One source's, asked now and then; reads each entry of the log once, and keeps the names. Not for several threads.
+    """The unread files of one source, read repeatedly. It reads each entry of the log once, and keeps the names. Not
+    thread-safe.
 
-    None wherever the answer would not be cheap or not certain: no directory on a disk, on S3 or in HDFS, options that
-    choose among its files, more than 100,000 files (10,000 on S3 and in HDFS), a log of more than 32 MB.
+    The result is None when it would not be cheap or certain: no directory on a disk, on S3 or in HDFS; options that
+    choose among its files; more than 100,000 files (10,000 on S3 and in HDFS); a log of more than 32 MB.
     """
 
     def __init__(self, place: str, options: Mapping[str, str], *, unseen: Mapping[str, str] | None = None) -> None:
-        """``place``: as Spark describes the source, or its path; ``options``: of the source, its limits included, named
-        in lower case; ``unseen``: scheme -> why files there cannot be looked for from this process."""
+        """``place``: Spark's description of the source, or its path.
+        ``options``: the source's options, including its limits, with names in lower case.
+        ``unseen``: scheme -> why this process cannot check files there.
+        """
         described = _DESCRIBED.fullmatch(place)
         self.directory = _directory(described[1] if described else place)
         scheme = scheme_of(self.directory) or "file"
@@ -67,8 +73,8 @@ class UnreadFiles:
         self._up_to = -1
 
     def look(self, tree: Tree, source: FileSource) -> Unread | None:
-        """What waits beyond the offset of a source of the checkpoint; raises CheckpointDamaged when its log lacks an
-        entry, CheckpointChanged, StoreUnavailable.
+        """Return the unread files beyond the offset of a source of the checkpoint; raises CheckpointDamaged when its
+        log lacks an entry, CheckpointChanged, StoreUnavailable.
         """
         there = self.unread(tree, source)
         if there is None:
@@ -83,7 +89,7 @@ class UnreadFiles:
         )
 
     def unread(self, tree: Tree, source: FileSource) -> dict[str, int] | None:
-        """Path -> modification time in ms of every file that is there and not read; raises as ``look`` does."""
+        """Return path -> modification time in ms of every present, unread file; raises the errors of ``look``."""
         if not self.directory or not self._follow(tree, source):
             return None
         there: dict[str, int] = {}
@@ -96,15 +102,15 @@ class UnreadFiles:
         return there
 
     def has_read(self, path: str) -> bool:
-        """Whether a file was read, as far as the source was looked at."""
+        """Whether a file was read, according to the log entries read so far."""
         return path in self._read
 
     def too_old(self, unread: Mapping[str, int]) -> set[str]:
-        """Of files that were not read those that never will be."""
+        """Return those of the unread files that Spark will never read."""
         return too_old(unread, self._newest_ms, self.max_age_ms)
 
     def _files(self) -> Iterator[tuple[str, int]]:
-        """Path and modification time in ms of each file; an empty path for one that Spark does not list."""
+        """Yield path and modification time in ms of each file; an empty path for one that Spark does not list."""
         if not scheme_of(self.directory):
             yield from _files(self.directory, recursive=self._recursive)
             return
@@ -115,7 +121,7 @@ class UnreadFiles:
             yield f"{self.directory}/{path}" if read else "", stamp.modified // 1_000_000
 
     def _follow(self, tree: Tree, source: FileSource) -> bool:
-        """Take in what the log has gained since; False when that is too much."""
+        """Read the new entries of the log; False if that is too much."""
         first, where = self._up_to + 1, tree.where(source.folder)
         for name in source.entries.holding(source.end, first=first, where=where):
             path = f"{source.folder}/{name}"
@@ -130,14 +136,14 @@ class UnreadFiles:
 
 
 def too_old(unread: Mapping[str, int], newest_ms: int, max_age_ms: int | None) -> set[str]:
-    """Paths of files that Spark never reads; ``newest_ms``: the latest modification time among those it has read."""
+    """Return files that Spark never reads; ``newest_ms``: the latest modification time among those it has read."""
     if max_age_ms is None or not newest_ms:
         return set()
     return {path for path, written_ms in unread.items() if written_ms < newest_ms - max_age_ms}
 
 
 def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
-    """The latest modification time among the files of a source's log up to an entry; 0 without one.
+    """Return the latest modification time among the files of a source's log up to an entry; 0 without one.
 
     Raises CheckpointDamaged, CheckpointChanged.
     """
@@ -152,7 +158,7 @@ def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
 
 
 def max_file_age_ms(options: Mapping[str, str]) -> int | None:
-    """How much older than the newest a file may be; None where Spark looks at no age, and where it is not known."""
+    """Return the maximum age of a file before the newest one; None if Spark checks no age, or if it is unknown."""
     if options.get("latestfirst", "").lower() == "true" and _LIMITS & options.keys():
         return None
     found = _SPAN.fullmatch(options.get("maxfileage", _MAX_AGE).strip().lower())
@@ -160,7 +166,7 @@ def max_file_age_ms(options: Mapping[str, str]) -> int | None:
 
 
 def _directory(place: str) -> str:
-    """A directory's path, or its URL on S3 or in HDFS; empty for anything else."""
+    """Return a directory's path, or its URL on S3 or in HDFS; empty for anything else."""
     if place.startswith("file:"):
         place = "/" + place.removeprefix("file:").lstrip("/")
     known = place.startswith("/") or scheme_of(place) not in ("", "file")
@@ -168,7 +174,7 @@ def _directory(place: str) -> str:
 
 
 def _files(directory: str, *, recursive: bool) -> Iterator[tuple[str, int]]:
-    """As Spark lists them: the directory's own and those of its partitions, but for hidden ones."""
+    """Yield files as Spark lists them: the directory's own and those of its partitions, without hidden ones."""
     try:
         entries = os.scandir(directory)
     except FileNotFoundError:
@@ -187,10 +193,10 @@ def _files(directory: str, *, recursive: bool) -> Iterator[tuple[str, int]]:
 
 
 def _is_unnameable(path: str) -> bool:
-    """Whether a path has bytes that are not UTF-8: Python keeps them as lone surrogates."""
+    """Whether a path has bytes that are not UTF-8, which Python keeps as lone surrogates."""
     return any("\udc80" <= letter <= "\udcff" for letter in path)
 
 
 def _is_hidden(name: str) -> bool:
-    """What Spark passes over: files being written and its own."""
+    """Whether Spark ignores a file: unfinished files and Spark's own."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

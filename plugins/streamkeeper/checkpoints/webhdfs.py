@@ -1,6 +1,6 @@
-"""WebHDFS: the files of a NameNode over HTTP, every failure told in one line.
+"""WebHDFS: a NameNode's files over HTTP, with every failure reported in one line.
 
-Of a file the NameNode knows names and sizes; its bytes go to and come from a DataNode that it names.
+The NameNode has names and sizes; a file's bytes are exchanged with a DataNode that it names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TIMEOUTS_S = (5.0, 30.0)
 _PAUSES_S = (0.2, 0.4)
 _CONNECTIONS = 16
 _RPC_SAYS = "Hadoop IPC port"
-"""In what a NameNode's RPC port answers to HTTP."""
+"""Text in the HTTP response of a NameNode's RPC port."""
 _FILE_ERRORS: dict[str, type[OSError]] = {
     "FileNotFoundException": FileNotFoundError,
     "FileAlreadyExistsException": FileExistsError,
@@ -44,14 +44,18 @@ _NO_DATANODE = "check that the DataNode is running, and that this machine can re
 
 
 class FileStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """A file or folder. ``file_id``: of no other file before or after; ``modification_time``: epoch milliseconds;
-    ``path_suffix``: its name in a listing of its folder; ``type``: FILE, DIRECTORY or SYMLINK."""
+    """A file or folder."""
 
     file_id: int
+    """An id that HDFS never reuses."""
     length: int
+    """Its size in bytes."""
     modification_time: int
+    """Its modification time in epoch milliseconds."""
     path_suffix: str
+    """Its name in a listing of its folder."""
     type: str
+    """FILE, DIRECTORY or SYMLINK."""
 
 
 class _Statuses(msgspec.Struct, rename="pascal"):
@@ -80,47 +84,47 @@ class _Failure(msgspec.Struct, rename="pascal"):
 
 
 class Refused(StoreUnavailable):
-    """The server has answered, and will not do it."""
+    """The server answered with a refusal."""
 
 
 class WebHdfs:
     """The files of one NameNode, ``http://host:port``, as ``user``; threads may share it. Paths are absolute.
 
     ``root``: its RPC URL, which messages name. Every call raises FileNotFoundError, FileExistsError or
-    NotADirectoryError as the same call on a disk would, Refused for any other answer, StoreUnavailable for none.
-    Connecting is bounded by 5 s, a silence by 30 s; what only reads is tried three times.
+    NotADirectoryError like the same call on a disk, Refused for any other refusal, StoreUnavailable without a response.
+    A connection may take 5 s, a silence 30 s; read-only requests are tried three times.
     """
 
     def __init__(self, root: str, url: str, user: str) -> None:
         self.root, self.url = root, url
         self._user = user
         self._session = requests.Session()
-        # Neither a proxy nor a password that somebody keeps in .netrc is meant for a cluster.
+        # Proxies and passwords in .netrc are not meant for a cluster.
         self._session.trust_env = False
         self._session.mount("http://", HTTPAdapter(pool_maxsize=_CONNECTIONS))
 
     def status(self, path: str) -> FileStatus:
-        """What the NameNode knows of a file or folder."""
+        """Return the status of a file or folder."""
         return self._decoded(self._ask("inspect", "GET", path, "GETFILESTATUS"), _Status, path).file_status
 
     def list(self, path: str) -> list[FileStatus]:
-        """What is in a folder, in one request; of a file itself, without a name."""
+        """List a folder in one request; for a file, return itself without a name."""
         return self._decoded(self._ask("list", "GET", path, "LISTSTATUS"), _Listing, path).file_statuses.file_status
 
     def read(self, path: str) -> bytes:
-        """A whole file."""
+        """Read a whole file."""
         with self._told("read", path):
             return self._ask("read", "GET", path, "OPEN").content
 
     def stream(self, path: str, size: int) -> Iterator[bytes]:
-        """A file's content, ``size`` bytes at a time, by one request, whatever becomes of its name meanwhile."""
+        """Yield a file's content, ``size`` bytes at a time, with one request that survives renames and deletion."""
         with self._told("read", path), self._ask("read", "GET", path, "OPEN", stream=True) as answer:
             yield from answer.iter_content(size)
 
     def create(self, path: str, content: bytes | Iterable[bytes]) -> None:
-        """Write a file that is not there, with the folders above it; raises what ``content`` raises.
+        """Create a new file with its parent folders; raises the errors of ``content``.
 
-        A DataNode completes whatever it has got of a writer that dies: under the name of a draft, therefore.
+        If a writer dies, the DataNode completes the file with the bytes received. Therefore use a draft's name.
         """
         where = self._ask("create", "PUT", path, "CREATE", redirect=False, overwrite="false").headers["Location"]
         broken: list[OSError] = []
@@ -135,9 +139,9 @@ class WebHdfs:
             self._checked("create", path, answer)
 
     def rename(self, path: str, new: str) -> None:
-        """Give a file another name, which nothing has: the NameNode lets exactly one succeed.
+        """Rename a file to an unused name: the NameNode allows exactly one writer to succeed.
 
-        Without ``renameoptions`` it would answer ``false``, and move the file into a folder of that name.
+        Without ``renameoptions`` the NameNode would answer ``false``, or move the file into a folder of that name.
         """
         try:
             self._ask("create", "PUT", path, "RENAME", destination=new, renameoptions="NONE", told=new)
@@ -145,12 +149,12 @@ class WebHdfs:
             raise CheckpointChanged(f"{self.root}{path} was removed while {new} was being written") from None
 
     def delete(self, path: str) -> bool:
-        """Remove a file, or a folder with nothing in it; whether it was there."""
+        """Delete a file or an empty folder; return whether it existed."""
         answer = self._ask("delete", "DELETE", path, "DELETE", recursive="false")
         return self._decoded(answer, _Deleted, path).boolean
 
     def must_be_rpc_port(self) -> None:
-        """Raise Refused unless the port of ``root``, which drivers are given, is one of a NameNode's RPC."""
+        """Raise Refused unless the port of ``root``, which drivers use, is a NameNode's RPC port."""
         address = self.root.removeprefix("hdfs://")
         address = address if ":" in address else f"{address}:8020"
         try:
@@ -175,6 +179,17 @@ class WebHdfs:
         told: str = "",
         **params: str,
     ) -> requests.Response:
+        """Send a request to the NameNode.
+
+        ``what``: the operation's name in messages.
+        ``method``: the HTTP method.
+        ``path``: the file or folder.
+        ``operation``: WebHDFS's name of the operation.
+        ``redirect``: follow the redirection to a DataNode.
+        ``stream``: leave the body unread.
+        ``told``: the path in messages, if it is another one.
+        ``params``: further parameters of the operation.
+        """
         request = partial(
             self._session.request,
             method,
@@ -225,7 +240,7 @@ class WebHdfs:
 
 
 def _noting(content: Iterable[bytes], broken: list[OSError]) -> Iterator[bytes]:
-    """The content, whose own errors the client would take for the connection's."""
+    """Yield the content and note its own errors, which the client would mistake for connection errors."""
     try:
         yield from content
     except OSError as error:
@@ -234,7 +249,7 @@ def _noting(content: Iterable[bytes], broken: list[OSError]) -> Iterator[bytes]:
 
 
 def _reason(error: BaseException) -> str:
-    """What the operating system says, without the names of all that has passed it on."""
+    """Return the operating system's message, without the wrappers of other libraries."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

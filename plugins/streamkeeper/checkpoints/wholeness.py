@@ -1,8 +1,8 @@
-"""Whether a file is the whole file that was written, as far as its own bytes and the checksums beside it tell.
+"""Detects incomplete files by their own bytes and the checksums next to them.
 
-Hadoop keeps ``.name.crc`` beside a local file (``crc\\0``, the chunk size, one CRC-32 per chunk); Spark keeps
-``name.crc`` beside a state file (JSON with its size). State is compressed with LZ4 unless a conf says otherwise:
-blocks of ``LZ4Block``, the kind, two lengths and a checksum, the last of them empty (``LZ4BlockOutputStream``).
+Hadoop keeps ``.name.crc`` next to a local file (``crc\\0``, the chunk size, one CRC-32 per chunk); Spark keeps
+``name.crc`` next to a state file (JSON with its size). State is compressed with LZ4 unless a conf changes that: blocks
+of ``LZ4Block``, the kind, two lengths and a checksum, the last of them empty (``LZ4BlockOutputStream``).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from streamkeeper.checkpoints.log_codec import parse_json
 from streamkeeper.checkpoints.trees import Tree
 
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError)
-"""What ``zipfile`` raises over an archive in memory, unknown compression and impossible offsets included."""
+"""Errors of ``zipfile`` for an archive in memory, including unknown compression and impossible offsets."""
 _HADOOP = b"crc\0"
 _LZ4 = b"LZ4Block"
 _LZ4_HEADER = struct.Struct("<8sBiii")
 _PIECE = 1 << 20
 _MOST_METADATA = 8 << 20
-"""Some 100 bytes for each SST: eighty thousand of them."""
+"""About 100 bytes for each SST: enough for eighty thousand."""
 
 
 def differs_from_checksum(tree: Tree, path: str) -> bool:
-    """Whether Hadoop would refuse to read the file; False where no checksums are kept."""
+    """Whether Hadoop would refuse to read the file; False without checksums."""
     folder, slash, name = path.rpartition("/")
     try:
         kept = tree.read(f"{folder}{slash}.{name}.crc")
@@ -41,7 +41,7 @@ def differs_from_checksum(tree: Tree, path: str) -> bool:
 
 
 def _sums(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """CRC-32 of every ``size`` bytes; the size is what a file says, and may be larger than any file."""
+    """Yield the CRC-32 of every ``size`` bytes; ``size`` comes from a file and may exceed any file's size."""
     left, found = size, 0
     for piece in pieces:
         rest = memoryview(piece)
@@ -56,7 +56,7 @@ def _sums(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
 
 
 def is_cut_short(tree: Tree, path: str) -> bool:
-    """Whether a state file ends before its end."""
+    """Whether a state file is truncated."""
     size = _written_size(tree, path)
     if size is not None and size != tree.stamp(path).size:
         return True
@@ -70,7 +70,7 @@ def is_cut_short(tree: Tree, path: str) -> bool:
 
 
 def archived_sizes(archive: bytes) -> dict[str, int]:
-    """SST -> bytes, as a RocksDB snapshot records them; an SST without a size is left out."""
+    """Return SST -> bytes, from a RocksDB snapshot's metadata; an SST without a size is left out."""
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         found = archived_metadata(opened)
     files = found.get("sstFiles") or ()
@@ -78,7 +78,7 @@ def archived_sizes(archive: bytes) -> dict[str, int]:
 
 
 def archived_metadata(opened: zipfile.ZipFile) -> Any:
-    """What a RocksDB snapshot consists of; raises ValueError for more than such a list can be, or for no JSON."""
+    """Return the metadata of a RocksDB snapshot; raises ValueError if it is impossibly large, or not JSON."""
     with opened.open("metadata") as member:
         text = member.read(_MOST_METADATA + 1)
     if len(text) > _MOST_METADATA:
@@ -102,7 +102,7 @@ def _is_whole_archive(archive: bytes) -> bool:
 
 
 def _is_whole_lz4(tree: Tree, path: str) -> bool:
-    """Whether the blocks end with the empty one; True for what is no such stream."""
+    """Whether the blocks end with the empty one; True if it is not such a stream."""
     stamp = tree.stamp(path)
     start, pending, block = 0, b"", 0
     for piece in tree.parts(path, _PIECE, stamp):

@@ -66,7 +66,7 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
         spent = Spent()
     if code in _LAST_WORDS:
         ending = ExitCode(code)
-        reason = "it ended and must not restart" if ending is ExitCode.REFUSED else f"it ended {ending.name.lower()}"
+        reason = "it ended permanently" if ending is ExitCode.REFUSED else f"it ended {ending.name.lower()}"
         return Decision(next=Next.END, reason=reason, cause=cause_of_code(code), spent=spent, state=_LAST_WORDS[ending])
     match cause_of_code(code):
         case Cause.DEPENDENCY:

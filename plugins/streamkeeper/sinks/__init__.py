@@ -1,1 +1,1 @@
-"""What each kind of output promises, and how a batch gets there once. Loads no Spark by itself."""
+"""The kinds of output: their guarantees, and how each batch is written once. Importing it loads no Spark."""

@@ -1,6 +1,6 @@
-"""Asking an output, by its description alone, which batch of a checkpoint version it holds: no job's code is run.
+"""Queries an output, by its description alone, for the newest batch of a checkpoint version: no job code runs.
 
-Whoever asks loads the kind's module only then: a table's loads a database client.
+The module of a sink kind is loaded only when it is needed: a table's module loads a database client.
 """
 
 from __future__ import annotations
@@ -16,27 +16,31 @@ from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 
 
 class _Asked(Protocol):
-    """What the module of a kind that ``knows_batches`` has; that of one to ``CUT_BACK`` has the second as well."""
+    """The functions in the module of a kind that ``knows_batches``; a kind to ``CUT_BACK`` has the second as well."""
 
     def answer(self, question: OutputQuestion) -> OutputAnswer:
-        """What the output itself says; what does not answer is told as unknown. Raises and changes nothing."""
+        """Read the output's own record; an output that does not answer is reported as unknown. Raises and changes
+        nothing.
+        """
 
     def refuse_cut(self, sink: SinkDescription, version: str, batch: int) -> str:
-        """Why its readers cannot be shown a version up to a batch; empty where nothing speaks against it."""
+        """Return why readers cannot be limited to a version's batches up to ``batch``; empty if they can."""
 
 
 def ask_output(question: OutputQuestion) -> OutputAnswer:
-    """Ask the output itself. What does not answer is told as unknown; nothing is raised and nothing is changed."""
+    """Query the output itself. One that does not answer is reported as unknown; it raises no error and changes
+    nothing.
+    """
     if not capabilities_of(question.sink.kind).knows_batches:
         return OutputAnswer(unknown="Streamkeeper cannot query the output of a function")
     return _module_of(question.sink).answer(question)
 
 
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of what an output holds beyond a batch that its checkpoint is restored to.
+    """How an output's content beyond a restored batch is handled.
 
-    ``takes``: how it takes what comes again, as a clause, empty where it has it twice; ``refusal``: why readers cannot
-    be shown it up to that batch, empty where nothing speaks against it.
+    ``takes``: how it handles replayed batches, as a clause, empty if it stores them twice; ``refusal``: why readers
+    cannot be limited to the batches up to that one, empty if they can.
     """
 
     how: Reconciliation
@@ -45,10 +49,10 @@ class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reconcile(sink: SinkDescription, version: str, batch: int) -> Reconciled:
-    """Ask an output, by its description, about a restore to ``batch`` of ``version``; changes nothing.
+    """Query an output, by its description, about a restore to ``batch`` of ``version``; changes nothing.
 
-    A table's rows replace themselves by their key. Of files Spark's own log must still tell those up to the batch from
-    later ones. What a function has written is its author's to say.
+    A table's rows replace themselves by their key. For files, Spark's own log must still separate the batches up to
+    that one from later ones. For a function, only its author can tell.
     """
     can = capabilities_of(sink.kind)
     cut_back = can.reconciles is Reconciliation.CUT_BACK
@@ -57,5 +61,5 @@ def reconcile(sink: SinkDescription, version: str, batch: int) -> Reconciled:
 
 
 def _module_of(sink: SinkDescription) -> _Asked:
-    """That of a kind with capabilities, by whose name it is called."""
+    """Return the module of a kind with capabilities; it has the kind's name."""
     return cast(_Asked, import_module(f"streamkeeper.sinks.{sink.kind}"))

@@ -1,4 +1,6 @@
-"""Collations of a table's key under which two different strings are equal: an upsert would make them one row."""
+"""Finds collations of a table's key that treat two different strings as equal, so that an upsert would merge their
+rows.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,10 @@ WHERE i.indrelid = to_regclass(:name) AND i.indisunique AND i.indpred IS NULL AN
 
 
 def find_merging_collations(connection: Connection, table: Table) -> list[str]:
-    """A sentence for each text column of the key that the database's table compares so.
+    """Return a sentence for each text column of the key that the database's table compares this way.
 
-    Any unique index over the key's columns counts, because an upsert names columns and the database takes what index
-    it finds. SQLite's BINARY and every deterministic collation of PostgreSQL tell any two strings apart.
+    Any unique index on exactly the key's columns counts, because an upsert names columns and the database uses any
+    matching index. SQLite's BINARY and every deterministic collation of PostgreSQL distinguish any two strings.
     """
     import sqlalchemy as sa
 

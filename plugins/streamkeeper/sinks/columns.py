@@ -1,4 +1,4 @@
-"""The columns of a table: from a DataFrame's schema to a database's types, and values on their way there."""
+"""The columns of a table: converts a DataFrame's schema to a database's types, and its values."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ _KINDS = {
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """One column; ``kind`` is Spark's short type name, ``precision`` and ``scale`` are of a decimal."""
+    """One column of a table."""
 
     name: str
+    """Its name."""
     kind: str
+    """Spark's short type name."""
     precision: int = 0
+    """The precision of a decimal."""
     scale: int = 0
+    """The scale of a decimal."""
 
 
 def columns_of(schema: StructType, table: str) -> tuple[TableColumn, ...]:
-    """The columns for a DataFrame; raises Unsupported, naming the column, for a type without a promise."""
+    """Return the columns for a DataFrame; raises Unsupported, naming the column, for an unsupported type."""
     return tuple(_column(field.name, field.dataType.simpleString(), table) for field in schema.fields)
 
 
@@ -59,7 +63,7 @@ def _column(name: str, spark_type: str, table: str) -> TableColumn:
 
 
 def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
-    """The column's type. SQLite has no exact decimal: one is kept there as text."""
+    """Return the column's database type. SQLite has no exact decimal, so it stores one as text."""
     import sqlalchemy as sa
 
     match column.kind:
@@ -86,7 +90,7 @@ def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
 
 
 def converters(columns: Sequence[TableColumn], dialect: str) -> list[Callable[[Any], Any] | None]:
-    """Per column, what makes Spark's value the database's; None where they are the same."""
+    """Return per column the conversion of Spark's value to the database's; None if they are equal."""
     return [_converter(column, dialect) for column in columns]
 
 
@@ -112,7 +116,7 @@ def _text(value: object) -> str | None:
 
 
 def find_differences(connection: Connection, table: Table) -> list[str] | None:
-    """How the database's table differs from this one, column by column and in its key; None when there is none."""
+    """Return how the database's table differs from this one, in columns and key; None if there is no such table."""
     import sqlalchemy as sa
 
     inspector = sa.inspect(connection)
@@ -136,7 +140,7 @@ def find_differences(connection: Connection, table: Table) -> list[str] | None:
 
 
 def refuse_differences(table: Table, differences: list[str] | None) -> None:
-    """Raise OutputUnfit when there are any."""
+    """Raise OutputUnfit if there are differences."""
     if differences:
         raise OutputUnfit(
             f"table {table.name} does not fit the query: {'; '.join(differences)}",

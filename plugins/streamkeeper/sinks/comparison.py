@@ -1,6 +1,6 @@
-"""How far the output of a new checkpoint version is the one that serves: the look before a cutover.
+"""Compares the output of a new checkpoint version with the current one, before a cutover.
 
-Values are equal when they are the same, to the last digit: sums of ``double`` in another order may differ in it.
+Values are equal only if they are identical to the last digit: sums of ``double`` in another order may differ in it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ SAMPLED = 10
 def compare_tables(
     connection: Connection, old_name: str, new_name: str, *, may_differ: Collection[str] = ()
 ) -> OutputComparison:
-    """Two tables by their key, on the columns that both have with one type; the transaction's snapshot is compared.
+    """Compare two tables by their key, on the columns that both have with one type, in the transaction's snapshot.
 
-    What other columns there are is told, with both their types.
-    ``may_differ``: columns in which a difference is counted by itself, and makes no row a differing one.
+    The other columns are reported, with both their types.
+
+    ``may_differ``: columns whose differences are only counted; they do not make a row a differing one.
     """
     import sqlalchemy as sa
 
@@ -53,7 +54,7 @@ def compare_tables(
     only_new = ~sa.exists().where(same_key).correlate(new)
     pairs = old.join(new, same_key)
     differing = _count(connection, pairs, differ)
-    # What is beside the point is shown only where nothing else is.
+    # Columns that may differ are shown only if no other column differs.
     shown = (differ, strict) if differing else (any_differs, others)
     return structs.replace(
         sizes,
@@ -70,10 +71,10 @@ def compare_tables(
 def compare_frames(
     old: DataFrame | None, new: DataFrame | None, *, may_differ: Collection[str] = ()
 ) -> OutputComparison:
-    """Two sets of rows as multisets, on the columns that both have with one type, but for those that may differ: rows
-    without a key never differ, they are missing on one side.
+    """Compare two sets of rows as multisets, on the columns that both have with one type, without those that may
+    differ. Rows without a key never differ; they are missing on one side.
 
-    ``sample``: the row as JSON, no column, and how often it stands in the old and in the new one. None: no rows yet.
+    ``sample``: the row as JSON, no column, and how often it occurs in the old and in the new one. None: no rows yet.
     """
     if old is None or new is None:
         missing = [name for name, table in (("old", old), ("new", new)) if table is None]
@@ -91,7 +92,7 @@ def compare_frames(
 
 
 def _left_out(old: Mapping[str, str], new: Mapping[str, str], may_differ: Collection[str]) -> tuple[str, ...]:
-    """Columns that cannot be compared, each with what it is and was."""
+    """Return the columns that cannot be compared, each with its new and old type."""
     apart = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name) and name not in may_differ]
     return tuple(f"{name} (it is {new.get(name, 'missing')}, it was {old.get(name, 'missing')})" for name in apart)
 
@@ -125,7 +126,7 @@ def _sample_tables(
     found: tuple[Any, ColumnElement[bool], ColumnElement[bool], ColumnElement[bool]],
     columns: tuple[list[str], list[str]],
 ) -> tuple[tuple[str, str, str, str], ...]:
-    """Values that differ first, then rows that stand on one side only: those have no column."""
+    """Return values that differ first, then rows that exist on one side only: those have no column."""
     import sqlalchemy as sa
 
     (old, new), (pairs, differ, only_old, only_new), (key, others) = tables, found, columns
@@ -147,7 +148,7 @@ def _sample_tables(
 def _count_columns(
     connection: Connection, pairs: Any, tables: tuple[Table, Table], columns: list[str]
 ) -> dict[str, int]:
-    """Column -> the pairs of rows in which it differs, of those in which any does."""
+    """Return column -> the number of row pairs in which it differs, without columns that never differ."""
     import sqlalchemy as sa
 
     if not columns:
@@ -159,18 +160,18 @@ def _count_columns(
 
 
 def _names(columns: Iterable[Any]) -> list[str]:
-    """Plain text: a reflected column's name is of a class of SQLAlchemy's, which no JSON takes."""
+    """Return plain strings: a reflected column's name is of a SQLAlchemy class, which JSON encoders refuse."""
     return [str(column.name) for column in columns]
 
 
 def named_row(key: Iterable[str], row: Iterable[object]) -> str:
-    """``customer='a', minute='2026-03-01 00:07:00+00:00'``: a row by its key; ``row`` may go on after it."""
+    """Return a row by its key, such as ``customer='a', minute='2026-03-01 00:07:00+00:00'``; ``row`` may be longer."""
     pairs = zip(key, row, strict=False)
     return ", ".join(f"{name}={_plain(value)!r}" for name, value in pairs)
 
 
 def _plain(value: object) -> object:
-    # A moment's repr is Python's, and names classes.
+    # The repr of a datetime names Python classes.
     return str(value) if isinstance(value, date) else value
 
 

@@ -1,4 +1,4 @@
-"""The sink contract: what each kind of sink promises to a driver. Loads neither pyspark nor a database client."""
+"""The sink contract: the guarantees of each kind of sink to a driver. Loads neither pyspark nor a database client."""
 
 from __future__ import annotations
 
@@ -19,72 +19,80 @@ if TYPE_CHECKING:
 
 
 class WriterRole(Enum):
-    """In which role a batch is written."""
+    """The role in which a batch is written."""
 
     SERVING = "serving"
     """Readers of the output see it."""
     SHADOW = "shadow"
-    """In a dual run, beside the serving writer: readers of the output see nothing of it until the cutover."""
+    """In a dual run, alongside the current writer: readers of the output do not see it until the cutover."""
 
 
 class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
-    """On whose behalf a writer writes. ``epoch`` was claimed in the journal; ``version`` is the checkpoint version.
-
-    ``serving``: what the output consists of from this epoch on, in order, the newest version last; empty: ``version``
-    alone. Without a meaning in the role SHADOW. ``installation``: the id of the one that writes, empty where nobody
-    knows one. ``looks``: the writer is asked what the output holds and nothing else; it changes nothing. ``begun``: the
-    checkpoint of ``version`` has a batch of its own, so that what the output holds of it is this query's.
-    """
+    """Identifies the writer to an output."""
 
     job: str
+    """The job."""
     query: str
+    """The query."""
     version: str
+    """The checkpoint version."""
     epoch: int
+    """The epoch that was claimed in the journal."""
     output_mode: str = "append"
+    """Spark's output mode."""
     role: WriterRole = WriterRole.SERVING
+    """Whether readers see the batches."""
     serving: tuple[Span, ...] = ()
+    """The spans of the output from this epoch on, in order, the newest version last; empty: only ``version``. Not used
+    in the role SHADOW.
+    """
     installation: str = ""
+    """The id of the writing installation, empty if unknown."""
     looks: bool = False
+    """Whether the writer is only asked for the output's content; it then changes nothing."""
     begun: bool = False
+    """Whether the checkpoint of ``version`` has its own batch, so that the output's content of it belongs to this
+    query.
+    """
 
 
 class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an output holds of a checkpoint version.
-
-    ``unknown``: why nobody can tell, empty when it was told; ``batch``: the newest one, None when it holds none of it.
-    ``down``: whether it should have answered and did not. ``record``: the output's own record, None where it keeps none
-    or could not be read.
-    """
+    """An output's content of a checkpoint version."""
 
     batch: int | None = None
+    """The newest batch; None without any."""
     unknown: str = ""
+    """Why the content is unknown; empty if it is known."""
     down: bool = False
+    """Whether the output should have answered and did not."""
     record: OutputRecord | None = None
+    """The output's own record; None if it keeps none or it could not be read."""
 
 
 class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Which batch of checkpoint ``version`` does the described output hold, written for ``owner``: ``<job>/<query>``?
-
-    ``places``: where its own directory, or its URL with the password, may be among; ``mask``: what hides their secrets
-    in its description.
-    """
+    """Asks for the newest batch of a checkpoint version in the described output."""
 
     sink: SinkDescription
+    """The output's description."""
     owner: str
+    """The expected owner of the output: ``<job>/<query>``."""
     version: str
+    """The checkpoint version."""
     places: Sequence[str]
+    """Candidates for the output's own directory, or for its URL with the password."""
     mask: Callable[[str], str]
+    """Masks their secrets as in the output's description."""
 
 
 class OutputClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest epoch that an output has accepted from its query; ``version``: what it holds, empty where unknown."""
+    """The newest epoch that an output has accepted from its query; ``version``: its version, empty if unknown."""
 
     epoch: int
     version: str = ""
 
 
 def check_installation(what: str, recorded: str | None, mine: str) -> None:
-    """Raise OperationRefused when an output was written by another installation: a copied one has the same names."""
+    """Raise OperationRefused when another installation wrote an output: a copied installation has the same names."""
     if recorded and mine and recorded != mine:
         raise OperationRefused(
             f"{what} is written by the installation {recorded[:8]}, not by this one ({mine[:8]})",
@@ -95,7 +103,7 @@ def check_installation(what: str, recorded: str | None, mine: str) -> None:
 class Sink(ABC):
     """A sink as the job's author declares it: an immutable value, without a connection.
 
-    ``kind``: by which its capabilities are known; ``output_modes``: those it can take.
+    ``kind``: selects its capabilities; ``output_modes``: the modes that it supports.
     """
 
     kind: ClassVar[str]
@@ -103,83 +111,90 @@ class Sink(ABC):
 
     @abstractmethod
     def describe(self) -> SinkDescription:
-        """Its part of the manifest; never a secret."""
+        """Return its part of the manifest; never a secret."""
 
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:
-        """A writer for one epoch; connects, but changes nothing yet."""
+        """Return a writer for one epoch; it may connect, but does not change anything yet."""
 
     @property
     def fence_place(self) -> str:
-        """Where ``fences.read_fences`` finds its fence: a URL, maybe with a password, or a directory; empty without."""
+        """Where ``fences.read_fences`` finds its fence: a URL, possibly with a password, or a directory; empty if it
+        has no fence.
+        """
         return ""
 
     def overlaps(self, other: Sink) -> bool:
-        """Whether both write to one place; False for sinks whose place only their author knows."""
+        """Whether both write to the same place; False for sinks whose place only their author knows."""
         return self.describe().same_place(other.describe())
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """Why this output cannot be written under its name; None when nothing is in its way. Changes nothing.
+        """Return why this output cannot be written under its name; None if it can. Changes nothing.
 
-        ``serves``: the deployed release writes it already, so that its name itself is no reason any more.
+        ``serves``: the current release already writes it, so its name is no longer a reason.
         """
         return None
 
     @abstractmethod
     def rehearse(self, batch: DataFrame) -> None:
-        """Run a batch through the same kind of work and keep nothing: the warm-up of a standby."""
+        """Run a batch through the same kind of work without keeping it: the warm-up of a standby."""
 
 
 class SinkWriter(ABC):
-    """Writes one query's batches under one epoch, to the output that serves or to a shadow of it."""
+    """Writes one query's batches under one epoch, to the current output or to a shadow of it."""
 
     @abstractmethod
     def raise_fence(self) -> None:
-        """Make this epoch the newest the output accepts, for ever; raises Fenced when a newer one is there already.
+        """Make this epoch permanently the newest that the output accepts; raises Fenced when it already has a newer
+        one.
 
-        In the role SERVING this is the cutover as well: from here on the output is what ``context.serving`` says. In
-        the role SHADOW only older epochs of the same shadow are fenced, and the serving output is left as it is.
+        In the role SERVING this is also the cutover: from here on the output consists of ``context.serving``. In the
+        role SHADOW only older epochs of the same shadow are fenced, and the current output is unchanged.
         """
 
     def newest_claim(self) -> OutputClaim | None:
-        """Who this query's output was written for last, by this installation; None where the output does not tell.
+        """Return the last claim of this query's output by this installation; None if the output does not record one.
 
-        Changes nothing. A journal that ends at an older epoch was put back.
+        Changes nothing. A journal that ends at an older epoch was restored from a copy.
         """
         return None
 
     @abstractmethod
     def last_batch(self) -> int | None:
-        """The newest batch of this checkpoint version that the output holds; None when it holds none."""
+        """Return the newest batch of this checkpoint version in the output; None without any."""
 
     @abstractmethod
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch whole, or not at all; one that it holds already is computed and left. Raises Fenced."""
+        """Write a batch whole, or not at all; compute a batch that it already has without writing it. Raises Fenced."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
     def read_record(self) -> OutputRecord | None:
-        """What the output's own record says; creates nothing. None: this kind of output keeps no record of ours."""
+        """Return the output's own record; creates nothing. None: this kind of output keeps no record."""
         return None
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:  # noqa: B027
-        """Record that the output goes on after ``batch_id`` although it lacks batches up to it: a person accepted that.
+        """Record that the output continues after ``batch_id`` although it lacks batches up to it, because a person
+        accepted that.
 
-        ``batch``: any frame with the output's columns; it is not run. The fence must be raised. Idempotent. Here:
-        nothing.
+        ``batch``: any frame with the output's columns; it is not run.
+
+        The fence must be raised. Idempotent. The default does nothing.
         """
 
     def seed(self, batch_id: int) -> None:  # noqa: B027
-        """Make the output ready for a version whose first batch is ``batch_id + 1``; idempotent. Here: nothing."""
+        """Prepare the output for a version whose first batch is ``batch_id + 1``; idempotent. The default does
+        nothing.
+        """
 
     def discard(self) -> None:  # noqa: B027
-        """Remove what this version has written in shadow, never what serves; idempotent. Here: nothing."""
+        """Remove this version's shadow output, never the current one; idempotent. The default does nothing."""
 
 
 def refuse_older_copy(output: str, version: str, known: int | None, held: int | None) -> None:
-    """Raise OutputLost when an output holds less than this process has seen in it: somebody replaced it meanwhile."""
+    """Raise OutputLost when an output has fewer batches than this process has seen in it: it was replaced."""
     if known is not None and (held is None or held < known):
         found = "no batch" if held is None else f"batch {held}"
         raise OutputLost(
@@ -189,9 +204,9 @@ def refuse_older_copy(output: str, version: str, known: int | None, held: int | 
 
 
 def compute(batch: DataFrame) -> None:
-    """Run a batch through its plan and keep nothing.
+    """Run a batch through its plan and keep no rows.
 
-    Also a batch that the sink holds already must run: its tasks write the state, and with checkpoint format v2 the
-    commit names the state files of this run; a skipped one would leave the next batch without its state.
+    A batch that the sink already has must run too: its tasks write the state, and with checkpoint format v2 the commit
+    names the state files of this run. Skipping it would leave the next batch without its state.
     """
     batch.write.format("noop").mode("overwrite").save()

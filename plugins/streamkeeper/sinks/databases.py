@@ -1,7 +1,7 @@
-"""The databases that a TableSink can write to: which URLs are accepted, where they lead, how a connection behaves.
+"""The databases that a TableSink can write to: accepted URLs, the servers they lead to, and connection settings.
 
-The URL alone says where an output is, with the service that it names in ``~/.pg_service.conf``. ``PGHOST`` and its like
-do not: tasks, drivers, executors and commands each have an environment of their own.
+Only the URL locates an output, with the service that it names in ``~/.pg_service.conf``. ``PGHOST`` and similar
+variables do not, because tasks, drivers, executors and commands have different environments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _OF_SQLITE_S_DRIVER = frozenset(
 
 
 def parse_url(text: str) -> URL:
-    """The URL of a SQLite file or a PostgreSQL database; raises InvalidInput or Unsupported, never with a secret."""
+    """Parse the URL of a SQLite file or a PostgreSQL database; raises InvalidInput or Unsupported, never with a
+    secret.
+    """
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -55,7 +57,7 @@ def parse_url(text: str) -> URL:
 
 
 def identity(url: URL) -> str:
-    """The database by the URL's own host, port and path: the key of an output on record, which never changes."""
+    """Return the database by the URL's own host, port and path: the recorded key of an output, which never changes."""
     from sqlalchemy import URL
 
     plain = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
@@ -63,10 +65,10 @@ def identity(url: URL) -> str:
 
 
 def server_of(url: URL) -> str:
-    """Which server and schema the URL leads to beyond its identity; empty where its identity says all.
+    """Return the server and schema that the URL selects beyond its identity; empty if the identity is complete.
 
-    Host, address, port and database from its query or its service, the user where that names the database, and
-    ``search_path`` and ``role`` from its options. Never a password.
+    It contains host, address, port and database from the URL's query or service, the user if that determines the
+    database, and ``search_path`` and ``role`` from its options. Never a password.
     """
     if url.get_backend_name() == "sqlite":
         return ""
@@ -75,7 +77,7 @@ def server_of(url: URL) -> str:
     found = {name: told[name] for name in _PLACE if name in told and told[name] != plain.get(name)}
     if "dbname" not in told:
         found["user"] = told.get("user", "")
-    # PostgreSQL takes a setting's name in any case and with ``-`` for ``_``; the last one wins.
+    # PostgreSQL accepts a setting's name in any case and with ``-`` for ``_``; the last one wins.
     for name, value in _SCHEMA.findall(told.get("options", "")):
         found[name.lower().replace("-", "_")] = value
     if "service" in told and not _service(told["service"]):
@@ -84,7 +86,7 @@ def server_of(url: URL) -> str:
 
 
 def resolved(text: str) -> str:
-    """The same URL with its server in it: an executor on another machine has other services."""
+    """Return the same URL with its server in it: an executor on another machine has other services."""
     url = parse_url(text)
     if url.get_backend_name() == "sqlite" or "service" not in url.query:
         return text
@@ -94,14 +96,14 @@ def resolved(text: str) -> str:
 
 
 def _parameters(url: URL) -> dict[str, str]:
-    """What libpq gets of a URL and of its service, without what the environment would add."""
+    """Return libpq's parameters from a URL and its service, without those of the environment."""
     _, arguments = url.get_dialect()().create_connect_args(url)
     told = {name: str(value) for name, value in arguments.items() if value not in (None, "")}
     return {**_service(told["service"]), **told} if "service" in told else told
 
 
 def _service(name: str) -> dict[str, str]:
-    """The parameters of a service; empty where only libpq's own directory may have it."""
+    """Return the parameters of a service; empty if only libpq's own directory may have it."""
     found = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",), comment_prefixes=("#",))
     try:
         found.read(Path.home() / ".pg_service.conf")
@@ -111,7 +113,7 @@ def _service(name: str) -> dict[str, str]:
 
 
 def _connect_arguments(url: URL) -> dict[str, str]:
-    """The URL's place made explicit where the environment has another, and its own options beside ours."""
+    """Make the URL's place explicit if the environment has another one; add our options to the URL's own."""
     told = _parameters(url)
     place = {name: told[name] for name in _PLACE if name in told}
     if any(os.environ.get(name) for name in _ENVIRONMENT) and ("service" not in told or _service(told["service"])):
@@ -121,10 +123,11 @@ def _connect_arguments(url: URL) -> dict[str, str]:
 
 
 def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
-    """An engine; a SQLite one waits for locks, uses WAL, and takes the write lock when a transaction begins.
+    """Return an engine; a SQLite engine waits for locks, uses WAL, and takes the write lock when a transaction begins.
 
-    ``reading``: a transaction changes nothing, keeps nobody from writing, and sees all tables as of one moment. No
-    connection creates a SQLite file, and a pooled one is not used once another file has its path.
+    ``reading``: a transaction changes nothing, does not block writers, and sees all tables as of one moment.
+
+    No connection creates a SQLite file, and a pooled one is no longer used once another file has its path.
     """
     from sqlalchemy import NullPool, QueuePool, create_engine, event
 
@@ -147,7 +150,9 @@ def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
 
 
 def lock_creation(connection: Connection) -> None:
-    """Let no other transaction create tables meanwhile: PostgreSQL's CREATE IF NOT EXISTS alone can collide."""
+    """Prevent other transactions from creating tables at the same time: PostgreSQL's CREATE IF NOT EXISTS alone can
+    collide.
+    """
     from sqlalchemy import text
 
     if connection.dialect.name == "postgresql":
@@ -155,7 +160,7 @@ def lock_creation(connection: Connection) -> None:
 
 
 def _must_have_file(_dialect: object, _record: object, arguments: Sequence[Any], _named: object) -> None:
-    # sqlite3 would create an empty database, which looks like one that no batch has reached.
+    # sqlite3 would create an empty database, which looks like an output without any batch.
     if not os.path.isfile(arguments[0]):
         missing = sqlite3.OperationalError(f"unable to open database file: {arguments[0]} is missing")
         missing.sqlite_errorname = "SQLITE_CANTOPEN"
@@ -167,7 +172,7 @@ def _note_file(connection: Any, record: Any) -> None:
 
 
 def _must_be_its_file(connection: Any, record: Any, _proxy: object) -> None:
-    # A connection keeps a file open that was deleted or replaced: what is written there is lost.
+    # A connection keeps a deleted or replaced file open: rows written to it are lost.
     from sqlalchemy.exc import DisconnectionError
 
     if record.info.get("file") != _file_of(connection):
@@ -184,7 +189,7 @@ def _file_of(connection: Any) -> tuple[int, int] | None:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    # Python's sqlite3 would otherwise begin transactions by itself, deferred, and fail on upgrade instead of waiting.
+    # Otherwise Python's sqlite3 begins deferred transactions itself, which fail on upgrade instead of waiting.
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
     connection.execute("PRAGMA journal_mode = WAL")
@@ -192,7 +197,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _prepare_reader(connection: Any, _record: object) -> None:
-    # The journal's mode is kept in the file, so a reader leaves it as it is.
+    # The journal mode is stored in the file, so a reader leaves it unchanged.
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
     connection.execute("PRAGMA query_only = ON")
@@ -210,6 +215,6 @@ _HINT = "use sqlite:////absolute/path.db or postgresql+psycopg://user@host/datab
 
 
 def may_be_there(url: str) -> bool:
-    """False for a SQLite file that is not there: a look would create it."""
+    """Return False for a missing SQLite file, which a connection would create."""
     database = parse_url(url).database
     return not url.startswith("sqlite") or bool(database and os.path.exists(database))

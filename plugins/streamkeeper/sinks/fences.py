@@ -1,4 +1,4 @@
-"""Who writes an output, by the fence in the output itself: what is known where no record of a job is left."""
+"""Reads who writes an output from its own fence, for jobs whose records are lost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _VERSION = re.compile(r"v\d{4,}")
 
 
 def read_fences(place: str) -> list[Fence]:
-    """Every output of Streamkeeper's in a database, by its URL, or the one in a FileSink's directory; changes nothing.
+    """Return every Streamkeeper output in a database, by its URL, or the one in a FileSink's directory; changes
+    nothing.
 
-    Raises InvalidInput or Unsupported for what is neither, NotFound where none is there, StoreUnavailable where it does
-    not answer. No message holds a password.
+    Raises InvalidInput or Unsupported if ``place`` is neither, NotFound if it has no output, StoreUnavailable if it
+    does not answer. No message contains a password.
     """
     if scheme_of(place) in ("", "file"):
         return [_read_files(local_directory(place))]
@@ -68,12 +69,12 @@ def _read_tables(place: str) -> list[Fence]:
             found = sa.inspect(connection)
             if not found.has_table(outputs.name):
                 raise NotFound(f"{database} has no table {outputs.name}: no TableSink has written there")
-            # Older writers made it without the column of the installation.
+            # Older writers created the table without the installation's column.
             there = {described["name"] for described in found.get_columns(outputs.name)}
             known = [column for column in outputs.columns if column.name in there]
             rows = [dict(row._mapping) for row in connection.execute(sa.select(*known))]
     except sa.exc.SQLAlchemyError as error:
-        # Its text may name the user and the host.
+        # The error's text may name the user and the host.
         raise StoreUnavailable(f"{database} does not answer: {type(error).__name__}") from None
     finally:
         engine.dispose()
@@ -81,7 +82,7 @@ def _read_tables(place: str) -> list[Fence]:
 
 
 def _fences(database: str, server: str, rows: list[dict[str, object]]) -> list[Fence]:
-    """One for each table that serves; those of other versions beside it count as its own."""
+    """Return a fence for each current table; tables of its other versions count as its own."""
     by_name = {str(row["output"]): row for row in rows}
     beside: dict[str, list[tuple[str, dict[str, object]]]] = {name: [] for name in by_name}
     for name, row in by_name.items():

@@ -1,10 +1,10 @@
-"""FileSink: files of a checkpoint version in a directory of its own, listed batch by batch in Spark's own sink log.
+"""FileSink: the files of a checkpoint version in its own directory, listed batch by batch in Spark's own sink log.
 
-What keeps a superseded writer out, exactly: (1) each write looks, at the last moment before Spark's sink is called,
-for a newer epoch in the output's create-only epoch log, and raises Fenced; (2) a process that was stopped *after* that
-look and wakes up much later could still finish that one call: the next driver opens the checkpoint only once the whole
-process tree is proven dead; (3) should even that fail, Spark's sink log takes each batch id once, so one of the two
-writes of the same planned batch is listed and the other's files are read by nobody.
+Three mechanisms exclude a superseded writer. (1) Each write checks the output's create-only epoch log for a newer epoch
+immediately before it calls Spark's sink, and raises Fenced. (2) A process that was paused *after* that check and
+resumes much later could still finish that one call; therefore the next driver opens the checkpoint only once the whole
+process tree is proven terminated. (3) If even that fails, Spark's sink log accepts each batch id once, so only one of
+the two writes of the same planned batch is listed, and readers ignore the other's files.
 """
 
 from __future__ import annotations
@@ -76,18 +76,24 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class FileSink(Sink):
-    """Files under ``<path>/<checkpoint version>``; readers go through ``read_serving``, which returns what was written.
+    """Files under ``<path>/<checkpoint version>``; readers use ``read_serving``, which returns the rows as they were
+    written.
 
-    Exactly once for readers that follow Spark's sink log, as Spark itself does; other engines see directories only,
-    with the files of unfinished batches in them. ``path``: an absolute local directory.
+    Exactly once for readers that follow Spark's sink log, as Spark itself does; other engines see only directories,
+    including the files of unfinished batches.
     """
 
     kind: ClassVar[str] = "file"
+    """Selects the sink's capabilities."""
     output_modes: ClassVar[frozenset[str]] = frozenset({"append"})
+    """The supported output modes."""
 
     path: str
+    """An absolute local directory."""
     format: str = "parquet"
+    """The file format."""
     partition_by: Sequence[str] = ()
+    """The partition columns."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", str(local_directory(self.path)))
@@ -98,12 +104,12 @@ class FileSink(Sink):
         object.__setattr__(self, "partition_by", tuple(self.partition_by))
 
     def describe(self) -> SinkDescription:
-        """Its identity is the directory."""
+        """Return the description; its identity is the directory."""
         options = {"format": self.format, "partition_by": ",".join(self.partition_by)}
         return SinkDescription(kind=self.kind, output=self.path, options=options)
 
     def open(self, context: SinkContext) -> FileWriter:
-        """A writer for one epoch."""
+        """Return a writer for one epoch."""
         return FileWriter(self, context)
 
     @property
@@ -112,14 +118,14 @@ class FileSink(Sink):
         return self.path
 
     def overlaps(self, other: Sink) -> bool:
-        """Also where one directory lies among the versions of the other."""
+        """Also true if one directory is inside an internal directory of the other."""
         if not isinstance(other, FileSink):
             return False
         mine, theirs = Path(self.path), Path(other.path)
         return mine == theirs or is_internal(mine, theirs) or is_internal(theirs, mine)
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """A directory among the versions of another output."""
+        """Return a conflict if the directory is inside an internal directory of another output."""
         root = Path(self.path)
         around = [each for each in root.parents if is_internal(root, each) and newest_epoch(each) is not None]
         if around and not serves:
@@ -132,7 +138,7 @@ class FileSink(Sink):
         compute(batch)
 
     def check_columns(self, batch: DataFrame) -> None:
-        """Raise InvalidInput when a partition column is not in the batch, or the files cannot hold a column."""
+        """Raise InvalidInput when a partition column is not in the batch, or the files cannot store a column."""
         missing = [name for name in self.partition_by if name not in batch.columns]
         if missing:
             raise InvalidInput(f"output {self.path}: the query has no column {', '.join(missing)} to partition by")
@@ -152,9 +158,9 @@ class FileWriter(SinkWriter):
         self._schema: StructType | None = None
 
     def raise_fence(self) -> None:
-        """Create this epoch's file; it is there for good, and readers follow what it says from now on.
+        """Create this epoch's file. It is permanent, and readers follow it from now on.
 
-        A shadow has none: the directory of its version is written by its one instance only.
+        A shadow has none: only the shadow's single instance writes to the directory of its version.
         """
         owner = f"{self._context.job}/{self._context.query}"
         newest = newest_epoch(self._root)
@@ -174,9 +180,9 @@ class FileWriter(SinkWriter):
         self._held = self.last_batch()
 
     def _must_be_own_directory(self, newest: EpochFile | None) -> None:
-        """Raise InvalidInput when this version's directory holds files and no writer of this output claimed it.
+        """Raise InvalidInput when this version's directory has files and no writer of this output claimed it.
 
-        Claims and marks may be missing of a version that has begun: they were lost, or an older shadow made none.
+        A version with batches may lack claims and marks: they were lost, or an older shadow made none.
         """
         if self._context.begun:
             return
@@ -197,7 +203,7 @@ class FileWriter(SinkWriter):
         )
 
     def newest_claim(self) -> OutputClaim | None:
-        """The newest file of the epoch log, if it is this query's."""
+        """Return the newest claim of the epoch log, if it is this query's."""
         newest, context = newest_epoch(self._root), self._context
         if newest is None or newest.owner != f"{context.job}/{context.query}":
             return None
@@ -219,7 +225,7 @@ class FileWriter(SinkWriter):
         )
 
     def check_fence(self) -> None:
-        """Raise Fenced when a newer epoch has been claimed; for a shadow: when its version serves by now."""
+        """Raise Fenced when a newer epoch has been claimed; for a shadow, when its version has become current."""
         newest = newest_epoch(self._root)
         if self._in_shadow:
             if self._serves(newest):
@@ -232,20 +238,20 @@ class FileWriter(SinkWriter):
             )
 
     def last_batch(self) -> int | None:
-        """The newest batch in the sink log of this checkpoint version."""
+        """Return the newest batch in the sink log of this checkpoint version."""
         return newest_batch(self._target)
 
     def read_record(self) -> OutputRecord:
-        """The newest claim, and the newest batch of every version's sink log."""
+        """Return the newest claim, and the newest batch of every version's sink log."""
         return read_file_record(self._root, shadow=self._context.version if self._in_shadow else "")
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:
-        """Carry this version's sink log on to ``batch_id`` with batches without files."""
+        """Continue this version's sink log up to ``batch_id`` with batches without files."""
         continue_log(self._target, batch_id)
         self._held = self.last_batch()
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Hand the batch to Spark's own file sink, unless its log holds the batch already."""
+        """Pass the batch to Spark's own file sink, unless its log already has the batch."""
         self._sink.check_columns(batch)
         last = self.last_batch()
         refuse_older_copy(str(self._root), self._context.version, self._held, last)
@@ -260,7 +266,9 @@ class FileWriter(SinkWriter):
         self._held = batch_id
 
     def _record_schema(self, batch: DataFrame, batch_id: int) -> None:
-        """Before the first batch that has it, so that every file that is listed can be read as it was written."""
+        """Record the schema before the first batch that has it, so that every listed file can be read as it was
+        written.
+        """
         if batch.schema == self._schema:
             return
         self.check_fence()
@@ -274,17 +282,17 @@ class FileWriter(SinkWriter):
         self._schema = batch.schema
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is open."""
 
     def seed(self, batch_id: int) -> None:
-        """Begin the sink log of this version with batches without files: Spark reads no log that begins later.
+        """Start the sink log of this version with batches without files: Spark cannot read a log that starts later.
 
-        ``batch_id`` is 0 where the numbers begin anew, and a restored version goes on in those of its parent.
+        ``batch_id`` is 0 where numbering restarts; a restored version continues the numbers of its parent.
         """
         begin_log(self._target, batch_id)
 
     def discard(self) -> None:
-        """Remove the directory of this version, unless it serves or no writer of this output made it."""
+        """Remove the directory of this version, unless it is current or no writer of this output created it."""
         if not self._in_shadow or self._serves(newest_epoch(self._root)):
             return
         if self._target.is_dir() and is_shadow(self._root, self._context.version):
@@ -301,10 +309,16 @@ class FileWriter(SinkWriter):
         may_differ: Collection[str] = (),
         schema: StructType | None = None,
     ) -> OutputComparison:
-        """What serves up to ``old_batch`` of ``old_version``, against this version up to ``new_batch``; for a shadow.
+        """Compare the current output with this shadow version.
 
-        ``may_differ``: columns that are left out; ``schema``: of this version's rows, as which text is read.
-        Raises InvalidInput when a sink log no longer tells the batches apart.
+        ``old_version``: the current version.
+        ``old_batch``: the newest of its batches to compare.
+        ``new_batch``: the newest of this version's batches to compare.
+        ``spark``: runs the comparison.
+        ``may_differ``: columns that are left out.
+        ``schema``: this version's rows, to read text formats.
+
+        Raises InvalidInput when a sink log can no longer separate the batches.
         """
         claim = newest_epoch(self._root)
         before: list[Span] = []
@@ -337,7 +351,7 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
-    """Spark's own sink log of the version, in the directory as a param has it."""
+    """Answer from Spark's own sink log of the version, in the directory that a param names."""
     described = question.sink.output
     masked = question.mask(described)
     root = Path(next((place for place in question.places if question.mask(place) == masked), described))
@@ -351,7 +365,7 @@ def answer(question: OutputQuestion) -> OutputAnswer:
 
 
 def read_file_record(root: Path, *, shadow: str = "") -> OutputRecord:
-    """What an output directory's own record says. ``shadow``: a version that is written unseen and claims no epoch."""
+    """Return an output directory's own record. ``shadow``: a version that is written in shadow and claims no epoch."""
     if not (root / shadow).is_dir():
         return OutputRecord(gone=f"directory {root / shadow} is missing", every_version=True)
     newest = newest_epoch(root)
@@ -366,7 +380,9 @@ def read_file_record(root: Path, *, shadow: str = "") -> OutputRecord:
 
 
 def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
-    """Why its readers cannot be shown ``version`` up to ``batch``: Spark's log must tell those from later ones."""
+    """Return why readers cannot be limited to ``version``'s batches up to ``batch``: Spark's log may not separate
+    them.
+    """
     try:
         listed_files(Path(sink.output) / version, last=batch)
     except InvalidInput as error:

@@ -1,7 +1,7 @@
-"""What the files of a version hold: text and names of folders have no types, so that the writer records its schema.
+"""Records the schemas of a version's files, because text and folder names have no types.
 
-Each schema that a version is written with is a file below ``_streamkeeper/schemas/<version>``, which is created before
-the first batch that has it and never changed. Versions that were written before there were such files have none.
+Each schema of a version is a file below ``_streamkeeper/schemas/<version>``. It is created before the first batch that
+has it, and never changed. Versions from before this feature have none.
 """
 
 from __future__ import annotations
@@ -25,55 +25,63 @@ if TYPE_CHECKING:
 
     _Field = dict[str, Any]
     _Type = str | dict[str, Any]
-    """A type as Spark's JSON has it."""
+    """A type in Spark's JSON form."""
 
 FORMAT = 1
 _COLLATED = "__COLLATIONS"
 _NO_FOLDER = ("binary", "bytes"), ("interval", "an interval")
-"""Types by whose values no folder is named that is read again."""
+"""Types whose values cannot be read back from a folder's name."""
 TEXT_FORMATS = ("csv", "json")
 _SCHEMAS = "_streamkeeper/schemas"
 _WATERMARK = "spark.watermarkDelayMs"
 _WRITTEN = {
-    # Offsets of before there were zones have seconds.
+    # Offsets from before time zones existed have seconds.
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 _WITH_BLANKS = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 _READ = {
-    # With milliseconds, or none, as Spark writes them without being told.
+    # With milliseconds or without fractions, as Spark writes them by default.
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS][XXXXX]",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]",
 }
 _GLOB = "__globPaths__"
-"""Spark's own name of the option by which a path with brackets is a path, and no pattern."""
+"""Spark's internal option that makes a path with brackets a path instead of a pattern."""
 _NO_COLUMN = "\x00no column"
-"""In place of ``_corrupt_record``, which may be the name of a column."""
+"""Replaces ``_corrupt_record``, which may be a column's name."""
 _WIDER = ("byte", "short", "integer", "long"), ("float", "double")
 _NO_TEXT = "\x00no text\x00"
-"""What nothing between two commas is read as, to be told from an empty text, which is between quotes."""
+"""The value read for nothing between two commas; an empty text, which is quoted, differs from it."""
 
 
 class FileSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """One schema of a version's files.
-
-    ``batch``, ``epoch``: the first batch that has it, and under which epoch it was written; ``schema``: as Spark's
-    JSON, without ``partitions``, whose columns are the names of folders; ``time_zone``: the session's, in which those
-    tell timestamps.
-    """
+    """One schema of a version's files."""
 
     format: int = FORMAT
+    """The record's format."""
     batch: int
+    """The first batch that has the schema."""
     epoch: int
+    """The epoch under which it was written."""
     schema: str
+    """The schema in Spark's JSON form, without ``partitions``."""
     partitions: str
+    """The schema of the partition columns, which are the names of folders."""
     time_zone: str
+    """The session's time zone, in which folder names state timestamps."""
 
 
 def written_schema(
     schema: StructType, partition_by: Collection[str], *, batch: int, epoch: int, time_zone: str
 ) -> FileSchema:
-    """What is recorded of a batch; how long its watermark waits says nothing of its columns."""
+    """Return the schema to record for a batch, without the watermark's delay, which does not describe its columns.
+
+    ``schema``: the batch's schema.
+    ``partition_by``: the partition columns.
+    ``batch``: the batch's number.
+    ``epoch``: the writer's epoch.
+    ``time_zone``: the session's time zone.
+    """
     held: list[_Field] = []
     folders: list[_Field] = []
     for field in schema.jsonValue()["fields"]:
@@ -85,7 +93,7 @@ def written_schema(
 
 
 def _with_nulls(kind: _Type) -> _Type:
-    """A type in which every part may be NULL, as files have it."""
+    """Return a type in which every part may be NULL, as in files."""
     if not isinstance(kind, dict):
         return kind
     parts: dict[str, Any] = {
@@ -98,22 +106,22 @@ def _with_nulls(kind: _Type) -> _Type:
 
 
 def record_schema(root: Path, version: str, found: FileSchema) -> None:
-    """Record it durably; a schema that is on record already is left as it is."""
+    """Record a schema durably; an existing record is left unchanged."""
     name = hashlib.sha256(f"{found.schema}\n{found.partitions}\n{found.time_zone}".encode()).hexdigest()[:32]
     create_whole(root / _SCHEMAS / version / f"{name}.json", to_json(found))
 
 
 def read_schemas(root: Path, version: str) -> list[FileSchema]:
-    """All schemas of a version, in the order of the batches that had them first."""
+    """Return all schemas of a version, in the order of their first batches."""
     files = sorted((root / _SCHEMAS / version).glob("*.json"))
     found = [from_json(file.read_bytes(), FileSchema, where=str(file), newest_format=FORMAT) for file in files]
     return sorted(found, key=lambda each: (each.batch, each.epoch))
 
 
 def refuse_other_columns(root: Path, version: str, found: FileSchema) -> None:
-    """Raise InvalidInput where a version's files of CSV hold other columns: nothing in them tells which.
+    """Raise InvalidInput if a version's CSV files have other columns, because the files do not identify their columns.
 
-    Raises it before the first batch with the other columns is written.
+    It is raised before the first batch with the other columns is written.
     """
     for known in read_schemas(root, version):
         if (known.schema, known.partitions) != (found.schema, found.partitions):
@@ -129,24 +137,25 @@ def _columns(found: FileSchema) -> str:
 
 
 def forget_schemas(root: Path, version: str) -> None:
-    """Remove those of a version that is discarded."""
+    """Remove the schemas of a discarded version."""
     shutil.rmtree(root / _SCHEMAS / version, ignore_errors=True)
 
 
 def write_options(file_format: str) -> dict[str, str]:
-    """Options of Spark's writer by which no value of a text loses anything."""
+    """Return writer options that preserve every value in text formats."""
     return {**(_WRITTEN if file_format in TEXT_FORMATS else {}), **(_WITH_BLANKS if file_format == "csv" else {})}
 
 
 def reader_of(spark: SparkSession, file_format: str, found: Sequence[FileSchema]) -> DataFrameReader:
-    """Spark's reader for files that were written with these schemas, the newest last.
+    """Return Spark's reader for files that were written with these schemas, the newest last.
 
-    A column that some lack is NULL there. One of several types has the widest of them, or else is a text.
+    A column that some files lack is NULL there. A column with several types gets the widest one, or else becomes a
+    string.
     """
     partitioned = '"fields":[]' not in found[-1].partitions
     options = {"timeZone": found[-1].time_zone, _GLOB: "false"}
     if file_format in TEXT_FORMATS:
-        # Spark gives a CSV file the columns of its folders too, and calls a row without them malformed.
+        # Spark also expects the folders' columns in a CSV file, and treats a row without them as malformed.
         options |= {**_READ, "mode": "PERMISSIVE" if partitioned and file_format == "csv" else "FAILFAST"}
         options["columnNameOfCorruptRecord"] = _NO_COLUMN
     if file_format == "csv":
@@ -157,7 +166,7 @@ def reader_of(spark: SparkSession, file_format: str, found: Sequence[FileSchema]
 
 
 def _joined(parts: Sequence[str]) -> dict[str, Any]:
-    """Every field that any of these schemas has, by name."""
+    """Return every field that any of these schemas has, by name."""
     fields: dict[str, _Field] = {}
     for field in (field for part in parts for field in msgspec.json.decode(part)["fields"]):
         known = fields.get(field["name"])
@@ -167,7 +176,7 @@ def _joined(parts: Sequence[str]) -> dict[str, Any]:
 
 
 def _joined_type(one: _Type, other: _Type) -> _Type:
-    """A type in which values of both can be read."""
+    """Return a type that can represent values of both."""
     if one == other:
         return one
     if isinstance(one, dict) and isinstance(other, dict) and one["type"] == other["type"] != "udt":
@@ -183,7 +192,7 @@ def _joined_type(one: _Type, other: _Type) -> _Type:
 
 
 def refuse_types(output: str, file_format: str, schema: StructType, partition_by: Collection[str]) -> None:
-    """Raise InvalidInput for a column that files of this format cannot hold or give back."""
+    """Raise InvalidInput for a column that files of this format cannot store or return."""
     for field in schema.fields:
         kind = field.dataType.jsonValue()
         if field.name in partition_by:
@@ -221,7 +230,7 @@ def _refuse_like_names(output: str, names: Sequence[str]) -> None:
 
 
 def _lost(file_format: str, kind: _Type) -> Iterator[str]:
-    """Why a format does not hold a type, or does not give it back."""
+    """Yield why a format cannot store a type, or cannot return it."""
     if file_format == "csv" and (isinstance(kind, dict) or kind == "variant"):
         yield "CSV does not support nested values"
     if file_format == "csv" and kind == "binary":
@@ -235,7 +244,7 @@ def _lost(file_format: str, kind: _Type) -> Iterator[str]:
 
 
 def _inside(kind: _Type) -> Iterator[_Type]:
-    """A type and all that it is made of."""
+    """Yield a type and all its parts."""
     yield kind
     if isinstance(kind, dict):
         parts = [kind[name] for name in ("elementType", "keyType", "valueType", "sqlType") if name in kind]

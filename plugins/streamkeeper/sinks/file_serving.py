@@ -1,4 +1,4 @@
-"""What a file output consists of: its create-only epoch log names the checkpoint versions that serve, in order."""
+"""The content of a file output: its create-only epoch log names the current checkpoint versions, in order."""
 
 from __future__ import annotations
 
@@ -30,34 +30,38 @@ _INTERNAL = re.compile(r"_.*|v\d{4,}")
 
 
 class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of the output, under ``_streamkeeper/epochs/<number>.json``; also says what a reader needs.
-
-    ``version`` is the one that is written, in ``file_format``. ``serving``: what the output consists of, in order;
-    empty: ``version`` alone. ``formats``: the file formats of the versions that were written before it.
-    ``installation``: the one that writes, empty in claims of before they had ids.
+    """One claim of the output, under ``_streamkeeper/epochs/<number>.json``; also contains the facts that readers
+    need.
     """
 
     epoch: int
+    """The claimed epoch."""
     owner: str
+    """The output's owner: ``<job>/<query>``."""
     version: str
+    """The version that is written."""
     file_format: str
+    """Its file format."""
     serving: tuple[Span, ...] = ()
+    """The spans of the output, in order; empty: only ``version``."""
     formats: dict[str, str] = {}
+    """Version -> file format, for the versions written before it."""
     installation: str = ""
+    """The writing installation's id; empty in claims from before installations had ids."""
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """What the output consists of, in order."""
+        """The spans of the output, in order."""
         return self.serving or (Span(self.version),)
 
     @property
     def all_formats(self) -> dict[str, str]:
-        """Checkpoint version -> file format, of every version known."""
+        """Checkpoint version -> file format, of every known version."""
         return {**self.formats, self.version: self.file_format}
 
 
 def newest_epoch(root: Path) -> EpochFile | None:
-    """The newest claim of an output directory."""
+    """Return the newest claim of an output directory."""
     folder = root / _EPOCHS
     if not folder.is_dir():
         return None
@@ -68,7 +72,7 @@ def newest_epoch(root: Path) -> EpochFile | None:
 
 
 def read_epochs(root: Path) -> list[EpochFile]:
-    """Every claim of an output directory, oldest first."""
+    """Return every claim of an output directory, oldest first."""
     return [_read_epoch(file) for file in sorted((root / _EPOCHS).glob("*.json"))]
 
 
@@ -77,24 +81,24 @@ def _read_epoch(file: Path) -> EpochFile:
 
 
 def is_internal(path: Path, root: Path) -> bool:
-    """Whether a path lies in a directory below an output that has a name of Streamkeeper's, such as a version's."""
+    """Whether a path is in one of Streamkeeper's directories below an output, such as a version's."""
     if path == root or not path.is_relative_to(root):
         return False
     return _INTERNAL.fullmatch(path.relative_to(root).parts[0]) is not None
 
 
 def mark_shadow(root: Path, version: str) -> None:
-    """Record that the directory of a version is written in shadow: only such a directory is ever removed."""
+    """Record that a version's directory is written in shadow: only such a directory is ever removed."""
     create_whole(root / _SHADOWS / version, b"")
 
 
 def is_shadow(root: Path, version: str) -> bool:
-    """Whether the directory of a version was written in shadow."""
+    """Whether a version's directory was written in shadow."""
     return (root / _SHADOWS / version).is_file()
 
 
 def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:
-    """Checkpoint version -> file format, as the newest claim tells it; of an older kind, all claims are asked."""
+    """Return checkpoint version -> file format, from the newest claim; from all claims if an older kind lacks some."""
     formats = newest.all_formats if newest is not None else {}
     if set(wanted) <= set(formats):
         return formats
@@ -102,7 +106,7 @@ def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -
 
 
 def create_epoch(root: Path, claim: EpochFile) -> None:
-    """Make the claim the newest of the output, for good; raises Fenced when its number is somebody else's."""
+    """Make the claim permanently the newest of the output; raises Fenced when another writer has its number."""
     file = root / _EPOCHS / f"{claim.epoch:010d}.json"
     data = to_json(claim)
     if not create_whole(file, data) and file.read_bytes() != data:
@@ -110,12 +114,11 @@ def create_epoch(root: Path, claim: EpochFile) -> None:
 
 
 def read_serving(spark: SparkSession, path: str) -> DataFrame:
-    """The output that serves: the batches of its checkpoint versions, whole ones only, through Spark's sink logs.
+    """Return the current output: complete batches of its checkpoint versions, through Spark's sink logs.
 
-    Values and types are those that were written. Versions may have different columns: one that a version lacks is
-    NULL there. Of a version that was written before schemas were recorded Spark tells the types of text and of folders'
-    names by their values.
-    Raises InvalidInput when nothing has been written there yet.
+    Values and types are those that were written. Versions may have different columns: a column that a version lacks is
+    NULL there. For a version from before schemas were recorded, Spark infers the types of text and of folder names from
+    their values. Raises InvalidInput when no batch has been written yet.
     """
     root = local_directory(path)
     claim = newest_epoch(root)
@@ -135,10 +138,15 @@ def read_spans(
     *,
     schema: StructType | None = None,
 ) -> DataFrame | None:
-    """The rows of several spans, one after the other; None when none of them holds a file yet.
+    """Return the rows of several spans, in sequence; None when no span has a file yet.
 
-    ``schema``: what text of a version without a recorded schema holds; without it its values tell their types.
-    Raises InvalidInput when a span's end cannot be found in its sink log any more.
+    ``spark``: reads the files.
+    ``root``: the output's directory.
+    ``spans``: the versions and their last batches.
+    ``formats``: version -> file format.
+    ``schema``: the schema for text files of a version without a recorded one; without it, types are inferred.
+
+    Raises InvalidInput when a span's end can no longer be found in its sink log.
     """
     frames = [_read_span(spark, root, span, formats, schema) for span in spans]
     held = [frame for frame in frames if frame is not None]
@@ -148,7 +156,7 @@ def read_spans(
 
 
 def _texts_alike(frames: Sequence[DataFrame]) -> Sequence[DataFrame]:
-    """A column that is a text in one version is one in all: Spark would make numbers of such texts."""
+    """Make a column that is a string in one version a string in all: Spark would convert such strings to numbers."""
     kinds: dict[str, set[str]] = {}
     for name, kind in (pair for frame in frames for pair in frame.dtypes):
         kinds.setdefault(name, set()).add(kind)
@@ -171,7 +179,7 @@ def _quoted(name: str) -> str:
 
 
 def serving_files(root: Path) -> list[Path]:
-    """The files of the output that serves, in order; none while nothing was written."""
+    """Return the files of the current output, in order; none before the first write."""
     claim = newest_epoch(root)
     spans = claim.spans if claim is not None else ()
     return [file for span in spans for file in listed_files(root / span.version, last=span.last)]
@@ -180,11 +188,19 @@ def serving_files(root: Path) -> list[Path]:
 def _read_span(
     spark: SparkSession, root: Path, span: Span, formats: Mapping[str, str], schema: StructType | None
 ) -> DataFrame | None:
+    """Read one span; see ``read_spans``.
+
+    ``spark``: reads the files.
+    ``root``: the output's directory.
+    ``span``: the version and its last batch.
+    ``formats``: version -> file format.
+    ``schema``: the schema for text files without a recorded one.
+    """
     directory, last = root / span.version, span.last
     newest = newest_batch(directory)
     if newest is None:
         return None
-    # Spark's own reader of a log does not know how to end at a batch.
+    # Spark's own reader of a log cannot stop at a batch.
     whole = last is None or newest <= last
     files = listed_files(directory, last=None if whole else last)
     if not files:
@@ -207,7 +223,7 @@ def _read_span(
 
 
 def local_directory(path: object) -> Path:
-    """An absolute local directory, from a path or a file URL; raises InvalidInput or Unsupported."""
+    """Return an absolute local directory, from a path or a file URL; raises InvalidInput or Unsupported."""
     if not isinstance(path, str) or not path:
         raise InvalidInput(f"a file sink's path must be a string, not {path!r}")
     if not scheme_of(path) and not os.path.isabs(path):

@@ -20,14 +20,20 @@ __all__ = ["BatchContext", "BatchFunction", "ForeachBatch", "ForeachWriter", "Wr
 
 
 class BatchContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the author's function is told: a batch may come again with the same ``version`` and ``batch_id``."""
+    """The context of the author's function. A batch may be replayed with the same ``version`` and ``batch_id``."""
 
     batch_id: int
+    """The batch's number."""
     epoch: int
+    """The writer's epoch."""
     role: WriterRole
+    """Whether the writer is current or a shadow."""
     version: str
+    """The checkpoint version."""
     query: str
+    """The query."""
     job: str
+    """The job."""
 
 
 BatchFunction = Callable[["DataFrame", BatchContext], None]
@@ -35,10 +41,10 @@ BatchFunction = Callable[["DataFrame", BatchContext], None]
 
 @dataclass(frozen=True, slots=True)
 class ForeachBatch(Sink):
-    """Calls ``function(batch, context)``: at least once per batch.
+    """Calls ``function(batch, context)`` at least once per batch.
 
-    There is no fence inside an unknown output: a superseded writer is kept out by the check before each batch and by
-    the proof of its death, and a batch that was running when its driver died comes again.
+    An unknown output has no fence. The check before each batch and the proof of its termination exclude a superseded
+    writer. A batch that was running when its driver terminated is replayed.
     """
 
     kind: ClassVar[str] = "foreach"
@@ -51,36 +57,36 @@ class ForeachBatch(Sink):
             raise InvalidInput(f"ForeachBatch needs a function of (batch, context), not {self.function!r}")
 
     def describe(self) -> SinkDescription:
-        """Its identity is the function's name."""
+        """Return the description; its identity is the function's name."""
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
         module = getattr(self.function, "__module__", None) or type(self.function).__module__
         return SinkDescription(kind=self.kind, output=f"{module}:{name}", options={})
 
     def overlaps(self, other: Sink) -> bool:
-        """Only its author knows where a function writes."""
+        """Return False: only its author knows where a function writes."""
         return False
 
     def open(self, context: SinkContext) -> ForeachWriter:
-        """A writer for one epoch."""
+        """Return a writer for one epoch."""
         return ForeachWriter(self.function, context)
 
     def rehearse(self, batch: DataFrame) -> None:
-        """Compute the batch; the author's function is not called, since its effects cannot be taken back."""
+        """Compute the batch without calling the author's function, whose effects cannot be undone."""
         compute(batch)
 
 
 class ForeachWriter(SinkWriter):
-    """Calls the function; remembers nothing."""
+    """Calls the function; keeps no record."""
 
     def __init__(self, function: BatchFunction, context: SinkContext) -> None:
         self._function = function
         self._context = context
 
     def raise_fence(self) -> None:
-        """Nothing to raise: only the driver's own check and its death fence an unknown output."""
+        """Do nothing: only the driver's own check and its termination fence an unknown output."""
 
     def last_batch(self) -> int | None:
-        """Never known."""
+        """Return None: it is never known."""
         return None
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -96,4 +102,4 @@ class ForeachWriter(SinkWriter):
         self._function(batch, context)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is open."""

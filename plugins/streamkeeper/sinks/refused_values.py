@@ -1,7 +1,7 @@
-"""Values that a table would store as others, in silence: a batch that holds one is refused.
+"""Refuses batches with values that a table would silently store as other values.
 
-Spark's plan marks such a row: in Python, bytes of a string that are not valid UTF-8 have become U+FFFD already.
-The mark is staged with the row, and the driver looks for one before it takes the rows over.
+Spark's plan marks such a row, because in Python the invalid UTF-8 bytes of a string have already become U+FFFD. The
+mark is staged with the row, and the driver checks for marks before it takes the rows over.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _FLOATS = ("double", "float")
 
 
 def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collection[str], dialect: str) -> DataFrame:
-    """The batch with one more column: the position of the first column whose value is refused, NULL in other rows.
+    """Return the batch with one more column: the position of the first column whose value is refused, NULL in other
+    rows.
 
-    A string of the key has to be UTF-8, as two others would become one. SQLite has no NaN: it stores NULL.
+    A key string must be UTF-8, because different invalid ones would become one. SQLite has no NaN: it stores NULL.
     """
     found: list[str] = []
     for position, column in enumerate(columns):
@@ -39,7 +40,15 @@ def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collecti
 def check_refused(
     connection: Connection, staged: Table, mine: Any, columns: Sequence[Any], table: str, batch_id: int
 ) -> None:
-    """Raise PermanentError when a staged row is marked; ``columns``: the table's own, in their order."""
+    """Raise PermanentError when a staged row is marked.
+
+    ``connection``: the open transaction.
+    ``staged``: the staging table.
+    ``mine``: the condition that selects this write's rows.
+    ``columns``: the table's own columns, in their order.
+    ``table``: its name in errors.
+    ``batch_id``: the batch in errors.
+    """
     import sqlalchemy as sa
 
     mark = staged.c[MARK]
@@ -50,7 +59,7 @@ def check_refused(
 
 
 def refusal(where: str, name: str, *, text: bool) -> PermanentError:
-    """Why a value of the column ``name`` is refused, and what to do in the query; ``text``: it is a string column."""
+    """Return why a value of the column ``name`` is refused, and the remedy; ``text``: it is a string column."""
     if text:
         return PermanentError(
             f"{where} has a key that is not valid UTF-8 in column {name}: different keys would become one row",

@@ -1,7 +1,7 @@
-"""Spark's own sink log of a file output, ``<directory>/_spark_metadata``: which files are of which batches.
+"""Spark's own sink log of a file output, ``<directory>/_spark_metadata``, which lists the files of each batch.
 
-A file ``N`` for each batch; every tenth one is ``N.compact`` and holds the lines of all batches up to N, which do not
-say of which batch they are. What is older than that is deleted when a hundred batches and ten minutes have passed.
+It has a file ``N`` for each batch; every tenth one is ``N.compact`` and contains the lines of all batches up to N,
+without their batch numbers. Older files are deleted after a hundred batches and ten minutes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from streamkeeper.sinks.whole_files import create_whole
 
 SINK_LOG = "_spark_metadata"
 _INTERVAL = 10
-"""Spark's own default; where a log has another one, Spark goes by its files."""
+"""Spark's own default; if a log has another interval, Spark follows the log's files."""
 
 
 def newest_batch(directory: Path) -> int | None:
-    """The newest batch id in Spark's sink log of a directory; compacted logs count."""
+    """Return the newest batch id in Spark's sink log of a directory, including compacted entries."""
     return max(_entries(directory).numbers, default=None)
 
 
 def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
-    """The files that the sink log lists, of the batches up to ``last`` if it is given: no other file is of a batch.
+    """Return the files that the sink log lists, of the batches up to ``last`` if given: no other file belongs to a
+    batch.
 
-    Raises InvalidInput when what is left of the log does not tell the batches up to ``last`` from later ones.
+    Raises InvalidInput when the rest of the log cannot separate the batches up to ``last`` from later ones.
     """
     entries = _entries(directory)
     end = entries.newest if last is None else last
@@ -50,17 +51,17 @@ def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
 
 
 def begin_log(directory: Path, batch_id: int) -> None:
-    """Begin a log as if the batches up to ``batch_id`` had written no file; idempotent.
+    """Start a log as if the batches up to ``batch_id`` had written no file; idempotent.
 
-    Spark reads and compacts a log from a compacted batch on, or else from batch 0: one that begins in between it calls
-    damaged. Raises InvalidInput when one of those batches holds a file.
+    Spark reads and compacts a log from a compacted batch on, or else from batch 0; it treats one that starts in between
+    as damaged. Raises InvalidInput when one of those batches has a file.
     """
     newest = newest_batch(directory)
     if newest is not None and newest > batch_id:
         return
     compacted = (batch_id + 1) // _INTERVAL * _INTERVAL - 1
     names = [f"{compacted}.compact"] if compacted >= 0 else []
-    # In this order the newest batch is there only when all are.
+    # In this order, the newest batch exists only when all exist.
     for name in [*names, *map(str, range(compacted + 1, batch_id + 1))]:
         file = directory / SINK_LOG / name
         if not create_whole(file, sink_entry_content()) and sink_entry_from(file.read_bytes()):
@@ -68,9 +69,9 @@ def begin_log(directory: Path, batch_id: int) -> None:
 
 
 def continue_log(directory: Path, batch_id: int) -> None:
-    """Carry a log on to ``batch_id`` as if the batches that it lacks had written no file; idempotent.
+    """Continue a log up to ``batch_id`` as if the missing batches had written no file; idempotent.
 
-    The files that it lists stay listed. Spark reads no log with a gap.
+    Its listed files stay listed. Spark cannot read a log with a gap.
     """
     newest = newest_batch(directory)
     if newest is None:
@@ -83,7 +84,7 @@ def continue_log(directory: Path, batch_id: int) -> None:
 
 
 def _compacted(directory: Path) -> bytes:
-    """One entry with the lines of all that a log lists."""
+    """Return one entry with all lines of a log."""
     entries = _entries(directory)
     start = entries.last_compacted(entries.newest)
     names = [f"{start}.compact"] if start >= 0 else []
@@ -93,7 +94,7 @@ def _compacted(directory: Path) -> bytes:
 
 
 def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int) -> None:
-    """All batches up to ``last`` must be in the logs that are read: those that are gone stand in a later one only."""
+    """Check that all batches up to ``last`` are in the logs read: missing ones are only in a later compacted entry."""
     compacted, known = entries.last_compacted(last), min(last, entries.newest)
     if len(later) == known - compacted and later == list(range(compacted + 1, known + 1)):
         return

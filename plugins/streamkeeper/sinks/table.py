@@ -97,13 +97,9 @@ class TableSink(Sink):
 
     def __post_init__(self) -> None:
         if not isinstance(self.table, str) or not _TABLE.fullmatch(self.table):
-            raise InvalidInput(
-                f"table name {self.table!r} is not allowed", hint="use [a-z_][a-z0-9_]*, 50 characters at most"
-            )
+            raise InvalidInput(f"table name {self.table!r} is not allowed", hint="use [a-z_][a-z0-9_]*, at most 50")
         if isinstance(self.key, str) or not self.key or not all(isinstance(column, str) for column in self.key):
-            raise InvalidInput(
-                f"table {self.table}: key {self.key!r} is not a list of columns", hint='key=["customer"]'
-            )
+            raise InvalidInput(f"table {self.table}: key {self.key!r} is not a column list", hint='key=["customer"]')
         if len(set(self.key)) != len(self.key):
             raise InvalidInput(f"table {self.table}: key {self.key!r} names a column twice")
         object.__setattr__(self, "key", tuple(self.key))

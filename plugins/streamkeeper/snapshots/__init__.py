@@ -1,1 +1,3 @@
-"""Snapshots of checkpoints in a store: packed, content-addressed, verified by resuming them, kept for a reason."""
+"""Snapshots of checkpoints in a store: packed, content-addressed, verified by resuming from them, and retained by
+rules.
+"""

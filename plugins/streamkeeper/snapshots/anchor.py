@@ -1,4 +1,4 @@
-"""The committed batch that a snapshot stands on, and what the checkpoint's logs say of it."""
+"""The committed batch of a snapshot, and the facts that the checkpoint's logs record about it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ _LOOKS = 5
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
-    """``batch`` is committed; ``pending``: the batch after it is planned, and a start can run that plan."""
+    """A committed batch from which a snapshot is taken."""
 
     query_id: str
+    """Spark's id of the query."""
     batch: int
+    """The committed batch."""
     pending: bool
+    """Whether the batch after it is planned and a start can run that plan."""
     offsets: dict[str, str]
+    """Source -> its offset after the batch, as Spark's log has it."""
     watermark_ms: int | None
+    """The watermark in UTC epoch milliseconds, None without one."""
 
 
 def find_anchor(tree: Tree, batch: int | None = None) -> Anchor:
-    """The last committed batch, or ``batch`` if it is committed.
+    """Return the last committed batch, or ``batch`` if it is committed.
 
-    Raises NotFound (no checkpoint, no committed batch, not this one), CheckpointDamaged, CheckpointChanged.
+    Raises NotFound (no checkpoint, no committed batch, or ``batch`` is not committed), CheckpointDamaged,
+    CheckpointChanged.
     """
     for _ in range(_LOOKS):
         try:
@@ -36,7 +42,7 @@ def find_anchor(tree: Tree, batch: int | None = None) -> Anchor:
 
 
 def query_id_of(tree: Tree) -> str:
-    """The id that Spark gave the query; raises NotFound where there is no checkpoint, CheckpointDamaged."""
+    """Return Spark's id of the query; raises NotFound if there is no checkpoint, CheckpointDamaged."""
     if not tree.has("metadata"):
         raise NotFound(f"{tree.url} is not a checkpoint", hint=ANOTHER_DIRECTORY)
     return query_id(tree)

@@ -1,9 +1,9 @@
-"""Taking a snapshot while its owner goes on writing and cleaning up.
+"""Takes a snapshot while the query keeps writing and Spark keeps cleaning up.
 
-Anchored on a commit: the closed file set of a committed batch is planned, read and packed; then every file is looked at
-once more. One that was overwritten, or gone before it was read, means another look at what is committed now, for which
-all that was read already counts. A file that is gone only after it was read does no harm. The record is published last:
-before that the store holds packs that nothing names, which a later prune collects.
+A snapshot is anchored on a commit. The closed file set of a committed batch is planned, read and packed; then every
+file is checked once more. If a file was overwritten, or disappeared before it was read, the capture plans again from
+the newest commit and reuses everything that it has already read. A file that disappears after it was read does no harm.
+The record is published last: until then the store contains only packs without references, which a later prune collects.
 """
 
 from __future__ import annotations
@@ -26,27 +26,37 @@ from streamkeeper.snapshots.sealing import hash_of
 
 ATTEMPTS = 20
 SPARSE = 0.25
-"""A pack of which a new snapshot would need less than this is not built upon: else a few bytes keep all of it."""
+"""A new snapshot does not build on packs of which it needs less than this share: few bytes would keep it all."""
 SMALL_BYTES = 1024 * 1024
 SMALL_PACKS = 8
-"""A snapshot builds on no more small packs than this: with more, it stores what they hold anew, in one."""
+"""The most small packs that a snapshot builds on. With more, it stores their content again in one pack."""
 LONGEST_S = 6 * 3600.0
-"""A capture that takes longer gives up: the packs it counts on may have been pruned. Shorter than any grace period."""
+"""A capture that takes longer than this gives up, because the packs that it references may have been pruned. Shorter
+than any grace period.
+"""
 
 
 class CaptureProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a capture is; ``added``: bytes that went into packs so far."""
+    """The progress of a capture."""
 
     batch: int
+    """The batch that is being captured."""
     files: int
+    """Files captured so far."""
     of_files: int
+    """Files in total."""
     bytes: int
+    """Bytes of the files captured so far."""
     of_bytes: int
+    """Bytes of all files."""
     added: int
+    """Bytes added to packs so far."""
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """``taken`` is False when nothing was committed since ``snapshot``. ``attempts``: looks that it took."""
+    """``taken`` is False if no batch was committed since ``snapshot``. ``attempts``: how often the files were planned
+    and read.
+    """
 
     snapshot: Snapshot
     taken: bool
@@ -54,7 +64,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """What came of it, for a person."""
+        """The result as a sentence for people."""
         one = self.snapshot
         if not self.taken:
             return f"{one.series}: no batch was committed since {one.name} (batch {one.batch})"
@@ -63,7 +73,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wrote a checkpoint, where that is known."""
+    """The version and release that wrote a checkpoint, where they are known."""
 
     version: str = ""
     release: str = ""
@@ -71,7 +81,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 Show = Callable[[CaptureProgress], None]
 Plan = Callable[[Tree, Anchor], list[str]]
-"""Paths of the files to take of an anchor's checkpoint; raises CheckpointDamaged when one is missing."""
+"""Returns the paths of the files to take from an anchor's checkpoint; raises CheckpointDamaged when one is missing."""
 
 
 def capture(
@@ -84,13 +94,19 @@ def capture(
     plan: Plan | None = None,
     pending: bool = True,
 ) -> Captured:
-    """Take a snapshot of ``batch``, by default of the last committed one.
+    """Take a snapshot of ``batch``.
 
-    ``plan``: what to take instead of the batch's closed set; then also when nothing was committed meanwhile.
-    ``pending``: with the plan of the batch after it, if there is one; False: never with it.
+    ``tree``: the checkpoint.
+    ``catalogue``: the series that receives the snapshot.
+    ``batch``: the committed batch; None: the last one.
+    ``origin``: the version and release to record as the checkpoint's writer.
+    ``show``: receives the progress.
+    ``plan``: selects the files to take instead of the batch's closed set; a snapshot is then taken even if no batch was
+    committed since the last one.
+    ``pending``: include the plan of the batch after it, if there is one; False: never include it.
 
     Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
-    attempts, SnapshotsChanged, StoreUnavailable. Whatever is raised, the list holds no half snapshot.
+    attempts, SnapshotsChanged, StoreUnavailable. After any error the list contains no incomplete snapshot.
     """
     started = time.monotonic()
     anchor = _find_anchor(tree, batch, pending=pending)
@@ -120,7 +136,7 @@ def capture(
 
 
 def _find_base(catalogue: Catalogue) -> tuple[int, Snapshot | None]:
-    """The newest number, and its snapshot to build on; none where its record is damaged: all is stored anew then."""
+    """Return the newest number, and its snapshot to build on; None if its record is damaged: all is stored again."""
     numbers = catalogue.numbers()
     if not numbers:
         return 0, None
@@ -131,7 +147,7 @@ def _find_base(catalogue: Catalogue) -> tuple[int, Snapshot | None]:
 
 
 class _Run:
-    """What several attempts share: files read before, packs written before."""
+    """State that several attempts share: files and packs that are already stored."""
 
     def __init__(
         self,
@@ -142,6 +158,13 @@ class _Run:
         show: Show,
         plan: Plan,
     ) -> None:
+        """``tree``: the checkpoint.
+        ``catalogue``: the series that receives packs.
+        ``base``: the snapshot to build on, if any.
+        ``uploads``: sends packs in the background.
+        ``show``: receives the progress.
+        ``plan``: selects the files.
+        """
         self._catalogue = catalogue
         self._plan = plan
         self._source = tree
@@ -160,14 +183,14 @@ class _Run:
         self.reused = False
 
     def take(self, anchor: Anchor) -> tuple[SnapshotFile, ...]:
-        """Every file of the anchor's plan, read and packed; raises CheckpointChanged or FileNotFoundError."""
+        """Read and pack every file of the anchor's plan; raises CheckpointChanged or FileNotFoundError."""
         self._tree = _Watched(self._source.fresh())
         paths = self._plan(self._tree, anchor)
         stamps = {path: self._tree.seen.get(path) or self._tree.stamp(path) for path in paths}
         self._choose_base(stamps)
         total = sum(stamp.size for stamp in stamps.values())
         files, done = [], 0
-        # State first: it is what Spark cleans up, while its logs stay for a hundred batches.
+        # State first, because Spark cleans it up early; its logs stay for a hundred batches.
         for path, stamp in sorted(stamps.items(), key=lambda item: not item[0].startswith("state/")):
             files.append(self._take_file(path, stamp))
             done += stamp.size
@@ -186,10 +209,10 @@ class _Run:
         return tuple(files)
 
     def finish(self, snapshot: Snapshot) -> Snapshot:
-        """Write the last pack; the snapshot with its packs, in which it names only those that it needs."""
+        """Write the last pack; return the snapshot with only the packs that it needs."""
         content, pack = b"", None
         if not self._builder.empty:
-            # The pack's name follows from its content, and so is not in its own copy of the snapshot.
+            # The pack's name is the hash of its content, so its own copy of the snapshot cannot contain that name.
             inside = self._compact(snapshot, Pack(name="", size=0))
             content = self._builder.finish(inside)
             pack = Pack(name=hash_of(content), size=len(content))
@@ -213,7 +236,7 @@ class _Run:
         return msgspec.structs.replace(snapshot, files=files, packs=kept, stored=self._added)
 
     def _choose_base(self, stamps: dict[str, Stamp]) -> None:
-        """What of the last snapshot counts as stored: all that lies in packs which are worth building on."""
+        """Choose which files of the last snapshot count as stored: those in packs worth building on."""
         base = self._old
         if base is None:
             return
@@ -248,7 +271,7 @@ class _Run:
         return PackBuilder(self._catalogue.series, len(self._packs) - 1)
 
     def _ship(self) -> None:
-        """Send the full pack off while the next one is filled; at most one is under way."""
+        """Upload the full pack while the next one is filled; at most one upload is in progress."""
         content = self._builder.finish()
         pack = Pack(name=hash_of(content), size=len(content))
         self._packs[-1] = pack
@@ -275,7 +298,7 @@ class _Run:
 
 
 class _Watched(Tree):
-    """A tree that remembers what each file was before it was read for the plan: an overwritten one shows later."""
+    """A tree that remembers the stamp of each file that was read for the plan, to detect overwritten files later."""
 
     def __init__(self, inner: Tree) -> None:
         self._inner = inner
@@ -314,7 +337,7 @@ class _Watched(Tree):
 
 
 def _worth_building_on(base: Snapshot, stamps: dict[str, Stamp]) -> set[int]:
-    """Positions of the packs to build on, judged by the files that are probably still the same: name and size."""
+    """Return positions of the packs to build on, judged by files that are probably unchanged: same name and size."""
     used = dict.fromkeys(range(len(base.packs)), 0)
     for file in base.files:
         now = stamps.get(file.path)
@@ -332,12 +355,18 @@ def _find_anchor(tree: Tree, batch: int | None, *, pending: bool) -> Anchor:
 
 
 def _is_same(base: Snapshot, anchor: Anchor, *, pending: bool) -> bool:
-    """A snapshot with a plan also serves where the checkpoint has none, unless the plan has to be left out."""
+    """Whether ``base`` is this anchor's snapshot; one with a plan suffices for an anchor without, unless excluded."""
     enough = base.pending or not anchor.pending if pending else not base.pending
     return enough and (base.query_id, base.batch) == (anchor.query_id, anchor.batch)
 
 
 def _describe(tree: Tree, series: str, anchor: Anchor, origin: Origin, files: tuple[SnapshotFile, ...]) -> Snapshot:
+    """``tree``: the checkpoint.
+    ``series``: the snapshot's series.
+    ``anchor``: the captured batch.
+    ``origin``: the version and release that wrote the checkpoint.
+    ``files``: the captured files.
+    """
     return Snapshot(
         number=0,
         series=series,

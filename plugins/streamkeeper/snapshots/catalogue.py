@@ -1,4 +1,4 @@
-"""Which snapshots a store holds, and what is known of each: the I/O of one series."""
+"""Reads and writes one series of snapshots in a store, with the pins, holds and drills of each snapshot."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Catalogue:
         self.series = check_series(series)
 
     def numbers(self) -> list[int]:
-        """Numbers of its snapshots, in order."""
+        """Return the numbers of its snapshots, in order."""
         return [int(key.rpartition("/")[2]) for key in self.store.list(series_key(self.series, "index/"))]
 
     def read(self, number: int) -> Snapshot:
-        """One snapshot; raises NotFound, RegistryDamaged, SnapshotDamaged or FormatTooNew."""
+        """Return one snapshot; raises NotFound, RegistryDamaged, SnapshotDamaged or FormatTooNew."""
         key = self.index_key(number)
         try:
             data = self._read(key)
@@ -58,16 +58,18 @@ class Catalogue:
         return found
 
     def newest(self) -> Snapshot | None:
-        """The newest snapshot, None when there is none."""
+        """Return the newest snapshot, or None without one."""
         numbers = self.numbers()
         return self.read(numbers[-1]) if numbers else None
 
     def snapshots(self) -> list[Snapshot]:
-        """All snapshots, in order; one request each."""
+        """Return all snapshots, in order; one request each."""
         return [self.read(number) for number in self.numbers()]
 
     def publish(self, snapshot: Snapshot, after: int) -> Snapshot:
-        """Give it the next number after ``after`` that is free; from then on it is in the list, whole."""
+        """Assign the next free number after ``after`` and publish the record; from then on the list contains it,
+        complete.
+        """
         number = after + 1
         while True:
             numbered = msgspec.structs.replace(snapshot, number=number)
@@ -87,39 +89,39 @@ class Catalogue:
         crash_point("snapshot.pack.after")
 
     def read_pack(self, pack: Pack) -> bytes:
-        """A whole pack, unchecked; raises SnapshotDamaged when it is missing."""
+        """Return a whole pack, unchecked; raises SnapshotDamaged when it is missing."""
         return self._stored(pack, self._read)
 
     def read_part(self, pack: Pack, start: int, length: int) -> bytes:
-        """Part of a pack, unchecked; raises SnapshotDamaged when it is missing."""
+        """Return a part of a pack, unchecked; raises SnapshotDamaged when it is missing."""
         return self._stored(pack, lambda key: self.store.read_range(key, start, length))
 
     def pack_names(self) -> set[str]:
-        """Names of all packs, referenced or not."""
+        """Return the names of all packs, referenced or not."""
         return {key.rpartition("/")[2] for key in self.store.list(series_key(self.series, "packs/"))}
 
     def drills(self, number: int) -> list[DrillResult]:
-        """What came of each drill of a snapshot, oldest first."""
+        """Return the result of each drill of a snapshot, oldest first."""
         prefix = series_key(self.series, "drills", padded(number)) + "/"
         found = (self._record(key, DrillResult) for key in self.store.list(prefix))
         return [drill for drill in found if drill is not None]
 
     def drilled(self) -> list[int]:
-        """Numbers of the snapshots that were ever drilled, in order; one request."""
+        """Return the numbers of all snapshots with a drill, in order; one request."""
         return sorted(int(name) for name in self.store.folders(series_key(self.series, "drills") + "/"))
 
     def is_verified(self, number: int) -> bool:
-        """Whether the newest drill of a snapshot went well."""
+        """Whether the newest drill of a snapshot succeeded."""
         drills = self.drills(number)
         return bool(drills) and drills[-1].ok
 
     def note_drill(self, number: int, result: DrillResult) -> None:
-        """Keep what came of a drill; ids sort by time."""
+        """Record the result of a drill; ids sort by time."""
         with suppress(KeyExists):
             self.store.create(series_key(self.series, "drills", padded(number), result.id), seal(result))
 
     def pin_of(self, number: int) -> Pin | None:
-        """The pin of a snapshot, if it has one."""
+        """Return the pin of a snapshot, if it has one."""
         return self._record(self._pin_key(number), Pin)
 
     def pin(self, number: int, pin: Pin) -> None:
@@ -128,43 +130,43 @@ class Catalogue:
         self.store.replace(self._pin_key(number), seal(pin))
 
     def unpin(self, number: int) -> None:
-        """Leave a snapshot to the retention policy again."""
+        """Return a snapshot to the retention policy."""
         self.store.delete(self._pin_key(number))
 
     def holds(self, number: int) -> list[Hold]:
-        """Who needs a snapshot."""
+        """Return the holds of a snapshot."""
         prefix = series_key(self.series, "holds", padded(number)) + "/"
         found = (self._record(key, Hold) for key in self.store.list(prefix))
         return [hold for hold in found if hold is not None]
 
     def hold(self, number: int, hold: Hold) -> None:
-        """Keep a snapshot for an operation; again is fine."""
+        """Keep a snapshot for an operation; may be repeated."""
         self.store.replace(self._hold_key(number, hold.owner), seal(hold))
 
     def release(self, number: int, owner: str) -> None:
-        """Let go of a hold."""
+        """Release a hold."""
         self.store.delete(self._hold_key(number, owner))
 
     def release_all(self, owners: Collection[str]) -> None:
-        """Let go of every hold of these owners."""
+        """Release every hold of these owners."""
         for key in list(self.store.list(series_key(self.series, "holds/"))):
             if key.rpartition("/")[2] in owners:
                 self.store.delete(key)
 
     def marks(self) -> list[str]:
-        """Keys of the marks that prunes have left."""
+        """Return the keys of the marks that prunes have left."""
         return list(self.store.list(series_key(self.series, "garbage/")))
 
     def read_mark(self, key: str) -> Garbage | None:
-        """What a prune has marked; None when it is gone."""
+        """Return what a prune has marked; None if the mark no longer exists."""
         return self._record(key, Garbage)
 
     def index_key(self, number: int) -> str:
-        """Key of a snapshot's record."""
+        """Return the key of a snapshot's record."""
         return series_key(self.series, "index", padded(number))
 
     def pack_key(self, name: str) -> str:
-        """Key of a pack."""
+        """Return the key of a pack."""
         return series_key(self.series, "packs", name)
 
     def _pin_key(self, number: int) -> str:
@@ -194,11 +196,11 @@ class Catalogue:
 
 
 def list_series(store: Store) -> Iterator[str]:
-    """Every series with anything in the store, in order; one request each."""
+    """Return every series with at least one key in the store, in order; one request each."""
     after = ""
     while key := next(iter(store.list(_SNAPSHOTS, after=after)), ""):
         first, second = key.removeprefix(_SNAPSHOTS).split("/")[:2]
         series = f"{first}/{second}"
         yield series
-        # "0" is the character after "/": every key of this series lies before it, every other one's after it.
+        # "0" is the character after "/": all keys of this series sort before it, all other keys after it.
         after = f"{series_root(series)[:-1]}0"

@@ -1,4 +1,4 @@
-"""Which of several snapshots is meant: the latest, or one by its id, its batch or a time."""
+"""Selects one of several snapshots: the latest, or one by id, batch or time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """At most one of them; none is the latest. ``batch``: the newest snapshot of exactly that batch; ``at``: the newest
-    one taken then or before, aware."""
+    """At most one field is set; without any, the latest is chosen. ``batch``: the newest snapshot of exactly that
+    batch; ``at``: the newest one taken at or before that time (with a time zone).
+    """
 
     name: str = ""
     batch: int | None = None
@@ -22,7 +23,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_choice(*, name: str = "", batch: int | None = None, at: str = "") -> Choice:
-    """A choice from text; ``at`` is ISO 8601, UTC unless it says otherwise. Raises InvalidInput."""
+    """Parse a choice from text. ``at`` is ISO 8601, UTC unless it names a zone. Raises InvalidInput."""
     if sum((bool(name), batch is not None, bool(at))) > 1:
         raise InvalidInput("a snapshot is named by its id, by a batch or by a time", hint="give only one of them")
     if name:
@@ -31,9 +32,9 @@ def read_choice(*, name: str = "", batch: int | None = None, at: str = "") -> Ch
 
 
 def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
-    """The chosen one of a series; of one that is named by its id nothing else is read.
+    """Return the chosen snapshot of a series. A snapshot chosen by id is read without reading any other.
 
-    Raises NotFound, naming what there is; SnapshotDamaged, FormatTooNew.
+    Raises NotFound with the available snapshots; SnapshotDamaged, FormatTooNew.
     """
     if choice.name:
         return catalogue.read(snapshot_number(choice.name))
@@ -46,7 +47,7 @@ def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
 
 
 def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
-    """Choose by anything but the id, among all in their order; raises NotFound, naming those there are."""
+    """Choose among all snapshots by anything but the id; they are in order. Raises NotFound with the available ones."""
     if not snapshots:
         raise NotFound("there is no snapshot", hint="take one: streamkeeper snapshot take")
     if choice.batch is not None:
@@ -56,7 +57,7 @@ def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
         fitting = [snapshot for snapshot in snapshots if datetime.fromisoformat(snapshot.taken_at) <= choice.at]
         wanted = f"taken at or before {choice.at.isoformat(timespec='seconds')}"
     else:
-        # A snapshot taken later may hold an earlier batch: a deploy's cutover snapshot.
+        # A snapshot taken later may be of an earlier batch: a deploy's cutover snapshot.
         newest = snapshots[-1]
         same = [
             snapshot

@@ -1,8 +1,8 @@
-"""A pack: chunks one after the other, then an index of them, its length and a mark.
+"""A pack: concatenated chunks, then their index, the index's length and a mark.
 
-A pack is written once, under the hash of all its bytes. Its index begins with a random word, so that no two captures
-ever write the same pack: one that a prune is about to delete is never taken for one that was just written. The index
-of a snapshot's last pack holds the whole snapshot as well: should its record be lost, the packs alone tell it.
+A pack is written once, under the hash of all its bytes. Its index starts with a random value, so two captures never
+write the same pack: a pack that a prune is about to delete cannot be confused with one that was just written. The index
+of a snapshot's last pack also contains the whole snapshot, so that packs suffice to recover it if its record is lost.
 """
 
 from __future__ import annotations
@@ -25,17 +25,22 @@ _LEVEL = 1
 
 
 class PackIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pack holds; ``chunks`` in their order, ``snapshot`` in a snapshot's last pack only."""
+    """The index of a pack."""
 
     format: int = FORMAT
+    """The format's version."""
     word: str
+    """A random value, which makes every pack's name unique."""
     series: str
+    """The series of snapshots that the pack belongs to."""
     chunks: tuple[Chunk, ...]
+    """The chunks, in their order."""
     snapshot: Snapshot | None = None
+    """The whole snapshot; only in the last pack of a snapshot."""
 
 
 class PackBuilder:
-    """A pack in memory until it is finished; ``position``: its place among the snapshot's packs."""
+    """Builds a pack in memory; ``position``: its index among the snapshot's packs."""
 
     def __init__(self, series: str, position: int) -> None:
         self._series = series
@@ -46,16 +51,16 @@ class PackBuilder:
 
     @property
     def empty(self) -> bool:
-        """Whether it holds no chunk yet."""
+        """Whether it has no chunk yet."""
         return not self._chunks
 
     @property
     def full(self) -> bool:
-        """Whether the next chunk belongs into another pack."""
+        """Whether the next chunk belongs in another pack."""
         return self._content.tell() >= PACK_BYTES
 
     def add(self, digest: str, data: bytes) -> Chunk:
-        """Put a chunk in, compressed where that saves anything."""
+        """Add a chunk, compressed if that makes it smaller."""
         packed = self._compressor.compress(data)
         content = packed if len(packed) < len(data) else data
         chunk = Chunk(hash=digest, size=len(data), pack=self._position, at=self._content.tell(), stored=len(content))
@@ -64,7 +69,7 @@ class PackBuilder:
         return chunk
 
     def finish(self, snapshot: Snapshot | None = None) -> bytes:
-        """All bytes of the pack; nothing can be added any more."""
+        """Return all bytes of the pack; afterwards no chunk can be added."""
         index = PackIndex(
             word=secrets.token_hex(16), series=self._series, chunks=tuple(self._chunks), snapshot=snapshot
         )
@@ -74,7 +79,7 @@ class PackBuilder:
 
 
 def index_of(pack: bytes, *, where: str) -> PackIndex:
-    """The index at a pack's end; raises SnapshotDamaged or FormatTooNew."""
+    """Return the index at the end of a pack; raises SnapshotDamaged or FormatTooNew."""
     end = len(pack) - len(_MARK) - _LENGTH
     if end < 0 or pack[-len(_MARK) :] != _MARK:
         raise SnapshotDamaged(f"{where} is not a pack: it does not end with a pack's mark")
@@ -88,7 +93,7 @@ def index_of(pack: bytes, *, where: str) -> PackIndex:
 
 
 def check_snapshot(snapshot: Snapshot, *, where: str) -> None:
-    """Raise SnapshotDamaged for sizes that no capture makes: they would be believed when it is restored."""
+    """Raise SnapshotDamaged for sizes that no capture writes, because a restore would rely on them."""
     sizes = dict(enumerate(pack.size for pack in snapshot.packs))
     for file in snapshot.files:
         for chunk in file.chunks:
@@ -96,14 +101,14 @@ def check_snapshot(snapshot: Snapshot, *, where: str) -> None:
 
 
 def check_chunk(chunk: Chunk, pack_bytes: int, *, where: str) -> None:
-    """Raise SnapshotDamaged for a chunk that cannot be in a pack of this size."""
+    """Raise SnapshotDamaged for a chunk that is impossible in a pack of this size."""
     if not 0 < chunk.stored <= chunk.size <= CHUNK_BYTES or not 0 <= chunk.at <= pack_bytes - chunk.stored:
         told = f"{chunk.size:,} bytes in {chunk.stored:,} at {chunk.at:,} of pack {chunk.pack}"
         raise SnapshotDamaged(f"{where} is not what was stored: a chunk of {told} is impossible", hint=HINT)
 
 
 def open_chunk(stored: bytes | memoryview, chunk: Chunk, *, where: str) -> bytes:
-    """A chunk's own bytes from those that are stored; raises SnapshotDamaged."""
+    """Return a chunk's original bytes from its stored bytes; raises SnapshotDamaged."""
     data = bytes(stored)
     if len(data) != chunk.stored:
         raise SnapshotDamaged(f"{where} is cut short")

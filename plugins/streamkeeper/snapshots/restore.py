@@ -1,6 +1,7 @@
-"""A snapshot back as a checkpoint: bit for bit, from the store alone, and no checkpoint before all of it is there.
+"""Restores a snapshot as a checkpoint: bit for bit, from the store alone. The target becomes a checkpoint only when all
+of it is written.
 
-But for what a checkpoint says of its own place (``checkpoints.relocating``): that is said anew.
+One exception: files that contain the checkpoint's own location are rewritten (``checkpoints.relocating``).
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from streamkeeper.snapshots.packs import PACK_BYTES, open_chunk
 from streamkeeper.snapshots.sealing import hash_of
 
 _WHOLE_FROM = 0.5
-"""From this share of a pack on, one request for all of it is quicker than several for its parts."""
+"""From this share of a pack on, one request for the whole pack is faster than several for its parts."""
 _SMALL = 1024 * 1024
-"""A pack up to this size is always read whole, and its own hash checked."""
+"""The largest pack that is always read whole, so that its own hash is checked."""
 _BRIDGED = 64 * 1024
 """Two parts with a gap smaller than this are read as one."""
 _HELD_BYTES = 4 * PACK_BYTES
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written."""
+    """The size of a restored checkpoint."""
 
     target: str
     files: int
@@ -39,15 +40,16 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Show = Callable[[int, int], None]
-"""Bytes written, of how many."""
+"""Receives the bytes written and the bytes in total."""
 
 
 def restore(catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, show: Show | None = None) -> Restored:
-    """Make ``target`` the checkpoint of ``snapshot``. There must be nothing, or what this same restore has left.
+    """Make ``target`` the checkpoint of ``snapshot``. The target must be empty, or contain only the rest of an earlier
+    attempt of this restore.
 
-    A restore that fails leaves what it has written, and no metadata: again, it goes on from there. Raises as
-    ``publish_from`` does (InvalidInput for a target that is taken), SnapshotDamaged, PermanentError for a disk that
-    fills up, StoreUnavailable.
+    A restore that fails leaves the files written so far, without metadata; a repeated restore continues from there.
+    Raises the errors of ``publish_from`` (InvalidInput for a target that is in use), SnapshotDamaged, PermanentError
+    for a full disk, StoreUnavailable.
     """
     _check(snapshot)
     files = {file.path: file for file in sorted(snapshot.files, key=_first_chunk)}
@@ -74,7 +76,7 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, show: Sho
 
 
 def _check(snapshot: Snapshot) -> None:
-    """Raise SnapshotDamaged for what no capture makes."""
+    """Raise SnapshotDamaged for content that no capture writes."""
     for file in snapshot.files:
         try:
             check_inside(file.path)
@@ -87,13 +89,13 @@ def _check(snapshot: Snapshot) -> None:
 
 
 def _first_chunk(file: SnapshotFile) -> tuple[int, int]:
-    """In this order the files take from one pack after the other."""
+    """The sort key by which files use one pack after the other."""
     return (file.chunks[0].pack, file.chunks[0].at) if file.chunks else (-1, 0)
 
 
 class _Packs:
-    """What a snapshot needs of its packs, by spans (start, end) of their bytes: each is read once, and held for the
-    files that need it, as long as that is not too much. Threads share it.
+    """The parts of packs that a snapshot needs, by spans (start, end) of their bytes. Each span is read once and cached
+    for the files that need it, up to ``_HELD_BYTES``. Threads may share it.
     """
 
     def __init__(self, catalogue: Catalogue, snapshot: Snapshot) -> None:
@@ -106,7 +108,7 @@ class _Packs:
         self._lock = Lock()
 
     def content(self, file: SnapshotFile) -> Iterator[bytes]:
-        """A file's chunks, in order."""
+        """Yield a file's chunks, in order."""
         for chunk in file.chunks:
             start, held = self._around(chunk)
             stored = held[chunk.at - start : chunk.at - start + chunk.stored]
@@ -136,7 +138,9 @@ class _Packs:
 
 
 def _spans(size: int, chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What to read of a pack, in order: all of it, or the parts with its chunks (start, end), which are in order."""
+    """Return the spans of a pack to read, in order: the whole pack, or the parts with its chunks (start, end), which
+    are in order.
+    """
     if size <= _SMALL or sum(end - start for start, end in chunks) >= size * _WHOLE_FROM:
         return [(0, size)]
     spans = chunks[:1]

@@ -1,13 +1,13 @@
-"""Which snapshots stay, and every reason for it: a snapshot goes only when nothing is left that keeps it.
+"""Decides which snapshots to keep, with every reason. A snapshot is removed only when no reason to keep it is left.
 
-Order is the snapshots' numbers, never their times: clocks may be wrong, equal, or set back. A time only says into which
-hour, day, week and month (UTC) its snapshot falls. Which of these are the last ones is again told by the numbers of
-the snapshots in them. Nobody asks what time it is now: a prune under a clock that is days off decides the same, and
-what was stamped by a clock that was years ahead goes once enough newer ones have come.
+Order is by number, never by time: clocks may be wrong, equal, or set back. A snapshot's time only selects its hour,
+day, week and month (UTC). Which of these periods are the last ones is again decided by the numbers of their snapshots.
+The current time is never used: a prune under a clock that is days off decides the same, and a snapshot stamped by a
+clock that was years ahead is removed once enough newer ones exist.
 
-A rule counts the hours (days, weeks, months) that hold a snapshot, not those on the calendar, as restic and borg do.
-With the calendar, a job that was paused for half a year would lose its whole history to the first prune after the
-pause; so it loses nothing by standing still, and an old snapshot waits until enough newer ones have been taken.
+A rule counts the hours (days, weeks, months) that have a snapshot, not those on the calendar, as restic and borg do. By
+the calendar, a job that was paused for half a year would lose its whole history to the first prune after the pause.
+This way a paused job loses no snapshot, and an old snapshot stays until enough newer ones have been taken.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ from streamkeeper.model.snapshot import snapshot_name
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """How many to keep: the newest ones, and the newest of each of the last hours, days, ISO weeks and months.
+    """How many snapshots to keep.
 
-    Raises InvalidInput for a negative number, or without a last one.
+    Raises InvalidInput for a negative number, or if ``keep_last`` is less than 1.
     """
 
     keep_last: int = 3
+    """The newest ones."""
     hourly: int = 24
+    """The newest of each of the last hours."""
     daily: int = 7
+    """The newest of each of the last days."""
     weekly: int = 4
+    """The newest of each of the last ISO weeks."""
     monthly: int = 6
+    """The newest of each of the last months."""
 
     def __post_init__(self) -> None:
         for name, least in (("keep_last", 1), ("hourly", 0), ("daily", 0), ("weekly", 0), ("monthly", 0)):
@@ -41,16 +46,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot to decide on. ``pinned``: the pin's reason, empty without a pin; ``held_by``: owners of its holds.
-
-    ``verified``: a drill has resumed it. Raises InvalidInput when ``taken_at`` has no time zone.
-    """
+    """A snapshot to decide on. Raises InvalidInput when ``taken_at`` has no time zone."""
 
     number: int
+    """The snapshot's number."""
     taken_at: datetime
+    """When it was taken, with a time zone."""
     verified: bool
+    """Whether a drill has resumed from it."""
     pinned: str = ""
+    """The pin's reason; empty without a pin."""
     held_by: tuple[str, ...] = ()
+    """The owners of its holds."""
 
     def __post_init__(self) -> None:
         if self.taken_at.utcoffset() is None:
@@ -63,7 +70,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one snapshot: everything that keeps it, or why nothing does."""
+    """The decision on one snapshot, with every reason to keep it, or the reasons why none applies."""
 
     number: int
     keep: bool
@@ -71,13 +78,18 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """One rule over buckets of time. ``buckets``: those that count, each with the snapshot that stands for it."""
+    """One rule over periods of time."""
 
     name: str
+    """The rule's name in ``Policy``."""
     unit: str
+    """The unit's name, for reasons."""
     pattern: str
+    """The ``strftime`` pattern of a period."""
     count: int
+    """How many periods count."""
     buckets: dict[str, Candidate]
+    """The periods that count, each with the snapshot that is kept for it."""
 
 
 _UNITS = (
@@ -89,10 +101,11 @@ _UNITS = (
 
 
 def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple[Decision, ...]:
-    """Decide on all snapshots of a series, in the order of their numbers; the order given does not matter.
+    """Decide on all snapshots of a series, returned in the order of their numbers; the order of the input does not
+    matter.
 
-    Always kept: the newest, the newest verified, the pinned and the held. Deciding again on what was kept keeps all of
-    it. Raises InvalidInput when two have the same number.
+    Always kept: the newest, the newest verified, the pinned and the held. Deciding again on the kept ones keeps all of
+    them. Raises InvalidInput when two have the same number.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.number)
     for one, other in pairwise(ordered):
@@ -117,7 +130,7 @@ def _decide(one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules:
 
 
 def _why_not(one: Candidate, verified: Candidate | None, policy: Policy, rules: Sequence[_Rule]) -> Iterator[str]:
-    """One reason per rule that might have kept it."""
+    """One reason per rule that could have kept it."""
     yield f"not among the last {policy.keep_last}"
     for rule in rules:
         bucket = _bucket(one, rule.pattern)
@@ -140,7 +153,14 @@ def _kept_by(rule: _Rule, one: Candidate) -> str:
 
 
 def _rule(ordered: Sequence[Candidate], name: str, unit: str, pattern: str, *, count: int) -> _Rule:
-    """The last ``count`` buckets by the newest number in each, which stands for its bucket."""
+    """The last ``count`` periods, ordered by the newest number in each; that snapshot is kept for its period.
+
+    ``ordered``: all snapshots, by number.
+    ``name``: the rule's name.
+    ``unit``: the unit's name, for reasons.
+    ``pattern``: the ``strftime`` pattern of a period.
+    ``count``: how many periods to keep.
+    """
     newest = {_bucket(candidate, pattern): candidate for candidate in ordered}
     kept = sorted(newest, key=lambda bucket: newest[bucket].number)[-count:] if count else []
     return _Rule(name, unit, pattern, count, {bucket: newest[bucket] for bucket in kept})

@@ -1,4 +1,4 @@
-"""What makes a flipped byte show: a record carries the hash of its own content in front of it."""
+"""Detects corrupted records: each one starts with the hash of its own content."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _HEX = 64
 _ENDS = b"\n"
 HINT = "restore from another snapshot: streamkeeper snapshot list"
 _MOST = 256 << 20
-"""Bytes of a record's JSON: about a million files."""
+"""The largest JSON of a record in bytes: enough for about a million files."""
 _MOST_TIMES = 200
-"""How much larger than its frame a record is at most: half of it are hashes, and those do not pack."""
+"""The highest ratio of a record's size to its frame's size: half of a record is hashes, which do not compress."""
 _ALWAYS = 1 << 20
 
 
 def hash_of(data: bytes) -> str:
-    """blake3, in hexadecimal."""
+    """Return the blake3 hash, in hexadecimal."""
     return str(blake3.blake3(data).hexdigest())
 
 
 def seal(value: object, *, packed: bool = False) -> bytes:
-    """``<blake3>\\n<JSON>``; ``packed``: the JSON as a zstd frame."""
+    """Return ``<blake3>\\n<JSON>``; ``packed``: the JSON as a zstd frame."""
     content = to_json(value)
     if packed:
         size, content = len(content), zstandard.ZstdCompressor(level=3).compress(content)
@@ -40,7 +40,14 @@ def seal(value: object, *, packed: bool = False) -> bytes:
 
 
 def unseal(data: bytes, kind: type[T], *, where: str, newest_format: int, packed: bool = False) -> T:
-    """The value that was sealed; raises SnapshotDamaged or FormatTooNew, naming ``where``."""
+    """Return the value that was sealed; raises SnapshotDamaged or FormatTooNew.
+
+    ``data``: the sealed bytes.
+    ``kind``: the type to decode.
+    ``where``: the record's name in errors.
+    ``newest_format``: the newest readable format.
+    ``packed``: the JSON is a zstd frame.
+    """
     most = _most_in(data)
     content = data[_HEX + 1 :]
     if data[_HEX : _HEX + 1] != _ENDS or hash_of(content).encode() != data[:_HEX]:
@@ -54,10 +61,12 @@ def unseal(data: bytes, kind: type[T], *, where: str, newest_format: int, packed
 
 
 def unpacked(frame: bytes, most: int, *, where: str) -> bytes:
-    """What a zstd frame holds; raises SnapshotDamaged, before any of it is unpacked, for more than ``most`` bytes."""
+    """Return the content of a zstd frame. Raises SnapshotDamaged, before decompressing, for more than ``most``
+    bytes.
+    """
     try:
         size = zstandard.frame_content_size(frame)
-        # Every frame of ours tells its size, and zstd holds it to that.
+        # Every frame that Streamkeeper writes states its size, and zstd enforces it.
         if size < 0 or size > most:
             told = f"{size:,} bytes" if size >= 0 else "of unknown size"
             raise SnapshotDamaged(

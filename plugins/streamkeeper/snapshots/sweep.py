@@ -1,8 +1,9 @@
-"""Removing snapshots that nothing keeps, and packs that nothing references: by reachability, never by age alone.
+"""Removes snapshots that no rule keeps and packs without references: by reachability, never by age alone.
 
-Records go before packs. A pack without a reference is first marked, and goes only when a later prune finds the mark
-older than the grace period and still no reference: a capture that runs meanwhile may be about to reference it, and
-gives up before a grace period is over. A record that cannot be read stops a prune: what it needs is unknown.
+Records are removed before packs. A pack without a reference is first marked. A later prune removes it if the mark is
+older than the grace period and the pack still has no reference, because a running capture may be about to reference it;
+a capture gives up before a grace period ends. A record that cannot be read stops a prune, because its references are
+unknown.
 """
 
 from __future__ import annotations
@@ -26,34 +27,39 @@ _RECORDS = ("drills", "pins", "holds")
 
 
 class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prune of one series would do, and why.
-
-    ``packs``: those that go now; ``marked``: those that have no reference from now on and may go after the grace
-    period; ``left``: records of snapshots that are gone. ``marks``: earlier marks, by key.
-    """
+    """The plan of a prune of one series, with the reasons."""
 
     series: str
+    """The series."""
     decisions: tuple[Decision, ...]
+    """The retention decision on each snapshot."""
     packs: tuple[str, ...]
+    """The packs to remove now."""
     marked: tuple[str, ...]
+    """The packs without a reference from now on; they may be removed after the grace period."""
     left: tuple[str, ...]
+    """Keys of records whose snapshots no longer exist; they are removed."""
     marks: dict[str, Garbage]
+    """Key -> an earlier mark."""
     referenced: frozenset[str]
+    """Packs that any snapshot references before the prune."""
     freed: int = 0
+    """Bytes of the packs to remove, where their sizes are known."""
 
     @property
     def dropped(self) -> tuple[int, ...]:
-        """Numbers of the snapshots that go."""
+        """Numbers of the snapshots to remove."""
         return tuple(decision.number for decision in self.decisions if not decision.keep)
 
     @property
     def nothing(self) -> bool:
-        """Whether there is nothing to remove and nothing to mark."""
+        """Whether the plan removes and marks nothing."""
         return not (self.dropped or self.packs or self.marked or self.left)
 
 
 def check_grace(grace_s: float) -> float:
-    """Return it, seconds, if it is as long as a capture may take that runs meanwhile, or 0: nobody takes snapshots.
+    """Return ``grace_s``, in seconds, if it is valid: at least as long as a concurrent capture may take, or 0, which is
+    only for times without captures.
 
     Raises InvalidInput.
     """
@@ -65,9 +71,9 @@ def check_grace(grace_s: float) -> float:
 
 
 def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: float = GRACE_S) -> SweepPlan:
-    """Look at a series and decide; raises SnapshotDamaged, FormatTooNew or StoreUnavailable, and then nothing is known.
+    """Read a series and decide; raises SnapshotDamaged, FormatTooNew or StoreUnavailable, and then makes no plan.
 
-    ``grace_s``: as ``check_grace`` takes it.
+    ``grace_s``: as in ``check_grace``.
     """
     check_grace(grace_s)
     keys = list(catalogue.store.list(series_key(catalogue.series, "")))
@@ -90,7 +96,7 @@ def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: 
     )
     kept = {decision.number for decision in decisions if decision.keep}
     referenced = {pack.name for snapshot in snapshots if snapshot.number in kept for pack in snapshot.packs}
-    # A pack that a snapshot which goes now still references begins its grace period now, whatever was marked before.
+    # The grace period of a pack that is still referenced by a removed snapshot starts now, regardless of earlier marks.
     until_now = {pack.name for snapshot in snapshots for pack in snapshot.packs}
     found = {key: catalogue.read_mark(key) for key in there.get("garbage", ())}
     marks = {key: mark for key, mark in found.items() if mark is not None}
@@ -112,7 +118,7 @@ def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: 
 
 
 def sweep(catalogue: Catalogue, plan: SweepPlan, *, now: datetime) -> None:
-    """Carry a plan out; may be cut off anywhere and be planned and done again. Raises StoreUnavailable."""
+    """Carry out a plan. It may be interrupted anywhere, then planned and carried out again. Raises StoreUnavailable."""
     for number in plan.dropped:
         _delete(catalogue, catalogue.index_key(number))
     for number in plan.dropped:
@@ -165,7 +171,7 @@ def _by_kind(series: str, keys: list[str]) -> dict[str, list[str]]:
 def _said_of(
     catalogue: Catalogue, there: dict[str, list[str]], live: set[int], now: datetime
 ) -> tuple[dict[int, str], dict[int, list[str]], set[int], list[str]]:
-    """Pins, holds and proofs of the snapshots that there are; and what is said of those that are gone."""
+    """Return pins, holds and verified numbers of the existing snapshots, and keys of records of missing ones."""
     root = series_key(catalogue.series, "")
     numbered = [
         (key, kind, int(key.removeprefix(root).split("/")[1])) for kind in _RECORDS for key in there.get(kind, ())
@@ -186,12 +192,12 @@ def _said_of(
 
 
 def is_over(hold: Hold, now: datetime) -> bool:
-    """Whether a hold keeps nothing any more."""
+    """Whether a hold has expired."""
     return bool(hold.until) and datetime.fromisoformat(hold.until) < now
 
 
 def tell(plan: SweepPlan) -> Iterator[str]:
-    """The plan, a line for each snapshot and pack."""
+    """Yield the plan, one line for each snapshot and pack."""
     for decision in plan.decisions:
         verb = "keep" if decision.keep else "drop"
         yield f"{verb} {plan.series} {snapshot_name(decision.number)}: {'; '.join(decision.reasons)}"

@@ -1,4 +1,4 @@
-"""Reading back all that snapshots need and comparing it with its hashes."""
+"""Reads back every object that snapshots need and compares it with its hash."""
 
 from __future__ import annotations
 
@@ -23,17 +23,22 @@ class DamagedObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read; ``damaged`` is empty when all of it is as it was stored."""
+    """The result of reading a series back."""
 
     snapshots: int
+    """How many snapshots were read."""
     packs: int
+    """How many packs were read."""
     chunks: int
+    """How many chunks were checked."""
     bytes: int
+    """Bytes of the packs that were read without damage."""
     damaged: tuple[DamagedObject, ...]
+    """The damaged objects; empty if every object is as it was stored."""
 
 
 Show = Callable[[int, int], None]
-"""Packs read, of how many."""
+"""Receives the packs read and the packs in total."""
 
 
 def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: Show | None = None) -> Verification:
@@ -68,7 +73,7 @@ def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: 
 
 
 def _check_the_rest(catalogue: Catalogue, needed: set[str]) -> Iterator[DamagedObject]:
-    """Marks of a prune, and packs that no snapshot needs: nothing is lost with them."""
+    """Check marks of prunes, and packs that no snapshot needs; damage to them affects no snapshot."""
     for key in catalogue.marks():
         try:
             catalogue.read_mark(key)
@@ -103,7 +108,7 @@ def _needed(snapshots: Iterable[Snapshot]) -> dict[Pack, list[Snapshot]]:
 
 
 def _chunks_in(snapshots: Iterable[Snapshot], pack: Pack) -> set[Chunk]:
-    """Chunks that snapshots have in a pack; positions of packs differ between snapshots and are evened out."""
+    """Return the chunks that snapshots have in a pack, without the pack's position, which differs between snapshots."""
     found = set()
     for snapshot in snapshots:
         place = snapshot.packs.index(pack)

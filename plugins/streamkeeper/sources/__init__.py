@@ -1,1 +1,1 @@
-"""What each kind of input promises: whether the same offsets can be read again, and until when."""
+"""The guarantees of each kind of input: whether the same offsets can be read again, and until when."""

@@ -1,4 +1,4 @@
-"""What each kind of source promises; one without a promise is refused before anything is started."""
+"""The guarantees of each kind of source. A source without one is refused before anything starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.model.manifest import Manifest
 
 
 class SourcePromise(msgspec.Struct, frozen=True, kw_only=True):
-    """``replays``: asked for the same offsets again, it gives the same rows; ``holds_until``: what ends that."""
+    """``replays``: reading the same offsets again returns the same rows; ``holds_until``: what ends this guarantee."""
 
     kind: str
     replays: bool
@@ -35,7 +35,7 @@ _REFUSED = {
 
 
 def promise_of(kind: str) -> SourcePromise:
-    """The promise of a source kind, as a manifest names it; raises Unsupported, saying why."""
+    """Return the guarantee for a source kind as a manifest names it; raises Unsupported with the reason."""
     promise = _PROMISES.get(kind)
     if promise is None:
         why = _REFUSED.get(kind, "no guarantee about rereading a batch is implemented for it")
@@ -44,7 +44,7 @@ def promise_of(kind: str) -> SourcePromise:
 
 
 def check_sources(manifests: Iterable[Manifest]) -> None:
-    """Raise Unsupported, naming the query, when any of its sources has no promise."""
+    """Raise Unsupported, naming the query, if any of its sources has no guarantee."""
     for manifest in manifests:
         if not manifest.sources:
             raise Unsupported(f"query {manifest.query} has no known streaming source")
@@ -56,7 +56,7 @@ def check_sources(manifests: Iterable[Manifest]) -> None:
 
 
 def reasons_against(manifest: Manifest) -> dict[str, str]:
-    """Kind of source -> why no promise is implemented for it, of those that a query reads."""
+    """Return source kind -> why it has no guarantee, for the unsupported sources of a query."""
     found = {}
     for source in manifest.sources:
         try:

@@ -1,1 +1,1 @@
-"""Where records and snapshots live: one small contract, a module per kind of store."""
+"""Stores of records and snapshots: one small contract, and a module per kind of store."""

@@ -1,4 +1,4 @@
-"""The Store contract: what every kind of store promises, and nothing more."""
+"""The Store contract: the guarantees that every kind of store gives."""
 
 from __future__ import annotations
 
@@ -9,62 +9,67 @@ from streamkeeper.errors import InvalidInput, RegistryDamaged
 
 
 class Store(ABC):
-    """Keys are relative, ``/``-separated, of ``[A-Za-z0-9._=-]`` parts that do not start with a dot.
+    """A key-value store with atomic writes.
 
-    Values are bytes and appear whole or not at all.
+    Keys are relative paths of ``/``-separated parts. A part consists of ``[A-Za-z0-9._=-]`` and does not start with a
+    dot. Values are bytes. A value appears whole or not at all.
 
-    Of more than ``most_bytes`` nothing is read (RegistryDamaged), and nothing is written (InvalidInput).
-    Every method raises StoreUnavailable when the store cannot be reached, and InvalidInput for a key that is not one.
-    No method is built on a conditional overwrite (``If-Match``): two of three measured servers let two writers win.
+    A value larger than ``most_bytes`` is neither read (RegistryDamaged) nor written (InvalidInput). Every method raises
+    StoreUnavailable when the store cannot be reached, and InvalidInput for an invalid key. No method relies on a
+    conditional overwrite (``If-Match``): on two of three measured servers, two writers both succeeded.
     """
 
     url: str
     most_bytes: int = 128 * 1024 * 1024
-    """Of a value: a larger one is neither written nor read whole. The largest of ours are packs of snapshots."""
+    """The size limit of a value in bytes, for reading and writing. The largest values are packs of snapshots."""
 
     @abstractmethod
     def read(self, key: str) -> bytes:
-        """The value; raises KeyMissing."""
+        """Return the value; raises KeyMissing."""
 
     @abstractmethod
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        """Bytes ``start`` to ``start + length`` of the value, fewer at its end; raises KeyMissing."""
+        """Return the bytes from ``start`` to ``start + length`` of the value, fewer at its end; raises KeyMissing."""
 
     @abstractmethod
     def create(self, key: str, value: bytes) -> None:
-        """Write ``key`` if nothing is there; of any number of writers exactly one wins, the others get KeyExists."""
+        """Write ``key`` if it does not exist. Of any number of writers exactly one succeeds; the others get
+        KeyExists.
+        """
 
     @abstractmethod
     def replace(self, key: str, value: bytes) -> None:
-        """Write ``key`` whether or not it is there; a reader sees the old value or the new one, whole."""
+        """Write ``key`` whether or not it exists; a reader sees either the old value or the new one, whole."""
 
     @abstractmethod
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
-        """Keys below the folder ``prefix`` (ends with ``/``), in order; only those greater than ``after``, a full key.
+        """List the keys below the folder ``prefix`` (which ends with ``/``), in order: only those greater than
+        ``after``, a full key.
 
-        The order is that of the bytes, but for sibling folders of which one's name continues the other's with ``-`` or
-        ``.`` (``a/x``, ``a-b/x``): there servers differ, so use ``after`` within one flat folder only.
+        Keys are in byte order, with one exception: sibling folders where one name continues the other with ``-`` or
+        ``.`` (``a/x``, ``a-b/x``). Servers order these differently, so use ``after`` only within one flat folder.
         """
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Names of the folders just below the folder ``prefix``, in order: of those that were there before the call.
+        """List the names of the folders directly below the folder ``prefix``, in order: those that existed before the
+        call.
 
-        Here by one list for each; a store that can does better.
+        This implementation makes one list request per folder; a store that can do better overrides it.
         """
         after = ""
         while key := next(self.list(prefix, after=after), ""):
             name, below, _ = key.removeprefix(prefix).partition("/")
             if below:
                 yield name
-            # "0" is the character after "/": every key of this folder lies before it, every other one's after it.
+            # "0" is the character after "/": all keys of this folder sort before it, all other keys after it.
             after = f"{prefix}{name}0" if below else key
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove ``key``; removing what is not there is no error."""
+        """Remove ``key``; removing a missing key is not an error."""
 
     def check_readable(self, key: str, size: int) -> None:
-        """Raise RegistryDamaged for what is not to be read into memory."""
+        """Raise RegistryDamaged for a value of ``size`` bytes that is too large to read into memory."""
         if size > self.most_bytes:
             raise RegistryDamaged(
                 f"{key} in store {self.url} is {size:,} bytes, above the limit of {self.most_bytes:,}",
@@ -72,7 +77,7 @@ class Store(ABC):
             )
 
     def check_writable(self, key: str, value: bytes) -> None:
-        """Raise InvalidInput for what would not be read again."""
+        """Raise InvalidInput for a value that is too large to be read back."""
         if len(value) > self.most_bytes:
             raise InvalidInput(
                 f"{key} would be {len(value):,} bytes in store {self.url}, above the limit of {self.most_bytes:,}",
@@ -80,8 +85,9 @@ class Store(ABC):
             )
 
     def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:
-        """Remove what writers that were killed have left below the folder ``prefix``, unlisted; how many there were.
+        """Remove the unlisted leftovers of killed writers below the folder ``prefix``; return how many there were.
 
-        Only what is older, for a writer may be at work; nothing where the kind of store leaves nothing behind.
+        Only leftovers older than ``older_than_s`` seconds are removed, because a younger one may belong to an active
+        writer. A kind of store that leaves none behind removes none.
         """
         return 0

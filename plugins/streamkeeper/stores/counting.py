@@ -1,4 +1,4 @@
-"""A store that counts what it is asked: how a test or a status sees the price of a piece of work."""
+"""A store that counts its requests, so that a test or a status can show how many an operation needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PAGE = 1000
 
 
 class CountingStore(Store):
-    """``requests``: calls so far; a list counts one per page of 1000 keys, as an object store would charge it."""
+    """``requests``: calls so far. A list counts one per page of 1000 keys, as an object store charges it."""
 
     def __init__(self, inner: Store) -> None:
         self.url = inner.url

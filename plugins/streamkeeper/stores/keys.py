@@ -1,4 +1,4 @@
-"""What may be a key: checked the same way by every kind of store."""
+"""The syntax of keys, which every kind of store checks the same way."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _LONGEST = 900
 
 
 def check_key(key: str) -> str:
-    """Return ``key`` if it is one, else raise InvalidInput.
+    """Return ``key`` if it is valid, else raise InvalidInput.
 
-    No part may start with a dot: that rules out ``.`` and ``..``, and leaves such names to a store's unfinished files.
+    No part may start with a dot. This excludes ``.`` and ``..``, and reserves such names for a store's unfinished
+    files.
     """
     if len(key) > _LONGEST or not all(_PART.fullmatch(part) for part in key.split("/")):
         raise InvalidInput(

@@ -27,10 +27,10 @@ _HINTS = {
 
 
 class LocalStore(Store):
-    """The directory ``root``, made when it is not there; raises StoreUnavailable when that fails.
+    """The directory ``root``, which is created if it is missing; raises StoreUnavailable when that fails.
 
-    It holds no state, so threads may share it. A directory that vanishes later is an unavailable store, never an
-    empty one, and nothing makes it again: what is written into a fresh directory would be lost to all others.
+    The store keeps no state in memory, so threads may share it. A directory that disappears later makes the store
+    unavailable instead of empty, and is never recreated: other processes would not see values in a new directory.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -46,7 +46,7 @@ class LocalStore(Store):
         return self._read(key, start, length)
 
     def _read(self, key: str, start: int, length: int | None) -> bytes:
-        """``length`` is no more than what somebody claims: what the file holds is what counts."""
+        """Read at most ``length`` bytes: callers may pass a claimed length, so the file's real size limits it."""
         path = self._path(key)
         with self._told("read", key):
             try:
@@ -61,7 +61,7 @@ class LocalStore(Store):
                 raise KeyMissing(key) from None
 
     def create(self, key: str, value: bytes) -> None:
-        """A hard link to a finished file: the file system lets exactly one writer make it."""
+        """Create a hard link to a finished file: the file system allows exactly one writer to create it."""
         path = self._path(key)
         self.check_writable(key, value)
         with self._told("create", key), self._finished_file(path, value) as finished:
@@ -73,7 +73,9 @@ class LocalStore(Store):
             sync_folder(os.path.dirname(path))
 
     def replace(self, key: str, value: bytes) -> None:
-        """A rename over the old file, synced too: 2 ms here, and a reader after a power cut finds no older status."""
+        """Rename over the old file and sync the folder, which takes about 2 ms. After a power failure readers do not
+        find an older status.
+        """
         path = self._path(key)
         self.check_writable(key, value)
         with self._told("replace", key), self._finished_file(path, value) as finished:
@@ -81,7 +83,7 @@ class LocalStore(Store):
             sync_folder(os.path.dirname(path))
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
-        """A key that was there before the call is listed; of those created meanwhile, any may be missing."""
+        """List every key that existed before the call; a key that is created during the call may be missing."""
         check_prefix(prefix)
         folder = os.path.join(self._root, prefix)
         with self._told("list", prefix):
@@ -91,7 +93,7 @@ class LocalStore(Store):
             yield from _keys_below(folder, prefix, after)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """One listing of a directory; a folder in which nothing is left counts as one."""
+        """List one directory; an empty folder counts too."""
         check_prefix(prefix)
         with self._told("list", prefix):
             try:
@@ -111,7 +113,7 @@ class LocalStore(Store):
                 self._require_root()
 
     def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:
-        """Drafts of killed writers: a draft is a file whose name is a dot and 32 hexadecimal digits."""
+        """Remove drafts of killed writers. A draft's file name is a dot and 32 hexadecimal digits."""
         check_prefix(prefix)
         cleared = 0
         with self._told("clear", prefix):
@@ -133,7 +135,7 @@ class LocalStore(Store):
 
     @contextmanager
     def _finished_file(self, path: str, value: bytes) -> Iterator[str]:
-        """An unlisted file beside ``path`` that holds ``value`` on the disk itself; removed when it was not used."""
+        """Yield an unlisted file next to ``path`` that has ``value`` synced to disk; remove it if it was not used."""
         folder = os.path.dirname(path)
         made = self._make_folder(folder)
         unlisted = os.path.join(folder, f".{uuid.uuid4().hex}")
@@ -152,7 +154,7 @@ class LocalStore(Store):
                 os.unlink(unlisted)
 
     def _make_folder(self, folder: str) -> tuple[str, ...]:
-        """Those that it has made, the innermost last."""
+        """Create ``folder`` and its parents; return those that were created, the innermost last."""
         if os.path.isdir(folder):
             return ()
         if folder == self._root:
@@ -167,7 +169,7 @@ class LocalStore(Store):
 
     @contextmanager
     def _told(self, operation: str, key: str) -> Iterator[None]:
-        """Tell an OSError as one line with the operation and the path."""
+        """Report an OSError in one line with the operation and the path."""
         try:
             yield
         except (NotADirectoryError, IsADirectoryError) as error:
@@ -181,7 +183,7 @@ class LocalStore(Store):
 
 
 def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
-    """Keys in order; a folder sorts as its name with ``/``, which is how its keys compare with its neighbours."""
+    """Yield keys in order. A folder sorts by its name with ``/``, as its keys compare with those of its neighbours."""
     names = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -200,7 +202,9 @@ def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
 
 
 def _take_away(file: str, folders: tuple[str, ...]) -> None:
-    """Remove what did not fit on the disk, and the folders made for it: an empty one would be listed as a job."""
+    """Remove a file that did not fit on the disk, and the folders made for it: an empty one would be listed as a
+    job.
+    """
     with suppress(OSError):
         os.unlink(file)
     for folder in reversed(folders):

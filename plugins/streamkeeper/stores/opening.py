@@ -1,4 +1,4 @@
-"""From a URL to the store it names."""
+"""Opens the store that a URL names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from streamkeeper.stores.local import LocalStore
 
 
 def open_store(url: str, *, begins: bool = True) -> Store:
-    """The store at ``file:///path``, a plain path, or ``s3://bucket/prefix``.
+    """Return the store at ``file:///path``, a plain path, or ``s3://bucket/prefix``.
 
-    ``begins``: a local directory that is missing is made; otherwise it raises NotFound.
-    Raises Unsupported for another scheme, InvalidInput for a URL that names nothing, StoreUnavailable.
+    ``begins``: create a missing local directory; without it a missing directory raises NotFound.
+
+    Raises Unsupported for another scheme, InvalidInput for an empty or incomplete URL, StoreUnavailable.
     """
     if not url:
         raise InvalidInput("the store's URL is empty", hint="use a directory, file:///path or s3://bucket/prefix")

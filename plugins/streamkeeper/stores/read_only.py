@@ -1,4 +1,4 @@
-"""A store that may be looked at and not written: what belongs to another installation."""
+"""A read-only store, for data of another installation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamkeeper.stores.contract import Store
 
 
 class ReadOnlyStore(Store):
-    """``inner``, of which every write is refused with ``reason`` and ``hint``."""
+    """Reads from ``inner``; refuses every write with ``reason`` and ``hint``."""
 
     def __init__(self, inner: Store, *, reason: str, hint: str) -> None:
         self.url = inner.url

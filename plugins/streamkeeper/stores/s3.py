@@ -1,4 +1,4 @@
-"""A store in an S3 bucket: endpoint, region and credentials come from boto3's standard configuration."""
+"""A store in an S3 bucket. Endpoint, region and credentials come from boto3's standard configuration."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _HINTS = {
 
 
 class S3Store(Store):
-    """``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's. Threads may share it.
+    """The store ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's. Threads may share it.
 
-    Connecting is bounded by 5 s, an answer by 20 s, and both are tried 5 times with growing pauses.
+    A connection may take 5 s, a response 20 s. Both are tried 5 times with growing pauses.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:
@@ -55,12 +55,12 @@ class S3Store(Store):
             return b""
 
     def create(self, key: str, value: bytes) -> None:
-        """A PUT with ``If-None-Match: *``.
+        """PUT the value with ``If-None-Match: *``.
 
-        When a first try's answer was lost, a second try is told that the key is taken, perhaps by the first. Then what
-        is there decides: equal bytes count as this write, anything else as another's. Writers that must know who won
-        therefore put a token of their own into the value, as journal entries do. Without a second try nothing is
-        compared, so a key that was there before is KeyExists whatever it holds.
+        If the response to a first attempt was lost, a retry may find the key taken by that first attempt. The stored
+        value decides then: equal bytes count as this write, any other value as another writer's. Writers that must know
+        who won therefore put a token of their own into the value, as journal entries do. Without a retry no values are
+        compared, so a key that already existed raises KeyExists whatever its value is.
         """
         tried_before = False
         self.check_writable(key, value)
@@ -78,7 +78,7 @@ class S3Store(Store):
                         raise KeyExists(key) from None
                     if status != 409 or pause is None:
                         raise
-                    # Another write of this key, which may be an earlier try of this one, is not decided yet.
+                    # Another write of this key is still undecided; it may be an earlier attempt of this one.
                     tried_before = True
                     time.sleep(pause)
 
@@ -98,7 +98,7 @@ class S3Store(Store):
                     yield found["Key"].removeprefix(self._prefix)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """One request for a thousand folders."""
+        """List folders with one request per thousand."""
         folder = self._prefix + check_prefix(prefix)
         wanted = {"Bucket": self._bucket, "Prefix": folder, "Delimiter": "/"}
         with self._told("list", prefix):
@@ -129,7 +129,7 @@ class S3Store(Store):
 
     @contextmanager
     def _told(self, operation: str, key: str) -> Iterator[None]:
-        """Tell a client's error as the contract's, in one line with the operation and the key."""
+        """Translate a client's error into the contract's, in one line with the operation and the key."""
         try:
             yield
         except ClientError as error:
@@ -152,17 +152,17 @@ class S3Store(Store):
 
 
 class _PastTheEnd(Exception):
-    """A range begins at or after the value's end."""
+    """A range starts at or after the end of the value."""
 
 
 def _status(error: ClientError) -> tuple[int, int]:
-    """HTTP status, and how many tries the client had made before it."""
+    """Return the HTTP status and the number of retries that the client made before it."""
     told = error.response.get("ResponseMetadata", {})
     return int(told.get("HTTPStatusCode", 0)), int(told.get("RetryAttempts", 0))
 
 
 def connect(what: str) -> Any:
-    """A client of boto3's standard configuration for ``what``, which an error names; raises InvalidInput."""
+    """Create a client with boto3's standard configuration for ``what``, which errors name; raises InvalidInput."""
     import boto3
     from botocore.config import Config
 
@@ -170,7 +170,7 @@ def connect(what: str) -> Any:
         connect_timeout=5,
         read_timeout=20,
         retries={"mode": "standard", "max_attempts": 4},
-        # Servers other than Amazon's do not all know the newer default checksums.
+        # Some servers other than Amazon's do not support the newer default checksums.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -183,5 +183,7 @@ def connect(what: str) -> Any:
 
 
 def _send_at_once(params: dict[str, Any], **_: object) -> None:
-    """Values are small: asking for leave first adds a round trip, and waits of a second while a key is contended."""
+    """Remove ``Expect: 100-continue``: values are small, and the header adds a round trip, and waits of a second while
+    several writers compete for a key.
+    """
     params["headers"].pop("Expect", None)
