@@ -1,1 +1,1 @@
-"""The process that owns Spark: it describes, stands by, claims its epoch, serves, drains and ends."""
+"""The process that owns Spark: it describes the job, waits as a standby, claims its epoch, runs, drains and ends."""

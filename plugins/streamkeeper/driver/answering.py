@@ -1,4 +1,4 @@
-"""A short-lived driver process that answers questions: JSON lines in, JSON lines out, in the same order."""
+"""A short-lived driver process that answers requests: JSON lines in, JSON lines out, in the same order."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 PACKAGES = Path(__file__).resolve().parents[2]
 
 Answering = Callable[[bytes], object]
-"""From a request's line to its answer; it raises nothing."""
+"""Turns a request's line into its answer; it raises no error."""
 
 
 def answer_lines(
     arguments: Sequence[str], name: str, make: Callable[[SparkSession, Path, Mapping[str, str]], Answering]
 ) -> int:
-    """Answer stdin's lines on stdout until they end, in one Spark session; the exit code.
+    """Answer the lines of stdin on stdout until they end, in one Spark session; return the exit code.
 
-    ``arguments``: conf as JSON, what only a starting Spark takes. ``make``: from session, scratch directory and
-    secrets. Without a session there is one line on stderr, ``error: …``, and exit code REFUSED.
+    ``arguments``: conf as JSON, with settings that only a starting Spark accepts. ``make``: gets session, scratch
+    directory and secrets. Without a session it writes one line to stderr, ``error: …``, and returns REFUSED.
     """
-    # Told to end, it takes its JVM and its scratch directory along.
+    # On SIGTERM it also removes its JVM and its scratch directory.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     hide_secrets(secrets)
     given: dict[str, str] = json.loads(arguments[0])
-    # What a job's own code or a library prints must not end up among the answers.
+    # Output of a job's own code or of a library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     with TemporaryDirectory(prefix=f"streamkeeper-{name}-", ignore_cleanup_errors=True) as folder:
@@ -65,6 +65,6 @@ def answer_lines(
 
 
 def end(code: int) -> None:
-    """End this process at once: the JVM is gone, nothing is left to be shut down in order."""
+    """End this process at once: the JVM has ended, so no orderly shutdown is needed."""
     sys.stderr.flush()
     os._exit(code)

@@ -1,8 +1,9 @@
-"""What an error means: for a restart, and as a kind of fault. Decided once, here, from the links of its chain.
+"""Decides an error's cause, which controls the restart, and its kind of fault. Decided once, here, from its chain of
+links.
 
-What counts is a link's class, Spark's error condition, and the frame that raised it. The words of a message count only
-where they are those of the operating system, the JVM or a connector, never of a class that the job's code may raise.
-Whatever is not known is a failure, and unclassified.
+A link's class, Spark's error condition, and the frame that raised it are decisive. A message's text counts only if it
+comes from the operating system, the JVM or a connector, never from a class that the job's code may raise. An unknown
+error is a failure, and unclassified.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ _NO_ROOM = (
     "Too many open files",
     "Resource temporarily unavailable",
 )
-"""In messages of the operating system, which the JVM hands on."""
+"""In messages of the operating system, which the JVM passes on."""
 _NO_THREAD = "can't start new thread"
 _OUT_OF_MEMORY = frozenset({"OutOfMemoryError", "SparkOutOfMemoryError"})
 _OUT_OF_MEMORY_CODE = "exited with code 52"
-"""Of an executor: Spark's own after an OutOfMemoryError."""
+"""An executor's exit code, which Spark uses after an OutOfMemoryError."""
 _NEVER_BLINDLY = re.compile(
     r"(STREAM_CHECKPOINT|STREAMING_CHECKPOINT|MISSING_CHECKPOINT|CHECKPOINT_FILE_CHECKSUM|STATE_STORE|KAFKA_DATA_LOSS"
     r"|BATCH_METADATA_NOT_FOUND|CONCURRENT_STREAM_LOG_UPDATE|STATE_REPARTITION_INVALID|STATE_REWRITER_INVALID)"
 )
-"""Conditions of what is on disk, or is no longer in the source: the same start finds the same."""
+"""Conditions of data on disk, or of data missing from the source: every start meets them again."""
 _DAMAGE = re.compile(
     r"(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|INVALID_LOG_VERSION|BATCH_METADATA_NOT_FOUND|CHECKPOINT_FILE_CHECKSUM"
     r"|MISSING_CHECKPOINT)"
 )
 _LOST_INPUT = re.compile(r"KAFKA_DATA_LOSS")
-"""Not a file that is gone: it may be a static table's. The next run looks for the batch's own files first."""
+"""Does not include missing files, which may be a static table's. The next run checks the batch's own files first."""
 _PASSING = frozenset({"STATE_STORE_COMMIT_VALIDATION_FAILED", "STATE_STORE_OPERATION_OUT_OF_ORDER"})
 """Conditions of one run only."""
 _READS_CHECKPOINT = re.compile(
@@ -75,37 +76,37 @@ _KAFKA_WRITES = re.compile(r"org\.apache\.(spark\.sql\.kafka010\.(producer\.|\w*
 _KAFKA_DROPPED = re.compile(r"[Ss]ome data may have been (lost|missed)|[Cc]annot fetch offset|offset was changed from")
 _UNREACHABLE = frozenset(
     {
-        # Python's, and those of the clients that a user's function is likely to use.
+        # Python's own, and those of clients that a user's function is likely to use.
         *("ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "ConnectionAbortedError"),
         *("BrokenPipeError", "TimeoutError", "gaierror", "ConnectTimeout", "ReadTimeout", "NewConnectionError"),
         *("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "HTTPClientError"),
         *("StoreUnavailable", "SourceOutOfReach", "NoBrokersAvailable", "KafkaConnectionError", "KafkaTimeoutError"),
-        # The JVM's, and Kafka's.
+        # Those of the JVM and of Kafka.
         *("ConnectException", "UnknownHostException", "SocketTimeoutException", "NoRouteToHostException"),
         *("SocketException", "PortUnreachableException", "ConnectTimeoutException", "HttpHostConnectException"),
         *("SQLTransientConnectionException", "SQLNonTransientConnectionException", "DisconnectException"),
         *("NetworkException", "BrokerNotAvailableException", "LeaderNotAvailableException"),
-        # A NameNode that starts, or is not the one that serves.
+        # From a NameNode that is starting, or is not active.
         *("SafeModeException", "StandbyException"),
         *("org.apache.kafka.common.errors.TimeoutException", "SdkClientException", "ClosedChannelException"),
     }
 )
 _NO_BOOTSTRAP = "No resolvable bootstrap"
 _DATABASE = "OperationalError"
-"""Of PostgreSQL and SQLite: what is asked is right, and the database cannot do it now."""
+"""Raised by PostgreSQL and SQLite: the request is valid, but the database cannot serve it now."""
 _DATABASE_AWAY = ("08", "53", "57P", "58")
-"""SQLSTATE: connection, resources of the server, its shutdown or start, its own disk."""
+"""SQLSTATE: connection, server resources, server shutdown or start, the server's disk."""
 _ASKED_IN_VAIN = ("25", "40", "55", "57014")
-"""SQLSTATE: a transaction lost to another one; the next try may win."""
+"""SQLSTATE: a transaction lost to another one; a retry may succeed."""
 _SQLITE_AWAY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL"})
 _DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
-"""In the text of an OperationalError of a Python worker, where only text is left of it."""
+"""In the text of an OperationalError from a Python worker, where only the text is available."""
 _TIMED_OUT = ("timed out", "The read operation timed out", "The handshake operation timed out")
-"""Messages of a socket that timed out; such an error has no number."""
+"""Messages of a socket timeout; such an error has no number."""
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 _LOST_WORKER, _PYTHON_RUNNER = "Python worker exited unexpectedly", "org.apache.spark.api.python."
 _TAKEN = re.compile(r"(\S+): another writer was first")
-"""What ``CreateOnlyCheckpointFileManager`` says."""
+"""The message of ``CreateOnlyCheckpointFileManager``."""
 _OUR_MANAGER = "streamkeeper.jvm"
 _BY_TYPE: tuple[tuple[type[BaseException], Fault], ...] = (
     (Fenced, Fault.FENCED),
@@ -117,7 +118,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], Fault], ...] = (
 
 
 class GivenUp(PermanentError):
-    """A query that is not started again, with the kind of fault that its last run ended with."""
+    """A query that is not restarted, with the kind of fault that ended its last run."""
 
     def __init__(self, query: str, error: str, fault: Fault) -> None:
         super().__init__(f"query {query}: {error}")
@@ -126,32 +127,34 @@ class GivenUp(PermanentError):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """``cause``: what the error means for a restart; ``fault``: what has failed."""
+    """``cause``: the error's meaning for a restart; ``fault``: the kind of failure."""
 
     cause: Cause = Cause.FAILURE
     fault: Fault = Fault.UNCLASSIFIED
 
 
 def judge(error: BaseException, root: Path | None = None) -> Judged:
-    """By the error's chain; ``root``: where the job's own code lies, whose classes mean nothing by their names."""
+    """Judge an error by its chain; ``root``: the directory of the job's own code, whose class names have no meaning
+    here.
+    """
     if isinstance(error, GivenUp):
         return Judged(Cause.PERMANENT, error.fault)
     if isinstance(error, PermanentError):
         behind = judge(error.__cause__, root) if error.__cause__ is not None else Judged()
         fault = next((fault for kind, fault in _BY_TYPE if isinstance(error, kind)), behind.fault)
-        # A job whose code asks something that does not answer is not wrong.
+        # Job code that needs an unavailable dependency is not faulty.
         passes = isinstance(error, JobUnusable) and behind.cause in (Cause.DEPENDENCY, Cause.CAPACITY)
         return Judged(behind.cause if passes else Cause.PERMANENT, fault)
     return judge_links(links_of(error), root)
 
 
 def judge_text(text: str, condition: str = "") -> Judged:
-    """Of what Spark prints of a run that ended, where the JVM cannot be asked; ``condition``: its error condition."""
+    """Judge Spark's text of an ended run, if the JVM cannot be queried; ``condition``: its error condition."""
     return judge_links(links_of_text(text, condition))
 
 
 def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
-    """What does not answer comes before the condition that it led to, and what has no room before that."""
+    """An unreachable dependency outranks the condition that it caused, and a lack of capacity outranks both."""
     if another_writers_file(links):
         return Judged(Cause.PERMANENT)
     for look in (_no_room, _no_memory, _unreachable, _database):
@@ -163,13 +166,13 @@ def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
 
 
 def is_lost_worker(links: Sequence[Link]) -> bool:
-    """Whether a Python worker has ended without a word: a crash, or a kill."""
+    """Whether a Python worker ended without a message: a crash, or a kill."""
     raised = (link.raised_in for link in links if link.java and link.message.startswith(_LOST_WORKER))
     return any(frame.startswith(_PYTHON_RUNNER) for frame in raised)
 
 
 def another_writers_file(links: Sequence[Link]) -> str:
-    """The file of its checkpoint that a run has found written by another driver; empty otherwise."""
+    """Return the checkpoint file that a run found written by another driver; otherwise empty."""
     for link in links:
         ours = not link.frames or any(frame.startswith(_OUR_MANAGER) for frame in link.frames)
         found = _TAKEN.match(link.message) if ours and link.short == "FileAlreadyExistsException" else None
@@ -217,7 +220,7 @@ def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged
 
 
 def _what_is_down(links: Sequence[Link]) -> Fault:
-    """The source where its own client or look has failed; else a sink, or what else the job needs."""
+    """The source if its own client or check failed; else the sink, or another dependency of the job."""
     frames = [frame for link in links if link.java for frame in link.frames]
     if any(_KAFKA_WRITES.match(frame) for frame in frames):
         return Fault.SINK_DOWN
@@ -235,13 +238,13 @@ def _is_known(name: str) -> bool:
 
 
 def _names(link: Link, root: Path | None) -> list[str]:
-    """Classes by which a link is known: never one that the job's own code defines."""
+    """Return the classes that identify a link, without those that the job's own code defines."""
     names = link.names or (link.kind,)
     return list(names) if link.java else [name for name in names if not _is_own(name, root)]
 
 
 def _is_own(name: str, root: Path | None) -> bool:
-    """Whether the job defines a class: by its module's place, a builtin by its name."""
+    """Whether the job defines a class: by its module's location, or by its name for a builtin."""
     module = name.rpartition(".")[0]
     if not module:
         return not hasattr(builtins, name)
@@ -250,7 +253,7 @@ def _is_own(name: str, root: Path | None) -> bool:
         return True
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if root is not None and isinstance(loaded, str):
-        # A folder of jobs may be called as a library is.
+        # A folder of jobs may have the same name as a library.
         return Path(loaded).is_relative_to(root)
     return root is not None and (Path(root, f"{first}.py").is_file() or Path(root, first).is_dir())
 
@@ -262,7 +265,7 @@ def _is_builtin(link: Link, kind: type[BaseException]) -> bool:
 def _is_raised_by_job(link: Link, root: Path | None) -> bool:
     """Whether the job's own line raises one of Python's errors by name: ``raise TimeoutError("shop 7 is closed")``.
 
-    An error that the operating system raises there has a number, and a socket's timeout has its own words.
+    An error that the operating system raises there has a number, and a socket's timeout has known messages.
     """
     if link.java or root is None or not hasattr(builtins, link.kind):
         return False
@@ -271,7 +274,7 @@ def _is_raised_by_job(link: Link, root: Path | None) -> bool:
 
 
 def _errno(link: Link) -> int:
-    """The operating system's number of an error of Python; of a worker's it is in its text."""
+    """Return the operating system's number of a Python error; for a worker's error it is in the text."""
     if link.java:
         return 0
     if link.error is not None:
@@ -282,7 +285,7 @@ def _errno(link: Link) -> int:
 
 
 def _database(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
-    """Of PostgreSQL by its SQLSTATE, of SQLite by its result code; the client wraps the one that has it."""
+    """Judge PostgreSQL by its SQLSTATE, SQLite by its result code; the client wraps the error that has it."""
     if link.java or not any(short_name(name) == _DATABASE for name in _names(link, root)):
         return None
     away = Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
@@ -312,7 +315,7 @@ def _by_condition(link: Link) -> Judged | None:
 
 
 def _by_frame(link: Link) -> Judged | None:
-    """Of the JVM's errors without a condition: what has raised them."""
+    """Judge JVM errors without a condition by the frame that raised them."""
     if not link.java:
         return None
     frame = link.raised_in

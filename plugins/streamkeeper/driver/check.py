@@ -1,7 +1,7 @@
 """``python -m streamkeeper.driver.check <conf as JSON>``: the compatibility check as a process.
 
-Reads a CheckRequest per line from stdin and answers each with a CheckAnswer per line on stdout, in the same order, in
-one Spark session; nothing else is written there. ``conf``: what only a starting Spark takes.
+It reads a CheckRequest per line from stdin and answers each with a CheckAnswer per line on stdout, in the same order,
+in one Spark session; stdout has no other output. ``conf``: settings that only a starting Spark accepts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make_checker(spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> Answering:
-    """Answers requests, one after the other."""
+    """Return a function that answers requests, one after the other."""
     from streamkeeper.driver.checking import Checker
 
     checker = Checker(spark, scratch, secrets)

@@ -1,6 +1,6 @@
-"""The compatibility check in one Spark session: build both sides, gather the evidence, judge it.
+"""The compatibility check in one Spark session: builds both sides, gathers the evidence, judges it.
 
-Any number of requests share the session's JVM; each job is built in a session of its own.
+Any number of requests share the session's JVM; each job is built in its own session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Checker:
-    """Answers requests, one after the other; ``scratch`` is the caller's to remove."""
+    """Answers requests, one after the other; the caller removes ``scratch``."""
 
     def __init__(self, spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> None:
         self._spark = spark
@@ -38,7 +38,9 @@ class Checker:
         self._described: dict[bytes, dict[str, Manifest]] = {}
 
     def answer(self, request: CheckRequest) -> CheckAnswer:
-        """The verdict and its findings; an ``error`` for what cannot be checked. Raises nothing of the job's."""
+        """Return the verdict and its findings; an ``error`` for a job that cannot be checked. Raises no error of the
+        job.
+        """
         try:
             return self._answer(request)
         except Exception as error:
@@ -78,7 +80,7 @@ class Checker:
         return CheckAnswer(assessment=assessment, evidence=evidence, seconds=seconds)
 
     def _deployed(self, request: CheckRequest, layout: Mapping[str, str]) -> dict[str, Manifest]:
-        """What the deployed job is; built once for all requests, as long as no file of its bundle changes."""
+        """Return the deployed job's manifests; built once for all requests, while no file of its bundle changes."""
         if request.manifests is not None:
             return request.manifests
         if request.deployed is None:
@@ -95,7 +97,7 @@ class Checker:
 
 
 def _layout_of(request: CheckRequest) -> dict[str, str]:
-    """The state store's layout as the checkpoint has it: it is kept unless a job's own conf says otherwise."""
+    """Return the state store's layout in the checkpoint: it applies unless a job's own conf overrides it."""
     layout: dict[str, str] = {}
     single = _found_in(request.checkpoints[""]).values() if "" in request.checkpoints else ()
     for checkpoint in map(tree_at, single or request.checkpoints.values()):
@@ -110,7 +112,7 @@ def _layout_of(request: CheckRequest) -> dict[str, str]:
 
 
 def _found_in(directory: str) -> dict[str, str]:
-    """Query -> directory of its checkpoint, of those that lie in a directory."""
+    """Return query -> directory of its checkpoint, for the checkpoints in a directory."""
     found = find_checkpoints(tree_at(directory)).items()
     return {name: f"{directory.rstrip('/')}/{folder}".rstrip("/") for name, folder in found}
 
@@ -125,7 +127,7 @@ def _chosen(request: CheckRequest, deployed: Mapping[str, object], candidate: Ma
 
 
 def _checkpoints_of(request: CheckRequest, deployed: Mapping[str, object]) -> dict[str, str]:
-    """Query -> checkpoint; a single one belongs to the only query, or to the one that was named."""
+    """Return query -> checkpoint; a single one belongs to the only query, or to the named one."""
     if "" not in request.checkpoints:
         return dict(request.checkpoints)
     given = request.checkpoints[""]

@@ -1,4 +1,4 @@
-"""Comparing a shadow's output with the one that serves, at a moment at which both had read the same."""
+"""Compares a shadow's output with the current one, at a moment when both have read the same input."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _LOOK_S = 0.1
 NO_MOMENT = "the two were never found to have read the same input"
 
 Look = Callable[[], OutputComparison | None]
-"""One try: None, or with ``same_input=False``, where the outputs cannot be held against each other now."""
+"""One attempt: None, or ``same_input=False``, if the outputs cannot be compared at the moment."""
 
 
 class Comparing:
-    """Compares every shadowed query in a thread of its own, and tells the board."""
+    """Compares every shadowed query in its own thread, and reports the result to the status board."""
 
     def __init__(
         self, at: Surroundings, shadows: Mapping[str, ServedQuery], may_differ: Mapping[str, tuple[str, ...]]
@@ -49,7 +49,7 @@ class Comparing:
         threading.Thread(target=self._compare_all, name="comparison", daemon=True).start()
 
     def stop(self) -> None:
-        """Look no further; a look that runs is not waited for, and what it finds is not told."""
+        """Stop comparing; a running comparison is not awaited, and its result is not reported."""
         self._stopped.set()
 
     def _compare_all(self) -> None:
@@ -95,9 +95,9 @@ class Comparing:
 
 
 def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) -> OutputComparison:
-    """Look again until both outputs come from the same input; after ``search_s`` seconds the last look is what is told.
+    """Retry until both outputs come from the same input; after ``search_s`` seconds return the last result.
 
-    An error of a look is one more that failed, unless it is the last.
+    Errors of attempts are ignored, except in the last one.
     """
     deadline = time.monotonic() + search_s
     found: OutputComparison | None = None
@@ -114,12 +114,12 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
         if over:
             found = found or OutputComparison()
             return msgspec.structs.replace(found, comparable=False, why=found.why or NO_MOMENT, same_input=False)
-        # Half the time at most: the database has others to serve.
+        # Use at most half of the time, because the database has other users.
         stopped.wait(max(_LOOK_S, time.monotonic() - began))
 
 
 def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: Tree) -> OutputComparison:
-    """The outputs are one moment's; the batches at which they stood must have read the same."""
+    """Both outputs are of one moment; their batches at that moment must have read the same input."""
     found = compare_now()
     if found.old_batch is None or found.new_batch is None:
         return msgspec.structs.replace(found, same_input=False)
@@ -129,7 +129,7 @@ def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: 
 def look_at_files(
     compare_pair: Callable[[int, int], OutputComparison], old: Tree, new: Tree
 ) -> OutputComparison | None:
-    """Up to the newest pair of batches that have read the same."""
+    """Compare up to the newest pair of batches that have read the same input."""
     pair = equal_batches(old.fresh(), new.fresh())
     return compare_pair(*pair) if pair is not None else None
 
@@ -138,5 +138,5 @@ def _same(old: Tree, old_batch: int, new: Tree, new_batch: int) -> bool:
     try:
         return compare(position(old.fresh(), old_batch), position(new.fresh(), new_batch)).equal
     except (CheckpointDamaged, NotFound, TemporaryError):
-        # Its entry is not written yet, or not there any more: another moment will do.
+        # Its entry is not written yet, or already deleted; another moment will succeed.
         return False

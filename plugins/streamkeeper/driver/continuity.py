@@ -1,7 +1,7 @@
-"""That a query goes on where it was: the same checkpoint directory, and no batch that was committed comes again.
+"""Ensures that a query continues where it was: in the same checkpoint directory, without repeating a committed batch.
 
-Looked at before every start of a run, restarts in the process included, and at the gate for every batch: a directory
-can be unmounted, emptied or replaced at any time, and Spark begins again in what it finds.
+It is checked before every start of a run, including restarts in the process, and at the gate for every batch. A
+directory can be unmounted, emptied or replaced at any time, and Spark starts over in the directory that it finds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from streamkeeper.model.known_checkpoint import KnownCheckpoint
 
 
 class Continuity:
-    """One query's, over all its runs in this process. ``known``: what the records say of its checkpoint version.
+    """The continuity of one query over all its runs in this process. ``known``: the recorded facts of its checkpoint
+    version.
 
-    The main thread starts runs, and Spark's thread brings batches: each writes what is its own here.
+    The main thread starts runs, and Spark's thread delivers batches: each writes its own fields.
     """
 
     def __init__(self, directory: Tree, known: KnownCheckpoint) -> None:
@@ -28,16 +29,16 @@ class Continuity:
         self._done = last_committed(directory.fresh())
 
     def check_start(self) -> None:
-        """Raise CheckpointLost unless the directory holds what the records, and this process, know of it."""
+        """Raise CheckpointLost unless the directory matches the records and this process's own observations."""
         told = [batch for batch in (self._known.committed, self._done) if batch is not None]
         must_be_there(self._directory.fresh(), self._now(committed=max(told, default=None)))
 
     def note_start(self, query_id: str) -> None:
-        """A run has begun, under Spark's id of the query: from now on its directory must be there."""
+        """Record that a run started, with Spark's id of the query: from now on its directory must exist."""
         self._query_id = query_id
 
     def check_batch(self, batch_id: int) -> None:
-        """Raise CheckpointLost for a batch that was committed before, or one of another checkpoint."""
+        """Raise CheckpointLost for a batch that is already committed, or one of another checkpoint."""
         if self._done is not None and batch_id <= self._done:
             raise CheckpointLost(
                 f"{self._known.name} has gone back: Spark runs batch {batch_id}, but batch {self._done} was committed",
@@ -53,7 +54,7 @@ class Continuity:
             )
 
     def note_batch(self, batch_id: int) -> None:
-        """A batch is let through: the one before it was committed."""
+        """Record that a batch passes the gate: the previous one was committed."""
         if batch_id > 0:
             self._done = batch_id - 1
 

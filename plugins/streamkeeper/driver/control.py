@@ -1,4 +1,4 @@
-"""The driver's line to the store: commands, the journal and the status, every request counted."""
+"""The driver's access to the store: commands, the journal and the status, with every request counted."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _NOT_NOW = float("inf")
 
 
 class StoreLine:
-    """One instance's line; threads may share it. Times are of the monotonic clock.
+    """One instance's access to the store; threads may share it. Times are of the monotonic clock.
 
-    ``told_at``: when the status was last written. ``lost``: why it is not the store any more that this driver was
-    started in, None while it is, as far as the heartbeat knows.
+    ``told_at``: when the status was last written. ``lost``: why the store is no longer the one in which this driver was
+    started; None while it is, according to the heartbeat.
     """
 
     def __init__(self, store: CountingStore, job: str, instance: str, generation: int) -> None:
         self._store = store
         self._job = job
         self._lock = threading.RLock()
-        # A status is synced to the disk: a batch that asks at the gate must not wait for that.
+        # Writing a status includes a disk sync; a batch at the gate must not wait for that.
         self._telling = threading.Lock()
         self._control = Control(store, job, instance)
         self._journal = Journal(store, job, writer=f"{instance}/{generation}", passing=True)
@@ -49,9 +49,9 @@ class StoreLine:
 
     @property
     def answered_at(self) -> float:
-        """When the store last answered; while it is told something, no later than that began.
+        """When the store last answered; during a write, no later than the start of that write.
 
-        Reads that pass by a write which hangs do not keep a driver alive whose status nobody can see any more.
+        Reads that succeed while a write hangs do not keep a driver alive whose status is no longer visible.
         """
         return min(self._answered_at, self._telling_since)
 
@@ -67,21 +67,21 @@ class StoreLine:
 
     @property
     def commands(self) -> list[Command]:
-        """The commands known; asks nothing."""
+        """The known commands; makes no request."""
         return list(self._commands)
 
     @property
     def end_wanted(self) -> bool:
-        """Whether a known command asks the driver to end; asks nothing."""
+        """Whether a known command requires the driver to end; makes no request."""
         return any(command.kind in _ENDS for command in self._commands)
 
     @property
     def state(self) -> JobState | None:
-        """The journal as far as it is known; asks nothing."""
+        """The journal as far as it is known; makes no request."""
         return self._state
 
     def look(self, *, max_age_s: float = 0.0) -> JobState:
-        """Commands and journal, at most ``max_age_s`` old: two requests when there is nothing new, or none."""
+        """Return commands and journal, at most ``max_age_s`` old: two requests if there is nothing new, or none."""
         with self._lock:
             self.look_for_commands(max_age_s=max_age_s)
             asked_at = time.monotonic()
@@ -92,7 +92,7 @@ class StoreLine:
             return self._state
 
     def look_for_commands(self, *, max_age_s: float = 0.0) -> list[Command]:
-        """All commands so far, at most ``max_age_s`` old: one request when there is nothing new, or none."""
+        """Return all commands so far, at most ``max_age_s`` old: one request if there is nothing new, or none."""
         with self._lock:
             asked_at = time.monotonic()
             if asked_at - self._commands_at >= max_age_s:
@@ -110,14 +110,16 @@ class StoreLine:
             return self._state
 
     def write_status(self, status: Callable[[], DriverStatus]) -> None:
-        """Replace the status by what ``status`` composes now: one at a time, so that beats are written in order."""
+        """Replace the status by the one that ``status`` composes now; one write at a time, so that beats are in
+        order.
+        """
         with self._tells():
             self._control.write_status(status())
             self._answered()
             self.told_at = time.monotonic()
 
     def write_history(self, history: Callable[[], History | None]) -> None:
-        """Replace the history by what ``history`` says now, if anything."""
+        """Replace the history by the result of ``history``, unless that is None."""
         with self._tells():
             found = history()
             if found is not None:
@@ -125,40 +127,40 @@ class StoreLine:
                 self._answered()
 
     def read_history(self) -> History | None:
-        """The history as it was last written; None where there is none."""
+        """Return the history as last written; None without one."""
         with self._lock:
             return self._control.read_history()
 
     def read_launch(self) -> LaunchSpec | None:
-        """What this driver was started with."""
+        """Return the launch specification of this driver."""
         with self._lock:
             return self._control.read_launch()
 
     def read_status(self) -> DriverStatus | None:
-        """The last status, of whichever generation; None before the first."""
+        """Return the last status, of any generation; None before the first."""
         with self._lock:
             return self._control.read_status()
 
     def read_status_of(self, instance: str) -> DriverStatus | None:
-        """Another instance's last word."""
+        """Return another instance's last status."""
         with self._lock:
             return Control(self._store, self._job, instance).read_status()
 
     def write_manifests(self, manifests: dict[str, Manifest]) -> dict[str, Manifest]:
-        """Store how the job described itself, and return what is stored: an earlier generation may have been first."""
+        """Store the job's manifests and return the stored ones: an earlier generation may have been first."""
         with self._lock:
             stored = self._control.write_manifests(manifests)
             self._answered()
             return stored
 
     def write_evidence(self, evidence: Evidence) -> None:
-        """Store what was gathered of the job."""
+        """Store the evidence gathered about the job."""
         with self._lock:
             self._control.write_evidence(evidence)
             self._answered()
 
     def read_deployed(self, sha256: str) -> Manifest:
-        """A manifest that a release of the job has described itself by."""
+        """Return a manifest that a release of the job has described."""
         return read_manifest(self._store, self._job, sha256)
 
     @contextmanager

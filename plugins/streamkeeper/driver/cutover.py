@@ -1,4 +1,4 @@
-"""The cutover: queries that were written unseen begin to serve, without being stopped."""
+"""The cutover: shadow queries become current, without a stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_S = 0.02
 
 
 def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
-    """Let every further batch of these queries wait, and those that run finish; ``check`` may raise meanwhile."""
+    """Hold every further batch of these queries and wait until running ones finish; ``check`` may raise meanwhile."""
     crash_point("driver.cutover.hold.before")
     for query in shadows.values():
         query.gate.hold()
@@ -29,9 +29,9 @@ def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[
 
 
 def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
-    """Make these held queries serve: claim their epochs, swap their outputs, let the batches go that wait.
+    """Make these held queries current: claim their epochs, swap their outputs, release the waiting batches.
 
-    All or nothing in this process: an error ends it, and the next generation takes over what is left.
+    All or nothing in this process: an error ends it, and the next generation takes over the rest.
     """
     before = []
     for query in shadows.values():

@@ -1,7 +1,7 @@
-"""``python -m streamkeeper.driver.declaring``: what a job's file declares, told in a second and without Spark.
+"""``python -m streamkeeper.driver.declaring``: reads a job file's declarations within a second and without Spark.
 
-``<root> <entry> <job> <answer>``: writes a Declaration as JSON into the file ``answer``. An error is told only where a
-driver would meet the same one: a file that needs Spark while it is imported is for a driver to load.
+Arguments ``<root> <entry> <job> <answer>``: it writes a Declaration as JSON into the file ``answer``. An error is
+reported only if a driver would meet the same one: a file that needs Spark during its import is left to a driver.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _CERTAIN = (
     *(SyntaxError, ImportError, NameError, LookupError, ArithmeticError, ValueError, SystemExit, RecursionError),
     *(FileNotFoundError, NotADirectoryError, PermissionError),
 )
-"""What a session would not have kept from being raised; code that got None for one fails by its type or attributes."""
+"""Errors that a session would not prevent; code that got None instead of one fails with its type or attributes."""
 
 
 class _SparkNeeded(BaseException):
-    """The file starts Spark while it is imported; no handler in it takes this for its own."""
+    """The file starts Spark during its import; no handler in the file catches this."""
 
 
 def read_declaration(root: Path, entry: str, job: str) -> Declaration:
-    """Load the job as a driver does; empty where only a driver can."""
+    """Load the job as a driver does; return an empty declaration if only a driver can."""
     try:
         with _without_spark():
             return declaration_of(load_job(root, entry, job).params)
@@ -42,7 +42,7 @@ def read_declaration(root: Path, entry: str, job: str) -> Declaration:
 
 
 def _is_certain(cause: BaseException | None) -> bool:
-    """Whether a driver would meet it too; without a cause it is the file's text that is refused."""
+    """Whether a driver would meet the error too; without a cause, the file's own text is refused."""
     if cause is None or isinstance(cause, StreamkeeperError):
         return True
     return isinstance(cause, _CERTAIN) and not type(cause).__module__.startswith(("pyspark", "py4j"))
@@ -50,7 +50,7 @@ def _is_certain(cause: BaseException | None) -> bool:
 
 @contextmanager
 def _without_spark() -> Iterator[None]:
-    """No JVM is started meanwhile: that takes long, and in a driver the file finds one running."""
+    """Prevent a JVM from starting: that takes long, and in a driver the file finds a running one."""
     from pyspark.core import context
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
@@ -64,7 +64,7 @@ def _without_spark() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Write the answer and leave at once, whatever threads the file has started."""
+    """Write the answer and exit at once, regardless of threads that the file has started."""
     os.environ.pop(SECRETS, None)
     root, entry, job, answer = arguments
     Path(answer).write_bytes(to_json(read_declaration(Path(root), entry, job), in_order=True))

@@ -1,7 +1,7 @@
 """``python -m streamkeeper.driver.describe``: a job file's manifests, without a release, a store or a started query.
 
-``<root> <entry> <job> <params as JSON> <conf as JSON>``; secrets as for a driver. Prints query -> manifest as JSON on
-stdout, to which nothing else is written; or ``error: …`` as the last line of stderr, with exit code REFUSED.
+Arguments ``<root> <entry> <job> <params as JSON> <conf as JSON>``; secrets as for a driver. It prints query -> manifest
+as JSON on stdout, which has no other output; or ``error: …`` as the last line of stderr, with exit code REFUSED.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 
 
 def describe_file(spec: LaunchSpec, root: Path, secrets: Mapping[str, str]) -> bytes:
-    """Query -> manifest as JSON, of the job file ``spec.entry`` below ``root``; raises what a driver would raise."""
-    # What is wrong with the file itself is told before a JVM is started for it.
+    """Return query -> manifest as JSON, for the job file ``spec.entry`` below ``root``; raises a driver's errors."""
+    # Errors of the file itself are reported before a JVM starts.
     validate_params(load_job(root, spec.entry, spec.job).params, substitute(spec.params, secrets), job=spec.job)
     with TemporaryDirectory(prefix="streamkeeper-describe-") as scratch:
         filled = substitute(spec.conf, secrets)
@@ -45,11 +45,11 @@ def describe_file(spec: LaunchSpec, root: Path, secrets: Mapping[str, str]) -> b
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Describe one job file; the exit code."""
+    """Describe one job file; return the exit code."""
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     hide_secrets(secrets)
     root, entry, job, params, conf = arguments
-    # What the job's own code or a library prints must not end up among the JSON.
+    # Output of the job's own code or of a library must not mix with the JSON.
     answer = os.dup(1)
     os.dup2(2, 1)
     spec = LaunchSpec(

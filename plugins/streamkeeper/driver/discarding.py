@@ -1,4 +1,4 @@
-"""The end of a dual run without a cutover: what was written unseen is removed, what serves is left as it is."""
+"""The end of a dual run without a cutover: shadow output is removed, the current output is unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUSY_S = 5.0
 
 
 def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
-    """Remove what these shadows have written; their JVM must be gone, and a write of this process may still end."""
+    """Remove the output of these shadows. Their JVM must have ended; a write of this process may still be finishing."""
     queries = list(queries)
     deadline = time.monotonic() + _BUSY_S
     while any(query.gate.busy for query in queries) and time.monotonic() < deadline:
@@ -28,7 +28,14 @@ def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
 def discard_left(
     line: StoreLine, spec: LaunchSpec, generation: int, planned: Mapping[str, PlannedQuery], orders: Iterable[Command]
 ) -> None:
-    """Remove what earlier generations have written in shadow, unless its version has come to serve since."""
+    """Remove the shadow output of earlier generations, unless its version has become current since.
+
+    ``line``: the access to the store.
+    ``spec``: this driver's launch specification.
+    ``generation``: this generation's number.
+    ``planned``: query -> how the job built it.
+    ``orders``: the commands that named the shadows.
+    """
     state = None
     for order in orders:
         if order.kind is not CommandKind.SHADOW:

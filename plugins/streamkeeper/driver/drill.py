@@ -1,7 +1,7 @@
 """``python -m streamkeeper.driver.drill <conf as JSON>``: drills of restored checkpoints as a process.
 
-Reads a DrillRequest per line from stdin and answers each with a DrillAnswer per line on stdout, in the same order, in
-one Spark session; nothing else is written there. ``conf``: what only a starting Spark takes.
+It reads a DrillRequest per line from stdin and answers each with a DrillAnswer per line on stdout, in the same order,
+in one Spark session; stdout has no other output. ``conf``: settings that only a starting Spark accepts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Driller:
         self._secrets = secrets
 
     def answer(self, line: bytes) -> DrillAnswer:
-        """How the drill went; a request or a job that cannot be used is a failed one. Raises nothing."""
+        """Return the result of the drill; an unusable request or job counts as a failure. Raises no error."""
         started = time.monotonic()
         root = None
         try:
@@ -70,7 +70,7 @@ class Driller:
 
 
 def _must_be_whole(checkpoint: Tree, planned: PlannedQuery) -> None:
-    """Raise CheckpointDamaged for what only the files show: Spark's reader passes over a partition that is gone."""
+    """Raise CheckpointDamaged for damage that only files show: Spark's reader silently skips a missing partition."""
     findings = damage_findings(examine(checkpoint.fresh(), stateful=bool(planned.manifest.operators)))
     worst = [finding for finding in findings if verdict_of([finding]) is Verdict.REFUSE]
     if worst:

@@ -1,4 +1,4 @@
-"""How a driver process ends: which state and exit code an error means, and the last acts in their order."""
+"""How a driver process ends: the state and exit code of an error, and the final steps in their order."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _CODES = {Cause.DEPENDENCY: ExitCode.DEPENDENCY_DOWN, Cause.CAPACITY: ExitCode.N
 
 
 class Ending(Exception):
-    """Raised where the driver knows that it ends; not an error. ``cause``: None for an end that was meant.
+    """Raised when the driver decides to end; not an error. ``cause``: None for an intended end.
 
-    ``query``: whose error it is, empty where it is the driver's own.
+    ``query``: the query with the error, empty for the driver's own error.
     """
 
     def __init__(
@@ -40,6 +40,13 @@ class Ending(Exception):
         fault: Fault = Fault.UNCLASSIFIED,
         query: str = "",
     ) -> None:
+        """``state``: the driver's final state.
+        ``code``: the exit code.
+        ``error``: the error in one line, empty for an intended end.
+        ``cause``: the error's meaning for a restart.
+        ``fault``: the kind of failure.
+        ``query``: the query with the error.
+        """
         super().__init__(error or state.value)
         self.state = state
         self.code = code
@@ -50,7 +57,7 @@ class Ending(Exception):
 
 
 def ending_for(error: BaseException, line: str, root: Path | None = None) -> Ending:
-    """The ending that an error means; ``line``: the error as one line; ``root``: of the job's code."""
+    """Return the ending for an error; ``line``: the error as one line; ``root``: the directory of the job's code."""
     if isinstance(error, Ending):
         return error
     judged = judge(error, root)
@@ -65,18 +72,18 @@ def ending_for(error: BaseException, line: str, root: Path | None = None) -> End
 def will_restart(
     error: str, cause: Cause = Cause.FAILURE, fault: Fault = Fault.UNCLASSIFIED, *, query: str = ""
 ) -> Ending:
-    """An exit code which its supervisor restarts; only its supervisor knows when that is the last word."""
+    """Return an ending that the supervisor restarts; only the supervisor knows when no restart is left."""
     code = _CODES.get(cause, ExitCode.FAILED)
     return Ending(DriverState.STARTING, code, error, cause=cause, fault=fault, query=query)
 
 
 def jvm_ended(session: Session, more: str = "") -> Ending:
-    """The ending of a driver whose JVM is gone; ``more``: what it has failed with, for the line."""
+    """Return the ending of a driver whose JVM has ended; ``more``: the failure, for the error line."""
     return will_restart(f"{session.last_word}{more}", fault=session.fault)
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """A job may have closed it: then the line is lost, and nothing else."""
+    """A log handler for a stderr that the job may have closed: then only the line is lost."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         return
@@ -87,19 +94,26 @@ _LOG = own_logger("streamkeeper", _LINES)
 
 
 def log_as(job: str, instance: str) -> None:
-    """From here on every line of this process says whose it is."""
+    """From here on every log line of this process names the job and instance."""
     _LINES.setFormatter(LineFormatter({"job": job, "instance": instance}))
 
 
 def say(text: str, *, query: str = "", level: int = logging.INFO) -> None:
-    """One line into the instance's log."""
+    """Write one line to the instance's log."""
     _LOG.log(level, "%s", text, extra={"query": query})
 
 
 def end_process(
     ending: Ending, *, session: Session | None, board: StatusBoard | None, line: StoreLine, scratch: Path | None
 ) -> NoReturn:
-    """Kill the JVM first: nothing more is to be written. Then tell, clear up, and leave without clean-up handlers."""
+    """Kill the JVM first, so that it writes nothing more. Then report, clean up, and exit without clean-up handlers.
+
+    ``ending``: the state, error and exit code.
+    ``session``: the Spark session, if there is one.
+    ``board``: composes the last status.
+    ``line``: the access to the store.
+    ``scratch``: the directory to remove.
+    """
     if session is not None:
         session.kill()
     if ending.error:
@@ -118,7 +132,7 @@ def end_process(
     if scratch is not None:
         shutil.rmtree(scratch, ignore_errors=True)
     for stream in (sys.stdout, sys.stderr):
-        # A job may have closed it, or put something else in its place: the exit code counts all the same.
+        # A job may have closed or replaced it: the exit code counts all the same.
         with suppress(Exception):
             stream.flush()
     os._exit(ending.code)

@@ -1,4 +1,6 @@
-"""Taking a query over: claim its epoch in the journal, raise the fence in its sink, see that the sink is not ahead."""
+"""Takes a query over: claims its epoch in the journal, raises the fence in its sink, checks that the sink is not
+ahead.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,29 @@ from streamkeeper.sinks.contract import SinkContext, SinkWriter, WriterRole
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One query's epoch, held by one generation of one instance; of a shadow it is the generation's number."""
+    """One query's epoch, claimed by one generation of one instance."""
 
     job: str
+    """The job."""
     instance: str
+    """The claiming instance."""
     generation: int
+    """The claiming generation."""
     query: str
+    """The query."""
     version: str
+    """The checkpoint version."""
     output: str
+    """The output."""
     epoch: int
+    """The epoch; for a shadow it is the generation's number."""
     role: WriterRole = WriterRole.SERVING
+    """Whether the writer is current or a shadow."""
     installation: str = ""
+    """The installation's id, empty if unknown."""
 
     def superseded_by(self, state: JobState) -> str:
-        """Why this claim no longer holds, as far as the journal says; empty when it does."""
+        """Return why this claim is no longer valid according to the journal; empty if it is."""
         if self.role is WriterRole.SHADOW:
             return "" if self.instance in (state.shadow, state.appointed) else "the dual run is over"
         if state.appointed != self.instance:
@@ -58,11 +69,19 @@ def claim_epoch(
     installation: str = "",
     seen: Collection[SeenClaim] = (),
 ) -> tuple[Claim, JobState]:
-    """The next epoch of the query, for this process alone; raises Fenced when another instance is appointed, and
-    JournalOutdated when the journal is older than the claims ``seen`` in its output and beside its checkpoint.
+    """Claim the next epoch of the query for this process alone.
 
-    ``checkpoint``: the directory of its version; what it holds now is recorded with the claim. Nothing is claimed in a
-    journal that is too old: a claim would be newer than the one in the output, and the fence would let it pass.
+    ``line``: the access to the store.
+    ``job``: the job.
+    ``instance``: this instance.
+    ``generation``: this generation.
+    ``query``: the query.
+    ``checkpoint``: the directory of its version; its present state is recorded with the claim.
+    ``installation``: the installation's id, empty if unknown.
+    ``seen``: the claims in its output and next to its checkpoint.
+
+    Raises Fenced when another instance is appointed, and JournalOutdated when the journal is older than the claims in
+    ``seen``. An outdated journal gets no claim: it would be newer than the one in the output, and would pass the fence.
     """
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
@@ -110,7 +129,15 @@ def claim_epoch(
 def shadow_claim(
     job: str, instance: str, generation: int, query: Query, version: str, *, installation: str = ""
 ) -> Claim:
-    """A shadow's: nothing is claimed in the journal, and only older generations of it are fenced."""
+    """Return a shadow's claim: the journal records no claim, and only older generations of the shadow are fenced.
+
+    ``job``: the job.
+    ``instance``: this instance.
+    ``generation``: this generation, which is also the epoch.
+    ``query``: the query.
+    ``version``: the shadow's checkpoint version.
+    ``installation``: the installation's id, empty if unknown.
+    """
     return Claim(
         job=job,
         instance=instance,
@@ -125,7 +152,7 @@ def shadow_claim(
 
 
 def writer_of(query: Query, claim: Claim, state: JobState, *, begun: bool = False) -> SinkWriter:
-    """A writer under this claim, its fence not raised; ``begun`` as in ``SinkContext``."""
+    """Return a writer under this claim, without raising its fence; ``begun``: as in ``SinkContext``."""
     serves = claim.role is WriterRole.SERVING
     return query.sink.open(
         SinkContext(
@@ -151,16 +178,22 @@ def open_writer(
     *,
     accepted: AcceptedLoss | None = None,
 ) -> SinkWriter:
-    """A writer whose fence is raised.
+    """Return a writer whose fence is raised.
 
-    ``history``: of the version, from before the claim; ``accepted``: the loss that a person accepted. Raises
-    Fenced; OutputLost when the output lacks batches that the checkpoint has committed; SinkAhead when the sink knows
-    batches that the checkpoint does not: Spark would plan their numbers again, and the sink would skip as many batches
-    in silence.
+    ``query``: the query.
+    ``claim``: its claim.
+    ``checkpoint``: the directory of its version.
+    ``state``: the journal's state after the claim.
+    ``history``: the version's history from before the claim.
+    ``accepted``: the loss that a person accepted.
+
+    Raises Fenced; OutputLost when the output lacks batches that the checkpoint has committed; SinkAhead when the sink
+    has batches that the checkpoint does not: Spark would plan their numbers again, and the sink would silently skip as
+    many batches.
     """
     writer = writer_of(query, claim, state, begun=_has_begun(history, checkpoint))
     try:
-        # Before the fence, which creates what is missing.
+        # Before the fence, which creates missing parts.
         begins_anew = refuse_lost_output(writer, query.name, claim.output, history, checkpoint, accepted=accepted)
         crash_point("driver.fence.before")
         writer.raise_fence()
@@ -182,7 +215,14 @@ def open_writer(
 def look_before_claim(
     job: str, query: Query, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> None:
-    """Raise OutputLost as ``refuse_lost_output`` does; nothing is claimed and nothing is created."""
+    """Raise OutputLost like ``refuse_lost_output``; it claims and creates nothing.
+
+    ``job``: the job.
+    ``query``: the query.
+    ``history``: the version's history.
+    ``checkpoint``: the directory of its version.
+    ``accepted``: the loss that a person accepted.
+    """
     context = SinkContext(job=job, query=query.name, version=checkpoint.name, epoch=0)
     writer = query.sink.open(context)
     try:
@@ -202,10 +242,17 @@ def refuse_lost_output(
 ) -> int | None:
     """Raise OutputLost when an output lacks batches that its checkpoint has committed.
 
-    Returns the batch after which it goes on without them, where ``accepted`` covers the loss; None where nothing is
-    lost. An output that keeps no record of ours cannot be checked.
+    ``writer``: reads the output's record.
+    ``query``: the query, for errors.
+    ``output``: the output, for errors.
+    ``history``: the version's history.
+    ``checkpoint``: the directory of its version.
+    ``accepted``: the loss that a person accepted.
+
+    Returns the batch after which the output continues without them, if ``accepted`` covers the loss; None if no batch
+    is lost. An output without its own record cannot be checked.
     """
-    # Read first: a driver that is still running writes a batch before it commits it.
+    # Read first, because a running driver writes a batch before it commits it.
     committed = last_committed(checkpoint.fresh())
     expected, record = history.expects(committed), writer.read_record()
     loss = "" if record is None else find_output_loss(history, committed, record)
@@ -220,10 +267,10 @@ def refuse_lost_output(
 
 
 def _has_begun(history: OutputHistory, checkpoint: Tree) -> bool:
-    """Whether the version has a batch of its own.
+    """Whether the version has its own batch.
 
-    A planned one is enough, unless the checkpoint was made with the batches of an earlier version: a plan may be among
-    these.
+    A planned one is sufficient, unless the checkpoint was created with batches of an earlier version: a plan may be one
+    of these.
     """
     if history.inherited < 0:
         return last_planned(checkpoint.fresh()) is not None
@@ -232,9 +279,10 @@ def _has_begun(history: OutputHistory, checkpoint: Tree) -> bool:
 
 
 def _begins_after(state: JobState, claim: Claim) -> int | None:
-    """The number of the batch after which a version begins that carries another one's output on; None: at the first.
+    """Return the last batch inherited from the parent version, whose output this version continues; None: it starts at
+    the first.
 
-    A restored one goes on in the numbers of its parent.
+    A restored version continues the numbers of its parent.
     """
     version = state.version(claim.query, claim.version)
     if claim.role is WriterRole.SHADOW or version is None or not version.parent or version.parent_batch is None:
@@ -254,7 +302,14 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
 
 
 def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Tree, sources: int) -> bool:
-    """Record once where a checkpoint version began; False before its first batch is planned."""
+    """Record once where a checkpoint version started; False before its first batch is planned.
+
+    ``line``: the access to the store.
+    ``query``: the query.
+    ``version``: the checkpoint version.
+    ``checkpoint``: its directory.
+    ``sources``: the number of the query's sources.
+    """
     if last_planned(checkpoint.fresh()) is None:
         return False
     offsets, held = start_offsets(checkpoint.fresh(), sources), id_there(checkpoint.fresh())
@@ -270,7 +325,8 @@ def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint
 
 
 def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mapping[str, str]) -> Tree:
-    """What lies at ``<root>/<job>/<query>/<version>``: the version's own root, ``checkpoints`` where none is recorded.
+    """Return the tree at ``<root>/<job>/<query>/<version>``: under the version's own root, or ``checkpoints`` if none
+    is recorded.
 
     Raises InvalidInput when ``go`` named no version for the query.
     """
@@ -282,9 +338,14 @@ def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mappi
 def known_at(
     line: StoreLine, state: JobState, job: str, query: str, version: str, *, commits: Mapping[str, int] | None = None
 ) -> KnownCheckpoint:
-    """What the journal, and the last word of the driver that had it, say of a version.
+    """Return the facts about a version from the journal, and from the last status of the driver that had it.
 
-    ``commits``: what this very instance has committed, where it had the version itself.
+    ``line``: the access to the store.
+    ``state``: the journal's state.
+    ``job``: the job.
+    ``query``: the query.
+    ``version``: the checkpoint version.
+    ``commits``: the commits of this instance, if it had the version itself.
     """
     recorded = state.version(query, version)
     if recorded is None:

@@ -1,7 +1,7 @@
-"""Executors elsewhere: which queries may run there, what reaches them, and that there are any.
+"""Executors on other machines: checks which queries may run there, and sends them the code they need.
 
-Logs are written by the driver alone, and state files have names of their own (checkpoint format 2): an executor that
-outlives its driver writes files that no log names. What an output takes from one decides its kind of sink.
+Only the driver writes logs, and state files have unique names (checkpoint format 2): an executor that outlives its
+driver writes files that no log names. The kind of sink decides which writes an output accepts from an executor.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXECUTOR_S = 60.0
-"""How long a driver waits for its first executor: a worker starts one within seconds where there is room."""
+"""How long a driver waits for its first executor: with capacity, a worker starts one within seconds."""
 _LOOK_S = 0.2
 _OF_ITS_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
-"""In what Spark tells of a task whose Python is not there, or lacks what the driver's has."""
+"""Texts in Spark's error of a task whose Python is missing, or lacks the driver's packages."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STAY = f"deploy it with --conf {MASTER}={OWN_THREADS}: its tasks then run in its driver"
 
 
 def must_fit(manifests: Iterable[Manifest], master: str) -> None:
-    """Raise Unsupported for a query whose output an executor elsewhere cannot write, or may write after its driver."""
+    """Raise Unsupported for a query whose output a remote executor cannot write, or may still write after its
+    driver.
+    """
     for manifest in manifests:
         if why := why_not_from_elsewhere(manifest.sink.kind, manifest.sink.output):
             raise Unsupported(f"query {manifest.query} cannot run on the executors of {master}: {why}", hint=_STAY)
 
 
 def must_fit_any_node(manifests: Iterable[Manifest], runner: str) -> None:
-    """Raise Unsupported for a query whose output the next driver, on another node, would not find again."""
+    """Raise Unsupported for a query whose output the next driver, on another node, could not find."""
     for manifest in manifests:
         if why := why_not_from_any_node(manifest.sink.kind, manifest.sink.output):
             raise Unsupported(
@@ -52,7 +54,7 @@ def must_fit_any_node(manifests: Iterable[Manifest], runner: str) -> None:
 
 
 def must_answer(master: str) -> None:
-    """Raise Ending where the master is not there now: it is waited for, as any dependency that is down."""
+    """Raise Ending if the master does not answer; the driver waits for it like for any unavailable dependency."""
     try:
         check_master(master)
     except TemporaryError as error:
@@ -60,10 +62,10 @@ def must_answer(master: str) -> None:
 
 
 def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Path) -> None:
-    """Send the job's code after the first executor has come, and try it there.
+    """Send the job's code after the first executor has started, and try it there.
 
-    ``root``: of the job's code. Raises Ending where none comes in time, PermanentError where its Python lacks what this
-    one has, and what Spark raises of an executor that ends meanwhile.
+    ``root``: the directory of the job's code. Raises Ending if none starts in time, PermanentError if its Python lacks
+    the driver's packages, and Spark's error if an executor ends during the check.
     """
     context: Any = spark.sparkContext
     deadline = time.monotonic() + EXECUTOR_S
@@ -89,15 +91,15 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
 
 
 def lacks_python(told: str) -> bool:
-    """Whether what Spark tells of a failed task is for good: the same executor would fail with the next one."""
+    """Whether Spark's text of a failed task names a permanent error: the next task on that executor would fail too."""
     return any(sign in told for sign in _OF_ITS_PYTHON)
 
 
 def _archives(root: Path, scratch: Path) -> Iterator[str]:
-    """The job's code, and this package's without what it may be installed beside."""
+    """Yield archives of the job's code, and of this package without its neighbours in the installation."""
     yield shutil.make_archive(str(scratch / "job"), "zip", root)
     yield shutil.make_archive(str(scratch / "streamkeeper"), "zip", _PACKAGE.parent, _PACKAGE.name)
 
 
 def _import_here(_: int) -> None:
-    import streamkeeper.sinks.staging  # noqa: F401 - the only one of ours that tasks run
+    import streamkeeper.sinks.staging  # noqa: F401 - the only module of this package that tasks run

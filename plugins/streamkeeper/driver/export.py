@@ -1,7 +1,7 @@
 """``python -m streamkeeper.driver.export <conf as JSON>``: exports of a checkpoint's state as a process.
 
-Reads an ExportRequest per line from stdin and answers each with an ExportAnswer per line on stdout, in the same order,
-in one Spark session; nothing else is written there. ``conf``: what only a starting Spark takes.
+It reads an ExportRequest per line from stdin and answers each with an ExportAnswer per line on stdout, in the same
+order, in one Spark session; stdout has no other output. ``conf``: settings that only a starting Spark accepts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Exporter:
         self._spark = spark
 
     def answer(self, line: bytes) -> ExportAnswer:
-        """What was exported, or why nothing was. Raises nothing."""
+        """Return the exported stores, or the reason for a failure. Raises no error."""
         try:
             request = from_json(line, ExportRequest, where="request")
             export = export_state(self._spark, tree_at(request.checkpoint), request.batch, Path(request.target))

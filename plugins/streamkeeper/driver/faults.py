@@ -1,4 +1,6 @@
-"""Errors as one line: error class, root cause, and the file or the place in the job's code; our own as they are."""
+"""Describes errors in one line: error class, root cause, and the file or the place in the job's code. Streamkeeper's
+own errors are left as they are.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ _WRAPPERS = frozenset(
         *("UncheckedIOException", "CompletionException", "UnknownException"),
     }
 )
-"""Classes that say only that something behind them has failed."""
+"""Classes that only wrap another failure."""
 _JOB_ABORTED = ("Job aborted due to stage failure", "Exception thrown in awaitResult", "Writing job aborted")
 _READING = "FAILED_READ_FILE"
 _OF_WORKERS = "PYTHON_EXCEPTION"
@@ -43,7 +45,9 @@ _WORKERS_OWN = ("/pyspark/", "/py4j/", "/lib/python", "/cloudpickle/", "<frozen"
 
 
 def describe_fault(error: BaseException, root: Path | None = None) -> str:
-    """One line without secrets; ``root``: where the job's own code lies, to name its file and line."""
+    """Describe an error in one line without secrets; ``root``: the directory of the job's code, to name file and
+    line.
+    """
     if isinstance(error, StreamkeeperError):
         return mask_hidden(str(error))
     links = links_of(error)
@@ -53,12 +57,12 @@ def describe_fault(error: BaseException, root: Path | None = None) -> str:
 
 
 def describe_text(text: str, condition: str = "") -> str:
-    """The same of what Spark prints, where the JVM cannot be asked."""
+    """Describe Spark's text of an error like ``describe_fault``, if the JVM cannot be queried."""
     return describe_links(links_of_text(text, condition))
 
 
 def describe_links(links: Sequence[Link]) -> str:
-    """One line of an error that Spark has raised, without secrets."""
+    """Describe an error that Spark raised in one line, without secrets."""
     links = _masked(links)
     if taken := another_writers_file(links):
         return f"another driver writes this checkpoint: {taken} existed before this driver wrote it"
@@ -87,12 +91,12 @@ def describe_links(links: Sequence[Link]) -> str:
 
 
 def _masked(links: Sequence[Link]) -> Sequence[Link]:
-    """Before anything of them is cut or put on one line."""
+    """Mask secrets before any text is cut or joined into one line."""
     return [replace(link, message=mask_hidden(link.message), path=mask_hidden(link.path)) for link in links]
 
 
 def _says_nothing(link: Link) -> bool:
-    """Whether it only wraps what comes behind it."""
+    """Whether the link only wraps the next one."""
     if link.short in _WRAPPERS or (link.error is not None and is_of_spark(link.error) and not link.message):
         return True
     return link.message.startswith(_JOB_ABORTED) or (
@@ -105,7 +109,7 @@ def _has_condition(links: Sequence[Link], condition: str) -> bool:
 
 
 def _of_worker(worker: Link, told: Sequence[Link]) -> str:
-    """Place, class and message, and the first cause of a chained one."""
+    """Return place, class and message, and the first cause of a chained error."""
     own = [frame for frame in worker.frames if not any(part in frame for part in _WORKERS_OWN)]
     file, _, line = own[0].rpartition(":") if own else ("", "", "")
     place = f"{Path(file).name}:{line}: " if own else ""
@@ -115,7 +119,7 @@ def _of_worker(worker: Link, told: Sequence[Link]) -> str:
 
 
 def _behind(links: Sequence[Link]) -> str:
-    """The root cause of a Python error that was raised from another one."""
+    """Return the root cause of a Python error that was raised from another one."""
     root = links[-1] if links else None
     if root is None or root is links[0] or not root.message or root.message in links[0].message:
         return ""
@@ -131,7 +135,7 @@ def _short(link: Link) -> str:
 
 
 def _message(link: Link) -> str:
-    """Its message in one line, without what Spark adds around it."""
+    """Return the message in one line, without Spark's additions."""
     lines = [line.strip() for line in plain_message(link).splitlines() if line.strip()]
     return _clip(" ".join(lines[:2]), _LONGEST_PART * 2) if lines else ""
 

@@ -1,8 +1,8 @@
-"""Letting go, in time, of what Python alone keeps alive in the JVM.
+"""Releases JVM objects in time that only Python keeps alive.
 
-Each batch comes to Python as a DataFrame, which refers to itself and so goes only with a full collection of Python's.
-Python makes one when a quarter more objects are there than it knows: with pyspark loaded, after hundreds of batches.
-Until then the JVM keeps each batch's plan, its Hadoop configuration and its broadcast, some 200 KiB a batch
+Each batch reaches Python as a DataFrame with a reference cycle, which only a full garbage collection of Python removes.
+With pyspark loaded, Python makes one only after hundreds of batches, when the number of objects has grown by a quarter.
+Until then the JVM keeps each batch's plan, its Hadoop configuration and its broadcast, about 200 KiB a batch
 (``bench.memory``).
 """
 
@@ -16,9 +16,10 @@ EVERY_S = 10.0
 
 
 def collect_regularly(every_s: float = EVERY_S) -> None:
-    """Collect until the process ends, from a thread of its own: letting go of a Java object asks the JVM.
+    """Collect until the process ends, from a separate thread, because releasing a Java object makes a request to the
+    JVM.
 
-    What is there at the first time is set aside after it: mostly modules, which each further one would go through.
+    After the first collection the existing objects, mostly modules, are frozen: later collections do not visit them.
     """
     threading.Thread(target=_collect, args=(every_s,), name="garbage", daemon=True).start()
 

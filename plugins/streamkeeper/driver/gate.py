@@ -1,8 +1,8 @@
 """The gate: every batch of a query passes it before its sink is touched.
 
-It lets no batch through once the driver drains, once the journal names another owner, while the store cannot be asked,
-or when the checkpoint has gone back. What it stops is planned but not executed: the next driver executes it, under the
-same batch id. While it is held, batches wait: at a cutover they go on to another writer.
+It blocks batches once the driver drains, once the journal names another owner, while the store does not answer, or when
+the checkpoint is older than before. A blocked batch stays planned: the next driver executes it under the same batch id.
+While the gate is held, batches wait: at a cutover they continue with another writer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SHARED_S = 0.1
-"""Queries of one driver that trigger together share one look at the store."""
+"""Queries of one driver that trigger together share one read of the store."""
 _RETRY_S = 0.25
 
 
@@ -34,7 +34,7 @@ class GateClosed(Exception):
 
 
 class Gate:
-    """One query's gate under one epoch; called by Spark, in a thread of its own, for each batch."""
+    """One query's gate under one epoch; Spark calls it for each batch, in a thread of its own."""
 
     def __init__(
         self,
@@ -48,8 +48,15 @@ class Gate:
         began: Callable[[int], None] = lambda batch: None,
         check_files: Callable[[DataFrame, int], None] = lambda batch, number: None,
     ) -> None:
-        """``began``: told of every batch, before anything is done with it; ``check_files``: raises InputUnreadable or
-        InputGone for one that Spark would read wrongly.
+        """``query``: the query's name.
+        ``writer``: writes admitted batches.
+        ``line``: the access to the store.
+        ``superseded_by``: returns why the claim is no longer valid.
+        ``continuity``: checks the checkpoint.
+        ``spans``: receives timings.
+        ``wakeups``: wakes the main thread.
+        ``began``: called with every batch's number first.
+        ``check_files``: raises InputUnreadable or InputGone for a batch that Spark would read wrongly.
         """
         self._query = query
         self._continuity = continuity
@@ -87,7 +94,7 @@ class Gate:
         except GateClosed:
             raise
         except BaseException as error:
-            # Spark tells an error of this function as text only.
+            # Spark returns an error of this function only as text.
             self._failure = error
             raise
         finally:
@@ -95,27 +102,27 @@ class Gate:
                 self._inside = False
 
     def close(self) -> None:
-        """Let no further batch through; one that is inside goes on."""
+        """Block further batches; a batch that is being written continues."""
         with self._lock:
             self._closed = True
             self._changed.notify_all()
 
     def hold(self) -> None:
-        """Let further batches wait here; one that is inside goes on."""
+        """Make further batches wait here; a batch that is being written continues."""
         with self._lock:
             self._held = True
 
     def hand_to(self, writer: SinkWriter, superseded_by: Callable[[JobState], str]) -> SinkWriter:
-        """Give what waits to another writer, under its claim; the gate must be held, and not be busy.
+        """Pass the waiting batches to another writer, under its claim; the gate must be held, and not be busy.
 
-        Returns the writer before, for its owner to close.
+        Returns the previous writer, for its owner to close.
         """
         with self._lock:
             before, self._writer, self._superseded_by = self._writer, writer, superseded_by
             return before
 
     def release(self) -> None:
-        """Let batches through again that waited."""
+        """Release the waiting batches."""
         with self._lock:
             self._held = False
             self._changed.notify_all()
@@ -127,7 +134,7 @@ class Gate:
             return self._inside
 
     def take_failure(self) -> BaseException | None:
-        """The error that the last batch ended with, once."""
+        """Return the error of the last batch, once."""
         failure, self._failure = self._failure, None
         return failure
 
@@ -137,7 +144,7 @@ class Gate:
                 self._changed.wait_for(lambda: self._closed or not self._held)
 
     def _try_to_admit(self, batch_id: int) -> bool:
-        """False while the gate is held, or when its claim has changed meanwhile."""
+        """Try to admit a batch; False while the gate is held, or when its claim has changed during the check."""
         superseded_by = self._superseded_by
         with self._spans.measure("gate.checkpoint"):
             self._continuity.check_batch(batch_id)
@@ -165,7 +172,7 @@ class Gate:
             try:
                 return self._line.look(max_age_s=_SHARED_S)
             except StoreUnavailable:
-                # Not knowing is no permission; the lease ends a driver that stays here.
+                # An unreachable store never admits a batch; the lease ends a driver that stays here.
                 time.sleep(_RETRY_S)
 
     def _refuse_if_closed(self, batch_id: int) -> None:

@@ -1,7 +1,7 @@
-"""The one place where the evidence of a candidate is gathered, in the Spark process that built it.
+"""Gathers the evidence about a candidate, in the Spark process that built it; there is no other place that does.
 
-A check, a standby and the driver that describes a candidate for a cold deploy, a dry run or a rollback all ask here.
-Nothing of the checkpoint or the outputs is touched, and a driver may go on writing them meanwhile.
+It serves a check, a standby, and the driver that describes a candidate for a cold deploy, a dry run or a rollback. It
+changes neither the checkpoint nor the outputs, and a driver may keep writing them.
 """
 
 from __future__ import annotations
@@ -42,46 +42,55 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OF_ITS_DRIVER = frozenset({"open-batch", "unplanned-source-entry"})
-"""What a driver that serves has under way: a batch that runs, files that it has listed and not planned yet.
+"""Signs of a running driver: an open batch, and files that it has listed and not planned yet.
 
-Whether somebody took the last batch from both logs meanwhile, its own memory and the records tell (continuity).
+Whether the last batch was removed from both logs is decided by the driver's own memory and the records (continuity).
 """
 _LOST, _FORBIDDEN = "its checkpoint is missing", "an earlier finding forbids running it"
 _GOES_ON = "a driver is still writing it, so its content may differ at the handover"
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
-"""Options by which a file source takes other files for read, or for too old, than by default."""
+"""Options that change which files a source counts as read, or as too old."""
 
 
 class NotLooked(Exception):
-    """A look that was not taken, and why."""
+    """An omitted check, and the reason."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What evidence is gathered of.
-
-    ``deployed``: None where nothing is; ``checkpoints``: query -> directory; ``record``: query -> what is on record of
-    it; ``served``: whether a driver goes on writing them meanwhile; ``installation``: the id of the one that would
-    write the outputs, empty where none is to; ``histories``: query -> what its output must hold;
-    ``build_again``: a second build of the candidate, None where its manifests were held against those of an earlier
-    build already.
-    """
+    """The subject of the evidence."""
 
     job: str
+    """The job."""
     deployed: Mapping[str, Manifest] | None
+    """Query -> manifest of the deployed job; None without one."""
     candidate: Mapping[str, PlannedQuery]
+    """Query -> how the candidate built it."""
     checkpoints: Mapping[str, str]
+    """Query -> directory of its checkpoint."""
     record: Mapping[str, tuple[Finding, ...]] = {}
+    """Query -> recorded findings about it."""
     against: str = ""
+    """The release to compare with."""
     served: bool = False
+    """Whether a driver keeps writing the checkpoints and outputs."""
     installation: str = ""
+    """The id of the installation that would write the outputs, empty if none would."""
     histories: Mapping[str, OutputHistory] = {}
+    """Query -> the batches that its output must have."""
     build_again: Callable[[], Mapping[str, Manifest]] | None = None
+    """Builds the candidate a second time; None if its manifests were already compared with those of an earlier
+    build.
+    """
     rehearse: bool = True
+    """Whether to rehearse."""
     timeout_s: float = TIMEOUT_S
+    """The time limit of a rehearsal in seconds."""
 
 
 def gather_evidence(of: Subject, scratch: str) -> Evidence:
-    """All looks at every query; ``scratch``: as ``rehearse`` has it. What a look raises is why it was not taken."""
+    """Run all checks of every query; ``scratch``: as in ``rehearse``. If a check raises, its error is the reason to
+    omit it.
+    """
     deployed = of.deployed or {}
     unlike = _built_otherwise(of)
     queries = {
@@ -95,9 +104,9 @@ def gather_evidence(of: Subject, scratch: str) -> Evidence:
 
 
 def _built_otherwise(of: Subject) -> Callable[[str], bool]:
-    """Whether a second build of a query differs.
+    """Return a function that tells whether a second build of a query differs.
 
-    One that is as the deployed one is itself a second build of it, so that no other is needed.
+    A candidate equal to the deployed job is itself a second build of it, so no other is needed.
     """
     deployed = of.deployed or {}
     first = {name: to_json(without_context(query.manifest)) for name, query in of.candidate.items()}
@@ -117,7 +126,7 @@ def _built_otherwise(of: Subject) -> Callable[[str], bool]:
 
 
 class _QueryLooks:
-    """The looks at one query, one after the other: what is damaged or cannot go on is not run."""
+    """The checks of one query, in sequence: a damaged query, or one that cannot resume, is not run."""
 
     def __init__(
         self,
@@ -128,6 +137,13 @@ class _QueryLooks:
         scratch: str,
         unlike: Callable[[str], bool],
     ) -> None:
+        """``of``: the subject.
+        ``name``: the query.
+        ``planned``: how the candidate built it.
+        ``deployed``: its deployed manifest, None for a new query.
+        ``scratch``: as in ``rehearse``.
+        ``unlike``: tells whether a second build differs.
+        """
         self._of = of
         self._name = name
         self._planned = planned
@@ -140,14 +156,14 @@ class _QueryLooks:
         self._rehearsed = ""
 
     def evidence(self) -> QueryEvidence:
-        """All of them; those that need a checkpoint where there is one."""
+        """Run all checks; those of a checkpoint only if there is one."""
         manifest = self._planned.manifest
         self._look(Look.RECORD, lambda: self._of.record.get(self._name, ()))
         self._look(Look.PROMISES, self._promises)
         self._look(Look.DETERMINISM, self._determinism)
         directory = self._of.checkpoints.get(self._name, "")
         batch, deployed = None, self._deployed
-        # Where none was begun there is nothing to look at; that one is lost is on record.
+        # A checkpoint that was never started needs no check; a lost one is in the records.
         checkpoint = tree_at(directory) if directory else None
         if checkpoint is not None and (not checkpoint.absence() or self._is_fatal(Look.RECORD)):
             batch = last_committed(checkpoint)
@@ -165,7 +181,7 @@ class _QueryLooks:
         )
 
     def _look_at_checkpoint(self, checkpoint: Tree) -> tuple[Manifest | None, Manifest]:
-        """Returns both manifests, with the facts of the state."""
+        """Check the checkpoint; return both manifests, with the facts from the state."""
         lost = _LOST if self._is_fatal(Look.RECORD) else ""
         self._look(Look.DAMAGE, lambda: self._damage(checkpoint), unless=lost)
         fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
@@ -197,7 +213,9 @@ class _QueryLooks:
             self._not_looked[look] = describe_fault(error)
 
     def _is_fatal(self, *looks: Look) -> bool:
-        """A lost output keeps no query from being tried on a clone: a person may accept the loss."""
+        """Whether a finding is fatal; a lost output is not, because a person may accept the loss, so a clone can still
+        be run.
+        """
         found = [finding for look in looks for finding in self._found.get(look, ())]
         return any(each.severity is Severity.FATAL and concern_of(each) is not Concern.OUTPUT_LOST for each in found)
 
@@ -207,7 +225,7 @@ class _QueryLooks:
 
     def _sink(self, checkpoint: Tree) -> Iterator[Finding]:
         same = self._deployed is None or self._deployed.sink.same_place(self._planned.manifest.sink)
-        # What was committed is in the output that was deployed: that it changes is a finding of its own.
+        # Committed batches are in the deployed output; a changed output is a separate finding.
         history = self._of.histories.get(self._name) if same else None
         return look_at_sink(self._of.job, self._planned.query, checkpoint, history)
 
@@ -223,7 +241,7 @@ class _QueryLooks:
             yield observations.plan_not_deterministic(self._name)
 
     def _damage(self, checkpoint: Tree) -> tuple[Finding, ...]:
-        # Where the release that wrote it is on no record, the candidate says whether there is to be state.
+        # If the release that wrote it is unknown, the candidate decides whether there must be state.
         stateful = bool((self._deployed or self._planned.manifest).operators)
         try:
             found = examine_twice(checkpoint.fresh(), stateful=stateful)
@@ -248,7 +266,9 @@ class _QueryLooks:
         return found
 
     def _asks_the_state(self, deployed: Manifest) -> bool:
-        """Whether a fact decides that the next batch may change: before a handover it is no proof."""
+        """Whether the verdict depends on facts that the next batch may change, which prove nothing before a
+        handover.
+        """
         candidate = self._planned.manifest
         files = [[source.location for source in of.sources if source.kind == "file"] for of in (deployed, candidate)]
         topics = map(asks_the_checkpoint, deployed.sources, candidate.sources)
@@ -259,7 +279,7 @@ class _QueryLooks:
         )
 
     def _sharpened(self, deployed: Manifest, checkpoint: Tree) -> tuple[Manifest, Manifest]:
-        """Both manifests, with what a look into the state itself can settle."""
+        """Return both manifests, with the facts that the state itself can settle."""
         candidate = _located(deployed, self._planned.manifest, checkpoint)
         for operator, position in null_questions(deployed, candidate):
             if not holds_null_key(self._session, checkpoint, operator, position):
@@ -271,7 +291,7 @@ class _QueryLooks:
 
 
 def _located(deployed: Manifest, candidate: Manifest, checkpoint: Tree) -> Manifest:
-    """The candidate with ``catches_up`` where a source has moved to a place of which it would miss nothing."""
+    """Return the candidate with ``catches_up`` for sources that moved to a place where they would miss no input."""
     if len(deployed.sources) != len(candidate.sources):
         return candidate
     sources = list(candidate.sources)

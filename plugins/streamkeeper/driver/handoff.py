@@ -1,4 +1,4 @@
-"""Handing a query over: a new checkpoint version begins at the exact batch at which its predecessor has ended."""
+"""Moves a stateless query to a new checkpoint version, which starts at the exact batch where its predecessor ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from streamkeeper.model.sink_capabilities import Numbering, capabilities_of
 from streamkeeper.sinks.contract import SinkContext
 
 NO_BATCH = -1
-"""Where the state is given up the new version holds no batch of the old one: its first is 0."""
+"""If the state is given up, the new version contains no batch of the old one: its first batch is 0."""
 
 
 def hand_over(
@@ -38,13 +38,21 @@ def hand_over(
     *,
     accepted: AcceptedLoss | None = None,
 ) -> JobState:
-    """Make the claimed version's checkpoint if it is to be handed over and is not there; returns the state after it.
+    """Create the claimed version's checkpoint if it continues another version and does not exist yet; return the state
+    after that.
 
-    Its predecessor is proven dead, so that its last batch stays the last one; it is recorded once, before anything is
-    made of it. Where the predecessor has come to no batch there is nothing to carry over; one that was to be handed
-    over itself, and whose driver died before, is made first. ``checkpoints``: the root of versions whose records name
-    none. ``accepted``: the loss of the predecessor's output that a person accepted. Raises CheckpointLost, Fenced,
-    OutputLost, SinkAhead, and what ``seed`` raises.
+    ``line``: the access to the store.
+    ``query``: the query.
+    ``claim``: its claim.
+    ``checkpoint``: the directory of the claimed version.
+    ``checkpoints``: the root of versions whose records name none.
+    ``state``: the journal's state.
+    ``accepted``: the loss of the predecessor's output that a person accepted.
+
+    The predecessor's driver is proven terminated, so its last batch is final; it is recorded once, before anything is
+    created from it. If the predecessor has no batch, there is nothing to carry over; a predecessor that was to continue
+    another version, and whose driver terminated before that, is created first. Raises CheckpointLost, Fenced,
+    OutputLost, SinkAhead, and the errors of ``seed``.
     """
     version = state.version(claim.query, claim.version)
     if version is None or not version.parent or is_published(checkpoint.fresh()):
@@ -58,7 +66,7 @@ def hand_over(
         last = _last_batch(query, claim, history, parent, accepted=accepted)
         before = state.version(claim.query, version.parent)
         if last is None and before is not None and before.batch == NO_BATCH:
-            # It has come to no batch of its own, and was to begin where the one before it ended.
+            # It has no batch of its own, and was to start where the previous version ended.
             last = NO_BATCH
         if last is None:
             return state
@@ -73,7 +81,15 @@ def hand_over(
 def _source(
     line: StoreLine, state: JobState, job: str, version: CheckpointVersion, checkpoints: str
 ) -> tuple[Tree, int]:
-    """The checkpoint, and its batch, at whose end a version begins: past those that hold no batch of their own."""
+    """Return the checkpoint, and its batch, after which a version starts, skipping versions without a batch of their
+    own.
+
+    ``line``: the access to the store.
+    ``state``: the journal's state.
+    ``job``: the job.
+    ``version``: the new version.
+    ``checkpoints``: the root of versions whose records name none.
+    """
     ancestor = version
     while ancestor.parent_batch == NO_BATCH and (before := state.version(version.query, ancestor.parent)) is not None:
         ancestor = before
@@ -85,7 +101,7 @@ def _source(
 
 
 def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
-    """What the operation that the version was made for has decided of it."""
+    """Whether the operation that created the version gave up the state."""
     operation = state.operations.get(version.operation)
     way = operation.ways.get(version.query) if operation is not None else None
     return way is not None and way.version == version.version and way.state_given_up
@@ -94,7 +110,14 @@ def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
 def _last_batch(
     query: Query, claim: Claim, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None
 ) -> int | None:
-    """The last batch whose rows the output holds, as far as it can tell, else the last that was committed."""
+    """Return the last batch whose rows the output has, if it records that, else the last committed one.
+
+    ``query``: the query.
+    ``claim``: its claim.
+    ``history``: the predecessor's history.
+    ``checkpoint``: the predecessor's directory.
+    ``accepted``: the loss that a person accepted.
+    """
     parent = history.version
     writer = query.sink.open(
         SinkContext(job=claim.job, query=claim.query, version=parent, epoch=0, output_mode=query.output_mode.lower())

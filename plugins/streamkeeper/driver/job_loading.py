@@ -1,4 +1,4 @@
-"""From a launch to the job's queries: the release's own bundle, its params with secrets filled in, its manifests."""
+"""Loads a launch's job: the release's own bundle, its params with secrets filled in, its queries and manifests."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 
 _VARIABLES = ("LANG", "LC_ALL", "TZ")
-"""What a driver is passed that changes what code computes."""
+"""Environment variables of a driver that affect what code computes."""
 
 
 class PlannedQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as it was yielded; ``confs`` are the session's at that moment, and are set again when it starts."""
+    """A query as the job yielded it; ``confs`` are the session's settings at that moment, which are restored when it
+    starts.
+    """
 
     query: Query
     manifest: Manifest
@@ -55,7 +57,14 @@ def build_queries(
 def describe_queries(
     job: JobDefinition, params: Mapping[str, ParamValue], root: Path, spark: SparkSession, secrets: Mapping[str, str]
 ) -> dict[str, PlannedQuery]:
-    """Build and describe every query of a job, whatever it reads; raises JobUnusable, Unsupported or InvalidInput."""
+    """Build and describe every query of a job, whatever it reads; raises JobUnusable, Unsupported or InvalidInput.
+
+    ``job``: the job's definition.
+    ``params``: its params, with references to secrets.
+    ``root``: the directory of its code.
+    ``spark``: the session.
+    ``secrets``: the values of the references.
+    """
     planned: dict[str, PlannedQuery] = {}
     context = _context(root, params)
     for query in job.build(spark, substitute(params, secrets)):
@@ -66,9 +75,9 @@ def describe_queries(
 
 
 def _context(root: Path, params: Mapping[str, ParamValue]) -> str:
-    """A digest of all that decides what code does which no digest of it covers; empty where it cannot be told.
+    """Return a digest of everything that affects the code's results and is in no code digest; empty if unknown.
 
-    Params with their references to secrets, never the secrets themselves.
+    Params contain references to secrets, never the secrets themselves.
     """
     content = content_of(root)
     if not content:
@@ -80,7 +89,7 @@ def _context(root: Path, params: Mapping[str, ParamValue]) -> str:
 def check_manifests(
     spec: LaunchSpec, described: Mapping[str, Manifest], store: Store, secrets: Mapping[str, str]
 ) -> None:
-    """Raise PermanentError when the job is not what was checked; a changed environment alone is no reason."""
+    """Raise PermanentError when the job differs from the checked one; a changed environment alone is allowed."""
     expected = spec.expected_manifests
     if not expected:
         return
@@ -100,9 +109,9 @@ def check_manifests(
 def check_again(
     spec: LaunchSpec, described: Mapping[str, Manifest], before: Mapping[str, Manifest], secrets: Mapping[str, str]
 ) -> None:
-    """Raise JobUnusable when an instance that was started again describes itself otherwise than ``before``.
+    """Raise JobUnusable when a restarted instance describes itself differently from ``before``.
 
-    What an older version of Streamkeeper could not describe does not count: it may have been upgraded meanwhile.
+    Parts that an older version of Streamkeeper could not describe are ignored: it may have been upgraded in between.
     """
     for query in sorted({*described, *before}):
         if query not in described or query not in before:
@@ -134,7 +143,7 @@ def _other(spec: LaunchSpec, query: str, how: str) -> JobUnusable:
 def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], store: Store) -> None:
     """Raise PermanentError when the release was described under another Spark or with other settings.
 
-    Its own settings are part of it, so that what differs is the installation's, or its environment's.
+    Its own settings are part of the release, so a difference comes from the installation or its environment.
     """
     for name in sorted({*spec.expected_manifests} & {*described}):
         try:
@@ -160,7 +169,7 @@ def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], sto
 
 
 def _as_recorded(found: Manifest, stored: Manifest) -> Manifest:
-    """Without the sink's server, where a version described the release that recorded none."""
+    """Return the manifest without the sink's server, if the version that described the release recorded none."""
     if stored.sink.server is not None or found.sink.server is None:
         return found
     if is_schema(found.sink.server):
@@ -173,6 +182,14 @@ def _as_recorded(found: Manifest, stored: Manifest) -> Manifest:
 
 
 def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest, secrets: Mapping[str, str]) -> bool:
+    """Whether a manifest is the stored one.
+
+    ``store``: the store.
+    ``spec``: the launch specification.
+    ``query``: the query.
+    ``found``: its manifest now.
+    ``secrets``: values to mask.
+    """
     expected = spec.expected_manifests[query]
     if hashlib.sha256(to_json(found)).hexdigest() == expected:
         return True
@@ -180,7 +197,7 @@ def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest, secr
         stored = without_context(read_manifest(store, spec.job, expected))
         found = _as_recorded(found, stored)
         found, stored = as_described_before(found, stored)
-        # An earlier version may have masked less: what this one masks is masked in what it has stored as well.
+        # An earlier version may have masked less: its records are masked again with today's rules.
         if redact_value(stored, secrets) == without_context(found):
             return True
         masked = redact_everywhere(to_json(found).decode(), secrets)

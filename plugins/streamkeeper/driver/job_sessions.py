@@ -1,4 +1,4 @@
-"""Jobs built in a session of their own, any number of them in one process."""
+"""Builds jobs in separate sessions, any number of them in one process."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 def build_job(
     spark: SparkSession, job: JobFile, layout: Mapping[str, str], secrets: Mapping[str, str]
 ) -> dict[str, PlannedQuery]:
-    """A job's queries, in a new session with its confs; those it leaves open are ``layout``'s.
+    """Return a job's queries, built in a new session with its confs; ``layout`` supplies confs that the job does not
+    set.
 
-    Raises JobUnusable, Unsupported or InvalidInput, and what the job's own code raises.
+    Raises JobUnusable, Unsupported or InvalidInput, and the errors of the job's own code.
     """
     root = Path(job.root)
     definition = load_job(root, job.entry, job.name)
     session = _session(spark, {**layout, **substitute(job.conf, secrets)})
-    # Each job's functions run in Python workers of their own: modules of one name in two jobs are two modules.
+    # Each job's functions run in separate Python workers, because two jobs may have modules of the same name.
     session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join((str(root), str(_PACKAGES)))
     return describe_queries(definition, job.params, root, session, secrets)
 
 
 def build_beside(spark: SparkSession, job: JobFile, secrets: Mapping[str, str]) -> dict[str, Manifest]:
-    """Query -> manifest of another build, which leaves the job that this process runs as it is.
+    """Return query -> manifest of another build, without changing the job that this process runs.
 
-    Its modules, the active session and what Python workers import from are put back afterwards. Raises as build_job.
+    Modules, the active session and the import path of Python workers are restored afterwards. Raises the errors of
+    build_job.
     """
     jvm: Any = spark._jvm
     sessions = jvm.org.apache.spark.sql.classic.SparkSession
@@ -59,9 +61,9 @@ def build_beside(spark: SparkSession, job: JobFile, secrets: Mapping[str, str]) 
 
 
 def end_python_workers(spark: SparkSession) -> None:
-    """End the Python processes in which jobs built so far ran their functions; the next task starts new ones.
+    """End the Python processes that ran functions of the jobs built so far; the next task starts new ones.
 
-    Spark keeps a daemon for each environment that it ever saw, here one a job, until it ends itself. No task may run.
+    Spark keeps a daemon for each environment it has seen, here one per job, until it ends. No task may be running.
     """
     jvm: Any = spark._jvm
     env = jvm.org.apache.spark.SparkEnv.get()
@@ -89,7 +91,7 @@ def _set_conf(session: SparkSession, key: str, value: str) -> None:
     try:
         session.conf.set(key, value)
     except Exception as error:
-        # Resources and the like belong to the process; they change nothing of what a query means.
+        # Resources and similar settings belong to the process; they do not affect a query's results.
         if key.startswith("spark.sql.") and "CANNOT_MODIFY" not in str(error):
             told = next(iter(str(error).splitlines()), type(error).__name__)
             raise InvalidInput(f"conf {key}={value}: {told}", hint="correct its value") from error

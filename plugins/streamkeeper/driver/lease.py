@@ -1,4 +1,4 @@
-"""The heartbeat, and the lease: a driver that has not reached the store for its life ends itself."""
+"""The heartbeat, and the lease: a driver that has not reached the store for the lease's duration ends itself."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from streamkeeper.errors import PermanentError, StoreUnavailable
 
 HEARTBEAT_S = 12.0
 _JOURNAL_EVERY = 4
-"""Idle, a driver makes 2 requests in 12 s, a third in 48 s, and one for its history in 2 minutes: 0.2 a second."""
+"""An idle driver makes 2 requests in 12 s, a third in 48 s, and one for its history in 2 minutes: 0.2 a second."""
 _TICKS = 20
 _FROZEN = 4
 
 
 class Heartbeat:
-    """Reaches the store now and then, whatever the main thread is doing, unless the driver does so anyway."""
+    """Contacts the store regularly, whatever the main thread is doing, unless the driver does so anyway."""
 
     def __init__(self, life_s: float, line: StoreLine, tell: Callable[[], None], wakeups: Wakeups) -> None:
         self._period_s = min(HEARTBEAT_S, life_s / 4)
@@ -45,19 +45,19 @@ class Heartbeat:
                 self._tell()
                 beats += 1
             except StoreUnavailable:
-                # Tried again in a moment; the lease judges how long that may go on.
+                # It is retried soon; the lease limits for how long.
                 continue
             except PermanentError as error:
-                # What it has read of its store is not there any more: only the main thread can end the driver.
+                # Records that it has read are missing from the store: only the main thread can end the driver.
                 self._line.lost = error
             self._wakeups.ring(Wakeup.LOOKED)
 
 
 class Lease:
-    """Watches, from a thread of its own, when the store last answered; any other thread may hang in a call to it.
+    """Monitors, from a separate thread, when the store last answered; other threads may hang in a request.
 
-    A process that was itself stopped finds its lease over when it wakes up: it gets a quarter of a lease's life to
-    reach the store. Writing is not what the lease guards: the gate and the sink's fence do.
+    A process that was itself paused finds its lease expired when it resumes: it gets a quarter of the lease's duration
+    to reach the store. The lease does not protect writes: the gate and the sink's fence do.
     """
 
     def __init__(self, life_s: float, answered_at: Callable[[], float], on_expiry: Callable[[float], None]) -> None:

@@ -1,4 +1,4 @@
-"""One driver process, from its launch to its end: describe, stand by, serve or shadow."""
+"""One driver process, from its launch to its end: it describes the job, waits as a standby, runs or shadows."""
 
 from __future__ import annotations
 
@@ -61,6 +61,12 @@ class Driver:
     """One generation of one instance."""
 
     def __init__(self, job: str, instance: str, generation: int, settings: Settings, secrets: dict[str, str]) -> None:
+        """``job``: the job.
+        ``instance``: this instance.
+        ``generation``: this generation.
+        ``settings``: the installation's settings.
+        ``secrets``: the values of the job's secret references.
+        """
         self._generation = generation
         self._settings = settings
         self._secrets = secrets
@@ -72,7 +78,7 @@ class Driver:
         self._spec: LaunchSpec = spec
         self._scratch = settings.scratch / instance
         self._master = "" if MASTER in spec.conf else settings.master
-        """Whose executors run the tasks; empty where this process does."""
+        """The master whose executors run the tasks; empty if this process runs them."""
         self._rehearsal = (
             scratch_location(settings.checkpoints, instance) if self._master else f"{self._scratch}/rehearsal"
         )
@@ -81,7 +87,7 @@ class Driver:
         before = self._line.read_status()
         history = self._line.read_history() if before is not None else None
         self._hidden = with_literals(secrets, spec.params, spec.conf)
-        """What no text may show: the secrets, and those that stand in the params themselves."""
+        """Text that no output may contain: the secrets, and those that the params themselves contain."""
         hide_secrets(self._hidden)
         self._board = StatusBoard(
             spec, generation, self._spans, self._line, before=before, history=history, secrets=self._hidden
@@ -90,7 +96,7 @@ class Driver:
         self._store_lost = False
 
     def run(self) -> NoReturn:
-        """Until the process ends, one way or another."""
+        """Run until the process ends."""
         try:
             self._wakeups.take_nudges()
             Heartbeat(self._spec.lease_s, self._line, self._tell, self._wakeups).start()
@@ -101,7 +107,9 @@ class Driver:
             self._end(self._ending_of(error, describe_fault(error, root), root))
 
     def _ending_of(self, error: BaseException, line: str, root: Path) -> Ending:
-        """What is asked of a JVM that has just died fails in any words; how it died is the cause."""
+        """Return the ending for an error; requests to a JVM that has just ended fail in many ways, so its end is the
+        cause.
+        """
         session = self._session
         if not isinstance(error, Ending | StreamkeeperError) and session is not None and session.dead:
             return jvm_ended(session, f" ({line})")
@@ -145,7 +153,7 @@ class Driver:
         Serving(at, planned).run(order)
 
     def _serve_metrics(self) -> None:
-        """Where the installation's settings say so; a driver serves without as well."""
+        """Serve metrics if the installation's settings require it; the driver also runs without them."""
         if not self._settings.driver_metrics:
             return
         from streamkeeper.metrics import of_driver, read_listen, serve_metrics
@@ -159,7 +167,7 @@ class Driver:
         say(f"metrics at http://{wanted.address}:{port}/metrics")
 
     def _start_session(self, root: Path) -> Session:
-        # What a dead generation left there is nobody's: the supervisor has proven it gone.
+        # The supervisor has proven the previous generation terminated, so its files here are unused.
         shutil.rmtree(self._scratch, ignore_errors=True)
         make_folders(self._scratch)
         filled = substitute(self._spec.conf, self._secrets)
@@ -169,7 +177,7 @@ class Driver:
         return start_session(conf, secret, self._scratch, [root, _PACKAGES], unpacked=bool(archive))
 
     def _gather(self, session: Session, planned: dict[str, PlannedQuery], root: Path) -> Evidence | None:
-        """Gather the evidence that was asked for, and store it; None where none was."""
+        """Gather the requested evidence and store it; None if none was requested."""
         asked, spec = self._spec.gather, self._spec
         if asked is None:
             return None
@@ -188,19 +196,21 @@ class Driver:
             served=asked.served,
             installation=spec.installation,
             histories=asked.histories,
-            # A release that was described before has just been held against that.
+            # A release that was described before has just been compared with that description.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )
         evidence = redact_value(gather_evidence(subject, self._rehearsal), self._secrets)
         if not session.answers():
-            # What was found in a JVM that died says nothing of the candidate: the next generation looks.
+            # Findings from a JVM that ended prove nothing about the candidate: the next generation gathers again.
             raise jvm_ended(session)
         self._line.write_evidence(evidence)
         self._board.gathered = True
         return evidence
 
     def _stand_by(self, session: Session, planned: dict[str, PlannedQuery], root: Path) -> Command:
-        """Gather evidence and warm up unless an order is there, then wait for ``go`` or ``shadow``; raises Ending."""
+        """Gather evidence and warm up unless an order is already there, then wait for ``go`` or ``shadow``; raises
+        Ending.
+        """
         crash_point("driver.standby.before")
         order = self._order(planned)
         if order is None:
@@ -212,9 +222,9 @@ class Driver:
             found = warm_up(session.spark, planned, live, self._rehearsal, rehearsed)
             self._board.warm_up = found
             if scheme_of(self._settings.checkpoints) and not self._master:
-                # Else the rehearsal was there.
+                # Otherwise the rehearsal was there.
                 touch(session.spark, f"{scratch_location(self._settings.checkpoints, self._spec.instance)}/touch")
-        # Read now, so that little is left to read between ``go`` and the first batch.
+        # Read now, to leave little to read between ``go`` and the first batch.
         with suppress(StoreUnavailable):
             self._line.look()
         self._board.state = DriverState.STANDBY
@@ -238,7 +248,7 @@ class Driver:
         return order
 
     def _end_if_dismissed(self) -> None:
-        """A standby that was started late, by a process that did not know its operation is over, ends by itself."""
+        """End a standby that was started late, by a process that did not know that its operation was over."""
         state = self._line.look()
         mine = state.instances.get(self._spec.instance)
         operation = state.operations.get(mine.operation) if mine is not None else None
@@ -247,7 +257,9 @@ class Driver:
             raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
 
     def _order(self, planned: dict[str, PlannedQuery]) -> Command | None:
-        """The last ``go``, else the last ``shadow``, None before one; raises Ending once it is told to end."""
+        """Return the last ``go``, else the last ``shadow``, None without one; raises Ending once a command requires the
+        end.
+        """
         orders = self._line.look_for_commands()
         for command in orders:
             match command.kind:
@@ -264,7 +276,7 @@ class Driver:
         discard_left(self._line, self._spec, self._generation, planned, orders)
 
     def _tell_in_time(self) -> None:
-        """Tell now, or leave it to the heartbeat while the store is out of reach."""
+        """Write the status now, or leave it to the heartbeat while the store is unreachable."""
         with suppress(StoreUnavailable):
             self._tell()
 
@@ -272,7 +284,7 @@ class Driver:
         self._board.tell()
 
     def _lose_store(self, silent_s: float) -> None:
-        # First: the main thread is to know why it finds its JVM dead, should it leave before this thread does.
+        # First, so that the main thread knows why its JVM ended, if it exits before this thread does.
         self._store_lost = True
         say(f"lost the store for {silent_s:.0f} s", level=logging.ERROR)
         if self._session is not None:
@@ -288,7 +300,7 @@ class Driver:
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Run a driver; ends the process with an ExitCode."""
-    # Taken out of the environment at once: the JVM and Spark's workers would inherit it.
+    # Removed from the environment at once, because the JVM and Spark's workers would inherit it.
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     hide_secrets(secrets)
     try:

@@ -1,4 +1,4 @@
-"""What a driver sees of its query's claims outside the store, before it claims the next epoch."""
+"""Finds the claims of a driver's query outside the store, before it claims the next epoch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from streamkeeper.sinks.contract import SinkContext
 
 
 def see_claims(job: str, query: Query, checkpoint: Tree, *, installation: str = "") -> tuple[SeenClaim, ...]:
-    """The newest claim beside the checkpoint, and the newest of the output; changes nothing.
+    """Return the newest claim next to the checkpoint, and the newest of the output; changes nothing.
 
-    Raises JournalOutdated where another installation claimed this very version last.
+    Raises JournalOutdated if another installation made the last claim of this very version.
     """
     folder = claims_beside(checkpoint)
     found = []
@@ -41,7 +41,7 @@ def see_claims(job: str, query: Query, checkpoint: Tree, *, installation: str = 
 
 
 def keep_claim(claim: Claim, checkpoint: Tree) -> None:
-    """Leave a claim that was recorded in the journal beside the checkpoint."""
+    """Store a claim that the journal has recorded next to the checkpoint."""
     leave_claim(
         claims_beside(checkpoint),
         EpochClaim(

@@ -1,4 +1,4 @@
-"""What a serving driver sees: how Spark's runs ended, whether its JVM lives, whether it still owns what it serves."""
+"""Observes a running driver: ended runs of Spark, the JVM's life, and whether the driver still owns its queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamkeeper.errors import Fenced
 
 
 class Observer:
-    """Listens to the runs of queries, and knows which run is whose; used by the main thread only."""
+    """Listens to the runs of queries, and maps runs to queries; used by the main thread only."""
 
     def __init__(self, at: Surroundings) -> None:
         self._at = at
@@ -22,9 +22,9 @@ class Observer:
         self._listener = EventListener(at.board, at.spans, at.wakeups, self._runs.get)
 
     def listen_to(self, queries: Iterable[ServedQuery]) -> None:
-        """Hear of their runs from here on.
+        """Receive events of their runs from here on.
 
-        A job may read each query in a session of its own; each tells its own queries' events only.
+        A job may read each query in its own session; each session reports only its own queries' events.
         """
         from pyspark.java_gateway import ensure_callback_server_started
 
@@ -38,11 +38,11 @@ class Observer:
                 self._heard.append(session)
 
     def note_start(self, query: ServedQuery) -> None:
-        """Its present run is this query's."""
+        """Record that its present run belongs to this query."""
         self._runs[query.run_id] = query.name
 
     def take_ends(self) -> Iterator[tuple[str, RunEnded]]:
-        """Query and how its run ended, each once; of runs that nobody started here, none."""
+        """Yield each query and the end of its run, once; runs that were not started here are ignored."""
         while self._listener.ended:
             event = self._listener.ended.pop(0)
             name = self._runs.pop(event.run, None)
@@ -50,13 +50,14 @@ class Observer:
                 yield name, event
 
     def check_jvm(self) -> None:
-        """Raises Ending, to be started again, once the JVM is dead."""
+        """Raise Ending, with a restart, once the JVM has ended."""
         if self._at.session.dead:
             raise jvm_ended(self._at.session)
 
     def check_owner(self, queries: Iterable[ServedQuery]) -> None:
-        """From what the gate and the heartbeat have read of the journal; asks nothing itself. Raises Fenced, and what
-        the heartbeat found of a store that is not there any more."""
+        """Check ownership with the state that the gate and the heartbeat have read; makes no request. Raises Fenced,
+        and the heartbeat's error about missing records.
+        """
         if self._at.line.lost is not None:
             raise self._at.line.lost
         state = self._at.line.state

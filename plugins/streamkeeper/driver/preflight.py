@@ -1,4 +1,6 @@
-"""Before a start: does everything outside still hold what the checkpoint needs? Nothing is changed, nothing is run."""
+"""Checks before a start whether sources, topics and outputs still fit the checkpoint. Changes nothing and runs
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _LOG = "_spark_metadata"
 
 
 def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator[Finding]:
-    """Whether sources still hold what a start would read; ``served``: a driver has the open batch, if there is one."""
+    """Check that sources still have a start's input; ``served``: a driver runs the open batch, if there is one."""
     yield from _topics(query, checkpoint)
     batch = open_batch(checkpoint.fresh())
     if batch is None or served:
@@ -34,7 +36,7 @@ def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator
 
 
 def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
-    """What topics no longer hold of what was read since the checkpoint began."""
+    """Report input since the checkpoint's start that topics no longer have."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
@@ -45,10 +47,9 @@ def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
 
 
 def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding]:
-    """Whether another query, job or installation writes the output, whose fence this one could not raise.
+    """Check whether another query, job or installation writes the output, so that its fence could not be raised.
 
-    ``installation``: empty where nobody says which one asks. An output that does not answer is asked again by the
-    fence.
+    ``installation``: empty if the caller's is unknown. An output that does not answer is checked later by the fence.
     """
     place, output = query.sink.fence_place, query.sink.describe().output
     if not place:
@@ -67,7 +68,7 @@ def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding
 
 
 def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
-    """Whether the output's names are free: those of its internal tables and directories too."""
+    """Check that the output's names are free, including those of its internal tables and directories."""
     described = query.sink.describe()
     serves = deployed is not None and deployed.sink.same_place(described)
     if conflict := query.sink.find_conflict(serves=serves):
@@ -75,9 +76,9 @@ def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
 
 
 def look_at_sink(job: str, query: Query, checkpoint: Tree, history: OutputHistory | None) -> Iterator[Finding]:
-    """What the sink holds of this checkpoint version; raises StreamkeeperError where it cannot be asked.
+    """Check the sink's content of this checkpoint version; raises StreamkeeperError if it cannot be queried.
 
-    ``history``: what the output must hold; None where nothing is known of it, or the output is another one.
+    ``history``: the batches that the output must have; None if unknown, or if the output is another one.
     """
     version = _version(query, checkpoint)
     if version:
@@ -85,7 +86,9 @@ def look_at_sink(job: str, query: Query, checkpoint: Tree, history: OutputHistor
 
 
 def _version(query: Query, checkpoint: Tree) -> str:
-    """The checkpoint version, by the directory's name; a copy elsewhere goes by the newest output of a FileSink."""
+    """Return the checkpoint version, by the directory's name; for a copy elsewhere, the newest version in a FileSink's
+    output.
+    """
     if is_version_name(checkpoint.name):
         return checkpoint.name
     if not isinstance(query.sink, FileSink):
@@ -94,7 +97,7 @@ def _version(query: Query, checkpoint: Tree) -> str:
 
 
 def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]:
-    """Files that are planned and not committed must still be there: Spark would run without them."""
+    """Check that files of the planned, uncommitted batch still exist: Spark would run without them."""
     from streamkeeper.inspection.input_look import unseen_by
 
     if doubling := doubling_files(checkpoint.fresh(), batch):
@@ -107,7 +110,7 @@ def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]
 
 
 def _topics(query: Query, checkpoint: Tree) -> Iterator[Finding]:
-    """What comes next, and what an open batch has planned, must still be in its topics."""
+    """Check that topics still have the next input, and that of an open batch."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
@@ -123,9 +126,16 @@ def _topics(query: Query, checkpoint: Tree) -> Iterator[Finding]:
 
 
 def _sink(job: str, query: Query, checkpoint: Tree, version: str, history: OutputHistory | None) -> Iterator[Finding]:
-    """What the sink holds of this checkpoint version, against what the checkpoint knows."""
+    """Compare the sink's content of this checkpoint version with the checkpoint.
+
+    ``job``: the job.
+    ``query``: the query.
+    ``checkpoint``: its checkpoint.
+    ``version``: the checkpoint version.
+    ``history``: the batches that the output must have.
+    """
     context = SinkContext(job=job, query=query.name, version=version, epoch=0, looks=True)
-    # A driver that is running plans a batch, writes it, and commits it: the looks go the other way round.
+    # A running driver plans a batch, writes it, and commits it: therefore these reads are in the reverse order.
     committed = last_committed(checkpoint.fresh())
     writer = query.sink.open(context)
     try:

@@ -1,4 +1,4 @@
-"""What the driver tells of itself: the status, filled from Spark's own events."""
+"""The driver's status, filled from Spark's own events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IDLE_HISTORY_EVERY_S = 120.0
 
 
 def _behind(sources: list[SourceProgress]) -> int | None:
-    """Records that the sources hold beyond the batch, as far as any of them tells: Kafka does, files do not."""
+    """Return how many records the sources have beyond the batch, if known: Kafka reports it, files do not."""
     told = [float(source.metrics[_LAG]) for source in sources if _LAG in source.metrics]
     return round(max(told)) if told else None
 
@@ -50,9 +50,14 @@ class StatusBoard:
         clock: Callable[[], float] = time.time,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """``before``, ``history``: those of an earlier generation, whose beat, commits and points go on.
-
-        ``clock``: seconds since 1970. ``secrets``: masked in every text of a status; an error may hold one.
+        """``spec``: the launch specification.
+        ``generation``: this generation.
+        ``spans``: the timings.
+        ``line``: the access to the store.
+        ``before``: the status of an earlier generation, whose beat and commits continue.
+        ``history``: the history of an earlier generation, whose points continue.
+        ``clock``: seconds since 1970.
+        ``secrets``: masked in every text of a status; an error may contain one.
         """
         self._secrets = dict(secrets or {})
         self._lock = threading.Lock()
@@ -72,7 +77,7 @@ class StatusBoard:
         self.warm_up = ""
         self.gathered = False
         self.spark = ""
-        # What the generation before has ended with stands until this one has done better.
+        # The previous generation's error remains until this one has succeeded.
         self.cause = before.cause if before is not None else ""
         self.waiting = before.waiting if before is not None else ""
         self.fault = before.fault if before is not None else ""
@@ -81,7 +86,7 @@ class StatusBoard:
         self._unseen: dict[str, int] = {}
 
     def put(self, query: QueryStatus) -> None:
-        """Begin to tell of a query, and to measure it."""
+        """Start to report and measure a query."""
         with self._lock:
             self._queries[query.query] = query
             self._meters[query.query] = Meter(query.signals.trigger_s)
@@ -92,7 +97,7 @@ class StatusBoard:
             self._queries[query] = msgspec.structs.replace(self._queries[query], **changes)
 
     def note_failure(self, query: str, error: str, fault: Fault = Fault.UNCLASSIFIED) -> None:
-        """Count a run that failed."""
+        """Count a failed run."""
         with self._lock:
             before = self._queries[query]
             self._queries[query] = msgspec.structs.replace(
@@ -100,7 +105,9 @@ class StatusBoard:
             )
 
     def begin_to_serve(self, query: str, version: str, epoch: int, last_unseen: int | None) -> None:
-        """Count anew: what a query has done in shadow, up to the batch ``last_unseen``, is no sign that it serves."""
+        """Restart the counts at a cutover: shadow batches, up to ``last_unseen``, do not prove that the current query
+        runs.
+        """
         with self._lock:
             before = self._queries[query]
             if last_unseen is not None:
@@ -116,7 +123,7 @@ class StatusBoard:
             if before is None:
                 return
             self._measure(query, progress)
-            # Spark tells late: a batch of the shadow may be told once its query serves.
+            # Spark reports late: a shadow's batch may be reported after the query became current.
             seen = progress is None or progress.batchId > self._unseen.get(query, -1)
             changes: dict[str, Any] = {"triggers": before.triggers + seen, "error": "", "fault": "", "failures": 0}
             if progress is not None:
@@ -132,27 +139,27 @@ class StatusBoard:
             self._queries[query] = msgspec.structs.replace(before, **changes)
 
     def note_batch(self, query: str, batch: int) -> None:
-        """A batch begins."""
+        """Record the start of a batch."""
         with self._lock:
             self._meters[query].begin(batch, self._clock())
 
     def note_run_end(self, query: str) -> None:
-        """A run has ended, whatever the reason."""
+        """Record the end of a run, whatever the reason."""
         with self._lock:
             self._meters[query].end()
 
     def note_looks(self, query: str, sources: Sequence[SourceLook]) -> None:
-        """What a query's sources, in its order, were found to hold."""
+        """Record the observed content of a query's sources, in its order."""
         with self._lock:
             self._meters[query].look(sources, self._clock())
 
     def note_size(self, query: str, checkpoint_bytes: int | None) -> None:
-        """How large a query's checkpoint was found to be."""
+        """Record the observed size of a query's checkpoint."""
         with self._lock:
             self._meters[query].weigh(checkpoint_bytes)
 
     def sources(self, query: str) -> tuple[SourceSignals, ...]:
-        """What is known of a query's sources; none before its first batch."""
+        """Return the facts about a query's sources; none before its first batch."""
         with self._lock:
             return self._meters[query].signals(self._clock()).sources
 
@@ -165,25 +172,25 @@ class StatusBoard:
             self._new = True
 
     def query(self, name: str) -> QueryStatus:
-        """What is told of a query now, without its signals."""
+        """Return a query's present status, without its signals."""
         with self._lock:
             return self._queries[name]
 
     @property
     def commits(self) -> dict[str, int]:
-        """``<query>/<version>`` -> the newest batch committed, in earlier generations too."""
+        """``<query>/<version>`` -> the newest committed batch, including earlier generations."""
         with self._lock:
             return dict(self._commits)
 
     def compose(self) -> DriverStatus:
-        """The next status to write; its beat is one more than the last one's."""
+        """Return the next status to write; its beat is one more than the last one's."""
         with self._spans.measure("status.compose"):
             with self._lock:
                 self._beat += 1
             return self.status()
 
     def status(self) -> DriverStatus:
-        """The status as it is now; nothing is counted."""
+        """Return the present status without counting a beat."""
         with self._lock:
             now = self._clock()
             measured = {name: meter.signals(now) for name, meter in self._meters.items()}
@@ -217,13 +224,13 @@ class StatusBoard:
     def tell(self) -> None:
         """Write the status, and once a minute the history. Raises StoreUnavailable when the status is not written."""
         self._line.write_status(self.compose)
-        # Lost history is no error, and the status has just shown that the store answers.
+        # Lost history is not an error, and the status has just shown that the store answers.
         with suppress(StoreUnavailable), self._spans.measure("status.history"):
             self._line.write_history(self.add_to_history)
 
     def add_to_history(self) -> History | None:
-        """The history with a point more for each query; None while the last one is younger than a minute, or two where
-        nothing was committed since.
+        """Return the history with one more point for each query; None while the last one is younger than a minute, or
+        two if no batch was committed since.
         """
         with self._lock:
             now, every_s = self._clock(), HISTORY_EVERY_S if self._new else IDLE_HISTORY_EVERY_S
@@ -237,7 +244,7 @@ class StatusBoard:
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """Spark ended a run of a query; ``text`` is its exception, empty when there was none."""
+    """Spark ended a run of a query; ``text`` is its exception, empty without one."""
 
     run: str
     condition: str
@@ -251,7 +258,7 @@ class _ProgressEvent(msgspec.Struct):
 
 
 class EventListener:
-    """Spark's streaming events, called over py4j with one call per batch instead of pyspark's dozens."""
+    """Receives Spark's streaming events over py4j with one call per batch instead of pyspark's dozens."""
 
     def __init__(self, board: StatusBoard, spans: Spans, wakeups: Wakeups, names: Callable[[str], str | None]) -> None:
         self._board = board
@@ -262,10 +269,10 @@ class EventListener:
         self.ended: list[RunEnded] = []
 
     def onQueryStarted(self, event: Any) -> None:
-        """Nothing to tell: the driver started it."""
+        """Do nothing: the driver started it."""
 
     def onQueryProgress(self, event: Any) -> None:
-        """A batch was committed."""
+        """Record a committed batch."""
         with self._spans.measure("progress"):
             with self._spans.measure("progress.event"):
                 told = event.json()
@@ -274,18 +281,18 @@ class EventListener:
         self._wakeups.ring(Wakeup.PROGRESS)
 
     def onQueryIdle(self, event: Any) -> None:
-        """A trigger found no data."""
+        """Record a trigger without data."""
         name = self._name_of(event.runId().toString())
         if name is None:
             return
-        # Later ones go with the heartbeat: an idle driver costs the store next to nothing.
+        # Later ones are written with the heartbeat: an idle driver costs the store almost no requests.
         first = self._board.query(name).triggers == 0
         self._board.note_trigger(name, None)
         if first:
             self._wakeups.ring(Wakeup.FIRST_TRIGGER)
 
     def onQueryTerminated(self, event: Any) -> None:
-        """A run ended, whatever the reason."""
+        """Record the end of a run, whatever the reason."""
         run = event.runId().toString()
         if (name := self._name_of(run)) is not None:
             self._board.note_run_end(name)
@@ -300,6 +307,6 @@ class EventListener:
         self._wakeups.ring(Wakeup.ENDED)
 
     class Java:
-        """What py4j asks for."""
+        """The interface that py4j requires."""
 
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)

@@ -1,7 +1,7 @@
-"""The queries a driver serves: each started behind its gate, restarted within a budget, stopped once drained.
+"""The queries that a driver runs: each is started behind its gate, restarted within a budget, stopped once drained.
 
-A query whose sink or source does not answer is started again as long as that may take, and uses up no budget: the
-process, its claim and its heartbeat go on meanwhile.
+A query whose sink or source does not answer is retried for as long as allowed, without using up the budget: the
+process, its claim and its heartbeat continue.
 """
 
 from __future__ import annotations
@@ -69,6 +69,15 @@ class ServedQuery:
         policy: RestartPolicy,
         kills: RecentKills,
     ) -> None:
+        """``planned``: how the job built it.
+        ``claim``: its epoch.
+        ``checkpoint``: the directory of its version.
+        ``gate``: admits its batches.
+        ``continuity``: checks its checkpoint.
+        ``root``: the directory of the job's code.
+        ``policy``: limits waiting for dependencies.
+        ``kills``: detects processes killed for their memory.
+        """
         self.name = planned.query.name
         self.claim = claim
         self.checkpoint = checkpoint
@@ -97,16 +106,18 @@ class ServedQuery:
 
     @property
     def sources(self) -> int:
-        """How many sources it reads."""
+        """The number of its sources."""
         return len(self._planned.manifest.sources)
 
     @property
     def planned(self) -> PlannedQuery:
-        """What it was made from."""
+        """The planned query."""
         return self._planned
 
     def start(self) -> None:
-        """Start a run from the checkpoint; raises CheckpointLost when it is not the one that it was, InputGone."""
+        """Start a run from the checkpoint; raises CheckpointLost when the checkpoint does not continue the earlier one,
+        InputGone.
+        """
         query = self._planned.query
         crash_point("driver.open.before")
         self._continuity.check_start()
@@ -130,7 +141,7 @@ class ServedQuery:
         crash_point("driver.open.after")
 
     def _check_input(self) -> None:
-        """Raise InputGone where the batch that runs again would lack files; restarts in the process come here too."""
+        """Raise InputGone if the rerun batch would lack files; this also covers restarts in the process."""
         unseen = other_s3(self._planned.manifest.confs, os.environ)
         found = find_open_input(self.checkpoint.fresh(), lambda: unseen)
         if found.gone:
@@ -139,9 +150,9 @@ class ServedQuery:
             say(found.unchecked, query=self.name, level=logging.WARNING)
 
     def serve_under(self, claim: Claim, writer: SinkWriter) -> SinkWriter:
-        """Go on under another claim, and with its writer; the gate must be held. Returns the writer before.
+        """Continue under another claim, with its writer; the gate must be held. Returns the previous writer.
 
-        One that had read all there was reads on: what came meanwhile is its own to write.
+        A query that had read all input resumes: input that has arrived since belongs to it.
         """
         self.claim = claim
         if self.ended is Ended.FINISHED:
@@ -149,7 +160,7 @@ class ServedQuery:
         return self.gate.hand_to(writer, claim.superseded_by)
 
     def stop_in_gap(self) -> bool:
-        """Whether the query has ended; stops it if it is between two triggers. Its gate must be closed."""
+        """Whether the query has ended; stop it if it is between two triggers. Its gate must be closed."""
         if self.ended is not None:
             return True
         run: Any = self._run
@@ -168,11 +179,11 @@ class ServedQuery:
         try:
             run.stop()
         except Exception as error:
-            # It can raise although the query has ended; whether it has is asked next, and the JVM is killed anyway.
+            # It may raise although the query has ended; that is checked next, and the JVM is killed anyway.
             self.error = describe_fault(error)
 
     def note_end(self, event: RunEnded) -> None:
-        """Judge how the present run ended, and plan a restart when it broke within the budget."""
+        """Judge the end of the present run, and plan a restart if it failed within the budget."""
         self.failure = self.gate.take_failure()
         if self.gate.refused is not None and self.failure is None:
             self.ended = Ended.DRAINED
@@ -182,13 +193,13 @@ class ServedQuery:
             self._take_error(event)
 
     def note_broken_start(self, error: BaseException) -> None:
-        """The run could not even be started."""
+        """Record a run that could not even be started."""
         self.failure = error
         self.error = describe_fault(error, self._root)
         self._plan_restart(judge(error, self._root))
 
     def _take_error(self, event: RunEnded) -> None:
-        """What the run ended with: what the gate has seen raised, else Spark's own error."""
+        """Use the error that the gate has seen, else Spark's own error of the run."""
         if self.failure is not None:
             links = links_of(self.failure)
             self.error, judged = describe_fault(self.failure, self._root), judge(self.failure, self._root)
@@ -204,7 +215,7 @@ class ServedQuery:
         self._plan_restart(judged)
 
     def _links_of_run(self) -> tuple[Link, ...]:
-        """Of the error that Spark keeps of the present run; empty where the JVM does not answer."""
+        """Return the links of Spark's error of the present run; empty if the JVM does not answer."""
         run: Any = self._run
         try:
             kept = run._jsq.exception()
@@ -214,11 +225,11 @@ class ServedQuery:
 
     @property
     def waits(self) -> bool:
-        """Whether a sink or a source has not answered it since its last completed trigger."""
+        """Whether a sink or a source has not answered since its last completed trigger."""
         return self.ended is None and self.cause is Cause.DEPENDENCY
 
     def note_trigger(self) -> None:
-        """It has completed one: what it waited for answers again."""
+        """Record a completed trigger: the dependency answers again."""
         self.cause, self._waits = None, 0
 
     def _plan_restart(self, judged: Judged) -> None:
@@ -229,7 +240,7 @@ class ServedQuery:
             return
         self._waits = 0
         self._failed_at = [failed_at for failed_at in self._failed_at if now - failed_at < FORGIVEN_AFTER_S]
-        # Of what is permanent a second try finds the same; for room the supervisor has the longer pauses.
+        # A retry meets a permanent error again; for a lack of capacity the supervisor has longer pauses.
         if cause is not Cause.FAILURE or len(self._failed_at) >= RESTARTS:
             self.ended = Ended.BROKEN
             return
@@ -237,7 +248,7 @@ class ServedQuery:
         self._failed_at.append(now)
 
     def _wait(self, now: float) -> None:
-        """Plan the next try; give up once it has waited as long as anybody would."""
+        """Plan the next attempt; give up after the policy's limit."""
         policy = self._policy
         if self._waits == 0:
             self._waited_from = now
@@ -249,7 +260,7 @@ class ServedQuery:
 
 
 def restore_confs(spark: Any, confs: Mapping[str, str]) -> None:
-    """Set the session's confs back to what they were when the query was yielded; a run takes a copy when it starts."""
+    """Restore the session's confs from when the query was yielded; a run copies them when it starts."""
     present = dict(spark.conf.getAll)
     for key in present.keys() - confs.keys():
         if spark.conf.isModifiable(key):

@@ -1,8 +1,8 @@
 """An error as a chain of links: Python's, the JVM's behind them, and those of Python workers on executors.
 
-A link has a class, a message, Spark's error condition and the frame that raised it. The JVM is asked for its throwables
-one by one: their text cannot be split safely, because a job's own message may contain any words. Text is parsed only
-where nothing else is left of an error, such as the traceback of a Python worker.
+A link has a class, a message, Spark's error condition and the frame that raised it. The JVM's throwables are read one
+by one: their text cannot be split safely, because a job's own message may contain anything. Text is parsed only if no
+other information is left of an error, such as for the traceback of a Python worker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FRAME = re.compile(r'  File "(.+?)", line (\d+)(?:, in (.+))?$')
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\s*(?:\n== .*)?\Z", re.DOTALL)
 _JAVA_CLASS = re.compile(r"([A-Za-z_][\w$]*(?:\.[\w$]+)+)(?:\(([\w.$]+)\))?")
-"""With what Hadoop's server has raised behind a ``RemoteException``."""
+"""Includes the class that Hadoop's server has raised behind a ``RemoteException``."""
 _REMOTE = "org.apache.hadoop.ipc.RemoteException"
 _OF_WORKERS = "PYTHON_EXCEPTION"
 _TASK = re.compile(
@@ -49,43 +49,45 @@ _NO_FRAMES_OF = (
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One error of a chain.
-
-    ``kind``: its class with its module or package, a builtin of Python without; ``names``: the same of it and its
-    bases. ``frames``: where it was raised, innermost first: ``file:line`` of Python, class and method of the JVM.
-    ``condition``: Spark's, empty without; ``path``: of the file that Spark was reading. ``error``: a live error of
-    Python. ``java``: whether it is one of the JVM's.
-    """
+    """One error of a chain."""
 
     kind: str
+    """Its class with its module or package; a builtin of Python has none."""
     message: str = ""
+    """Its message."""
     condition: str = ""
+    """Spark's error condition, empty without one."""
     path: str = ""
+    """The path of the file that Spark was reading, empty if unknown."""
     frames: tuple[str, ...] = ()
+    """Where it was raised, innermost first: ``file:line`` for Python, class and method for the JVM."""
     names: tuple[str, ...] = ()
+    """The names of its class and base classes."""
     error: BaseException | None = None
+    """The live error, for an error of this Python process."""
     java: bool = False
+    """Whether it is an error of the JVM."""
 
     @property
     def short(self) -> str:
-        """The class alone."""
+        """The class without its module or package."""
         return short_name(self.kind)
 
     @property
     def raised_in(self) -> str:
-        """The innermost frame; of the JVM the innermost that is no library's below Spark."""
+        """The innermost frame; for the JVM, the innermost one outside the libraries below Spark."""
         if not self.java:
             return self.frames[0] if self.frames else ""
         return next((frame for frame in self.frames if not frame.startswith(_NO_FRAMES_OF)), "")
 
 
 def short_name(name: str) -> str:
-    """A class without its package or module."""
+    """Return a class without its package or module."""
     return name.rpartition(".")[2].rpartition("$")[2]
 
 
 def links_of(error: BaseException) -> tuple[Link, ...]:
-    """The error and all that it was raised for, the nearest first."""
+    """Return the error and all its causes, the nearest first."""
     found: list[Link] = []
     for each in _chain(error):
         found.append(_of_python(each))
@@ -98,20 +100,22 @@ def links_of(error: BaseException) -> tuple[Link, ...]:
 
 
 def links_of_throwable(throwable: Any) -> tuple[Link, ...]:
-    """The same of an object of the JVM, asked over py4j; empty where the JVM does not answer."""
+    """Return the links of a JVM object, read over py4j; empty if the JVM does not answer."""
     found: list[Link] = []
     try:
         while throwable is not None and len(found) < _DEEPEST:
             found.append(_of_throwable(throwable))
             throwable = throwable.getCause()
     except Exception:
-        # A JVM that dies answers nothing more.
+        # A JVM that is ending does not answer any more.
         return _expanded(found)
     return _expanded(found)
 
 
 def links_of_text(text: str, condition: str = "") -> tuple[Link, ...]:
-    """The same of what Spark prints of a throwable, for where only that is left; ``condition``: the outermost one's."""
+    """Return the links in Spark's text of a throwable, if only that is left; ``condition``: that of the outermost
+    one.
+    """
     if text.lstrip().startswith(_HEADER):
         return worker_links(text)
     found: list[Link] = []
@@ -128,7 +132,7 @@ def links_of_text(text: str, condition: str = "") -> tuple[Link, ...]:
 
 
 def worker_links(text: str) -> tuple[Link, ...]:
-    """Of the traceback that a Python worker has sent, the error that it ended with first."""
+    """Return the links in a Python worker's traceback, starting with the error that ended it."""
     start = text.find(_HEADER)
     if start < 0:
         return ()
@@ -137,7 +141,7 @@ def worker_links(text: str) -> tuple[Link, ...]:
 
 
 def condition_of(error: BaseException) -> str:
-    """Spark's error condition; empty where the error has none."""
+    """Return Spark's error condition; empty if the error has none."""
     for name in ("getCondition", "getErrorClass"):
         ask = getattr(error, name, None)
         if callable(ask):
@@ -148,12 +152,12 @@ def condition_of(error: BaseException) -> str:
 
 
 def is_of_spark(error: BaseException) -> bool:
-    """Whether PySpark or py4j have raised it."""
+    """Whether PySpark or py4j raised it."""
     return type(error).__module__.startswith(("pyspark", "py4j"))
 
 
 def plain_message(link: Link) -> str:
-    """Its message without the condition before it and the SQLSTATE after it."""
+    """Return its message without the leading condition and the trailing SQLSTATE."""
     text = link.message.strip()
     if link.condition:
         text = text.removeprefix(f"[{link.condition}]").strip()
@@ -161,7 +165,7 @@ def plain_message(link: Link) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised for, the nearest first; SQLAlchemy keeps its own in ``orig``."""
+    """Yield the error and its causes, the nearest first; SQLAlchemy stores a cause in ``orig``."""
     seen: list[BaseException] = []
     left: list[BaseException | None] = [error]
     while left:
@@ -189,7 +193,7 @@ def _of_python(error: BaseException) -> Link:
 
 def _told(error: BaseException) -> str:
     try:
-        # Of a throwable's, py4j would ask the JVM for the whole stack.
+        # For a throwable, py4j would request the whole stack from the JVM.
         return "" if _throwable(error) is not None else str(error)
     except Exception:
         return ""
@@ -200,7 +204,7 @@ def _qualified(kind: type) -> str:
 
 
 def _throwable(error: BaseException) -> Any:
-    """The JVM's object behind an error of py4j or PySpark; None without one."""
+    """Return the JVM's object behind an error of py4j or PySpark; None without one."""
     if not is_of_spark(error):
         return None
     behind = getattr(error, "java_exception", None)
@@ -247,7 +251,9 @@ def _condition_in(message: str) -> str:
 
 
 def _expanded(links: list[Link]) -> tuple[Link, ...]:
-    """With what text alone tells: the errors of Python workers, and of a task whose error did not reach the driver."""
+    """Add links that only text reveals: errors of Python workers, and of a task whose error did not reach the
+    driver.
+    """
     found: list[Link] = []
     for number, link in enumerate(links):
         found.append(link)

@@ -1,4 +1,4 @@
-"""What a serving driver writes down of its queries: their status, and where a checkpoint version began."""
+"""Records a running driver's status, and where a checkpoint version started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Recorder:
         self._at.board.tell()
 
     def try_to_tell(self) -> bool:
-        """Whether the status could be written."""
+        """Write the status; return whether that succeeded."""
         try:
             self.tell()
         except StoreUnavailable:
@@ -34,14 +34,14 @@ class Recorder:
         return True
 
     def note_version(self, query: ServedQuery) -> None:
-        """Remember whether anybody has recorded where the version of a query began."""
+        """Note if the start of a query's version has not been recorded yet."""
         known = self._at.line.state
         version = known.version(query.name, query.claim.version) if known is not None else None
         if version is not None and version.start_offsets is None:
             self._start_unknown.add(query.name)
 
     def note_start_offsets(self, queries: Mapping[str, ServedQuery]) -> None:
-        """Record them for each version that has committed since, once; raises StoreUnavailable."""
+        """Record the start of each version that has committed since, once; raises StoreUnavailable."""
         for name in list(self._start_unknown):
             query = queries[name]
             if self._at.board.query(name).committed is None:
@@ -52,25 +52,25 @@ class Recorder:
             self._start_unknown.discard(name)
 
     def note_end(self, query: ServedQuery) -> None:
-        """How its run ended."""
+        """Record how its run ended."""
         if query.ended in (Ended.FINISHED, Ended.DRAINED):
             self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
         else:
             self._at.board.note_failure(query.name, query.error, query.fault)
 
     def note_drained(self, queries: Iterable[ServedQuery]) -> None:
-        """The last batch that each let through."""
+        """Record the last batch that each gate admitted."""
         for query in queries:
             self._at.board.change(query.name, admitted=query.gate.admitted)
 
     def note_waits(self, queries: Collection[ServedQuery]) -> None:
-        """Whether a query waits for what does not answer, for the status.
+        """Record in the status whether queries wait for a dependency.
 
-        What the generation before broke with stands until this one has shown, query by query, that it does not.
+        The previous generation's failure remains until every query of this one has shown that it is over.
         """
         board = self._at.board
         for query in queries:
-            # Any completed trigger takes the error away.
+            # Any completed trigger clears the error.
             if query.cause is Cause.DEPENDENCY and not board.query(query.name).error:
                 query.note_trigger()
         waiting = [f"query {query.name}: {query.error}" for query in queries if query.waits]

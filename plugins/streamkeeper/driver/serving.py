@@ -1,4 +1,6 @@
-"""The control loop of a driver that has been told to go, or to shadow: serve, restart what breaks, cut over, end."""
+"""The control loop of a driver after a ``go`` or ``shadow`` command: it runs queries, restarts failed ones, cuts over,
+and ends.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _ABORT_S = 4.0
 
 
 class Serving:
-    """Serves all queries of a job until they have ended; ``run`` returns by raising Ending, or a permanent error."""
+    """Runs all queries of a job until they have ended; ``run`` ends by raising Ending, or a permanent error."""
 
     def __init__(self, at: Surroundings, planned: Mapping[str, PlannedQuery]) -> None:
         self._at = at
@@ -45,7 +47,7 @@ class Serving:
         self._looks = SourceLooks(at.board)
 
     def run(self, order: Command) -> NoReturn:
-        """Take over what the order names, start it, and serve; raises Ending, Fenced or another PermanentError."""
+        """Take over the order's queries, start them, and run; raises Ending, Fenced or another PermanentError."""
         collect_regularly()
         try:
             if order.kind is CommandKind.SHADOW:
@@ -55,17 +57,17 @@ class Serving:
             while True:
                 self._turn(self._at.wakeups.wait(self._pause_s()))
         except PermanentError:
-            # Nobody starts it again, so that nobody else could remove what it has written unseen.
+            # The instance is not restarted, so no later generation could remove its shadow output.
             self._try_to_discard()
             raise
 
     def _serve(self, go: Command) -> None:
-        """Every query, of a driver that serves none yet."""
+        """Take over every query, in a driver that runs none yet."""
         taken = [take_over(self._at, query, go) for query in self._planned.values()]
         self._begin(taken, DriverState.SERVING)
 
     def _shadow(self, order: Command) -> None:
-        """Only the queries that are rebuilt."""
+        """Take over only the rebuilt queries."""
         named = [query for name, query in self._planned.items() if name in order.versions]
         for query in named:
             self._shadows[query.query.name] = shadow(self._at, query, order.versions)
@@ -74,7 +76,7 @@ class Serving:
         crash_point("driver.shadow.start.after")
 
     def _begin(self, taken: Iterable[ServedQuery], state: DriverState) -> None:
-        """Start what was taken over, and tell."""
+        """Start the queries that were taken over, and report."""
         taken = list(taken)
         for query in taken:
             self._recorder.note_version(query)
@@ -104,13 +106,13 @@ class Serving:
         return min(_LOOK_S, *due) if due else _LOOK_S
 
     def _turn(self, rang: set[Wakeup]) -> None:
-        """One turn of the loop: what was ordered, what died, what ended, what is due, what is to be told."""
+        """Run one turn of the loop: orders, terminated processes, ended runs, due restarts, reports."""
         self._observer.check_jvm()
         try:
             if Wakeup.NUDGE in rang:
                 self._at.line.look_for_commands()
         except StoreUnavailable:
-            # The heartbeat tries again soon, and the lease ends a driver that stays without its store.
+            # The heartbeat retries soon, and the lease ends a driver that stays without its store.
             return
         self._obey()
         try:
@@ -129,7 +131,7 @@ class Serving:
         self._end_if_all_ended()
 
     def _obey(self) -> None:
-        """What is known of orders; asks nothing."""
+        """Execute known orders; makes no request."""
         if self._at.line.end_wanted:
             self._end_as_asked()
         if not self._shadows:
@@ -145,7 +147,7 @@ class Serving:
             self._comparing.start()
 
     def _cut_over(self, go: Command) -> None:
-        """What is not shadowed is taken over first: should that fail, no output has been swapped yet."""
+        """Take over the queries that have no shadow first: if that fails, no output has been swapped yet."""
         for name, query in self._shadows.items():
             if go.versions.get(name) != query.claim.version:
                 raise InvalidInput(f"query {name} must run {go.versions.get(name)} but writes {query.claim.version}")
@@ -171,7 +173,7 @@ class Serving:
             self._judge(query)
 
     def _judge(self, query: ServedQuery) -> None:
-        """Tell how a run ended; raises what cannot be helped by starting it again."""
+        """Report how a run ended; raise errors that a restart cannot fix."""
         if isinstance(query.failure, PermanentError):
             self._give_up(query.failure)
         if query.cause is Cause.PERMANENT:
@@ -181,7 +183,7 @@ class Serving:
             raise self._ending_of(query)
 
     def _ending_of(self, query: ServedQuery) -> Ending:
-        """What the driver ends with, for a query that is not started again in this process."""
+        """Return the driver's ending for a query that is not restarted in this process."""
         line = f"query {query.name}: {query.error}"
         if query.cause is Cause.DEPENDENCY:
             waited = f"{line}; the driver waited {self._at.spec.restarts.dependency_limit_s / 3600:g} h for it"
@@ -196,7 +198,9 @@ class Serving:
         return will_restart(line, query.cause or Cause.FAILURE, query.fault, query=query.name)
 
     def _give_up(self, error: PermanentError) -> NoReturn:
-        """End with it. What another query is in the middle of may finish: cut short, its batch would come again."""
+        """End with the error. Running batches of other queries may finish, because interrupted ones would be
+        replayed.
+        """
         if not isinstance(error, Fenced):
             self._stop_queries(_ABORT_S)
         raise error
@@ -208,7 +212,7 @@ class Serving:
                 self._start(query)
 
     def _end_as_asked(self) -> NoReturn:
-        """By a drain; in a dual run nothing of it is kept."""
+        """Drain; in a dual run the shadow output is removed instead."""
         if not self._shadows:
             self._drain()
         crash_point("driver.shadow.abort.before")
@@ -218,7 +222,9 @@ class Serving:
         raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
 
     def _drain(self) -> NoReturn:
-        """Let no batch through; what is between two triggers is stopped, what runs may finish or meets the gate."""
+        """Admit no batch; queries between two triggers are stopped, running ones may finish or are blocked at the
+        gate.
+        """
         crash_point("driver.drain.before")
         self._at.board.state = DriverState.DRAINING
         self._stop_queries()
@@ -256,7 +262,7 @@ class Serving:
 
     def _end_if_all_ended(self) -> None:
         ends = {query.ended for query in self._queries.values()}
-        # A shadow that has read all there was waits for its cutover.
+        # A shadow that has read all input waits for its cutover.
         if None in ends or self._shadows:
             return
         if ends == {Ended.FINISHED}:

@@ -1,7 +1,7 @@
-"""What a driver asks of its sources and checkpoints beside the batches: now and then, in a thread of its own.
+"""Monitors a driver's sources and checkpoints outside its batches, periodically and in a separate thread.
 
-Nothing waits for it, and what fails is asked again next time: a broker out of reach costs a query its lag and runway in
-the status, and no more.
+Batches do not depend on it, and failed checks are repeated at the next time: an unreachable broker only removes a
+query's lag and runway from the status.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from streamkeeper.model.measuring import Held, Partition, SourceLook, positions,
 
 LOOK_S = 60.0
 _WEIGH_EVERY = 10
-"""A checkpoint of some hundred thousand files takes seconds to be weighed."""
+"""Measuring a checkpoint of several hundred thousand files takes seconds."""
 _WINDOW = 120
-"""Looks that the rate at which a topic drops its records is taken over: two hours."""
+"""The window of the rate at which a topic drops its records, in checks: two hours."""
 
 
 class SourceLooks:
-    """Looks at every query that it was given, once a minute; ``look_s``: seconds between two looks."""
+    """Checks every added query once a minute; ``look_s``: seconds between two checks."""
 
     def __init__(self, board: StatusBoard, *, look_s: float = LOOK_S) -> None:
         self._board = board
@@ -46,7 +46,7 @@ class SourceLooks:
         self._begun = False
 
     def add(self, query: ServedQuery) -> None:
-        """Look at a query from now on; the main thread's call."""
+        """Check a query from now on; called by the main thread."""
         self._queries.append(QueryLooks(query, self._board))
         if not self._begun:
             self._begun = True
@@ -55,7 +55,7 @@ class SourceLooks:
     def _look(self) -> None:
         rounds = 0
         while True:
-            # A moment first: what a query begins with is done by then.
+            # Wait briefly first, until the query's start-up work is done.
             time.sleep(self._look_s if rounds else min(2.0, self._look_s))
             for query in list(self._queries):
                 query.look(weigh=rounds % _WEIGH_EVERY == 0)
@@ -74,14 +74,15 @@ class QueryLooks:
         self._failed = self._said = False
 
     def look(self, *, weigh: bool) -> None:
-        """Look once, and tell the board; raises nothing."""
+        """Check once, and report to the board; raises no error."""
         self._failed, found = False, []
         try:
             if weigh:
                 self._board.note_size(self._query.name, checkpoint_growth(self._query.checkpoint.fresh()).bytes)
             found = list(self._sources())
         except Exception as error:
-            # Whatever it is: the batches do without, and say themselves what is wrong with a source or a checkpoint.
+            # Any error: batches continue without these checks, and report errors of a source or a checkpoint
+            # themselves.
             self._note(error)
         self._board.note_looks(self._query.name, found)
         self._said = self._failed
@@ -147,7 +148,7 @@ class QueryLooks:
 
 
 class _Topics:
-    """What a Kafka source's topics held, now and before."""
+    """The records of a Kafka source's topics, now and earlier."""
 
     def __init__(self, held: HeldTopics) -> None:
         self._held = held

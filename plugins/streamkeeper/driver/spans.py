@@ -1,4 +1,4 @@
-"""How long the driver's own work takes: sums per name, over all batches."""
+"""Measures the driver's own work: total times per name, over all batches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 OWN = ("gate", "status", "progress")
-"""The driver's own work; ``write`` is the sink's, ``claim`` happens once a query.
+"""The driver's own work; ``write`` belongs to the sink, ``claim`` happens once per query.
 
-``gate.store`` is a part of ``gate``, and so with the others; ``gate.cpu`` is how long its thread has computed: what is
-left of ``gate`` it has waited, for the disk, the store, the JVM or a processor.
+``gate.store`` is a part of ``gate``, like other dotted names; ``gate.cpu`` is its thread's CPU time. The rest of
+``gate`` was spent waiting: for the disk, the store, the JVM or a processor.
 """
 
 
@@ -24,7 +24,7 @@ class Spans:
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Add the time of the block to ``name``; of the driver's own work as a whole, what it has computed as well."""
+        """Add the block's time to ``name``; for the driver's own work, also its CPU time."""
         began, computed = time.perf_counter(), time.thread_time()
         try:
             yield
@@ -34,12 +34,12 @@ class Spans:
                 self.add(f"{name}.cpu", (time.thread_time() - computed) * 1000)
 
     def add(self, name: str, amount: float) -> None:
-        """Add to a sum; ``batches`` counts."""
+        """Add to a sum; ``batches`` is a count."""
         with self._lock:
             self._sums[name] = self._sums.get(name, 0.0) + amount
 
     def sums(self) -> dict[str, float]:
-        """A copy, rounded to a microsecond; ``own_per_batch`` is the driver's own work."""
+        """Return a copy, rounded to a microsecond; ``own_per_batch`` is the driver's own work."""
         with self._lock:
             sums = {name: round(value, 3) for name, value in self._sums.items()}
         if sums["batches"]:

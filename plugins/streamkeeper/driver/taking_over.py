@@ -1,4 +1,4 @@
-"""Taking queries over: each gets its claim, its checkpoint, a writer whose fence is raised, and its gate."""
+"""Takes queries over: each gets its claim, its checkpoint, a writer with a raised fence, and its gate."""
 
 from __future__ import annotations
 
@@ -49,27 +49,35 @@ from streamkeeper.sinks.contract import SinkWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What one generation of a driver works with; ``root``: where the release's code lies."""
+    """The context of one generation of a driver."""
 
     spec: LaunchSpec
+    """The launch specification."""
     generation: int
+    """This generation's number."""
     session: Session
+    """The Spark session."""
     line: StoreLine
+    """The access to the store."""
     board: StatusBoard
+    """Composes the status."""
     spans: Spans
+    """The timings."""
     wakeups: Wakeups
+    """Wakes the main thread."""
     root: Path
+    """The directory of the release's code."""
 
 
 def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> ServedQuery:
-    """Make a query this driver's, to serve; not started yet.
+    """Take a query over, to run as the current one; it is not started yet.
 
     Raises CheckpointLost, Fenced, OutputLost, SinkAhead or another PermanentError.
     """
     state = at.line.look()
     checkpoint = checkpoint_of(state, at.spec.checkpoints, planned.query.name, order.versions)
     known = _known(at, state, planned, checkpoint)
-    # First of all: a claim moves the sink's fence, and a handoff makes a directory that is missing.
+    # First, because a claim moves the sink's fence, and a handoff creates a missing directory.
     must_be_there(checkpoint.fresh(), known)
     accepted = _accepted_loss(state, planned.query.name, checkpoint.name, order)
     claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted)
@@ -77,7 +85,9 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
 
 
 def _accepted_loss(state: JobState, query: str, version: str, order: Command) -> AcceptedLoss | None:
-    """What the order says of it. A restarted generation gets the same order, long after the version has gone on."""
+    """Return the loss that the order accepts. A restarted generation gets the same order, long after the version has
+    continued.
+    """
     batch = order.output_losses.get(query)
     if batch is None:
         return None
@@ -89,13 +99,13 @@ def _accepted_loss(state: JobState, query: str, version: str, order: Command) ->
 def claim_and_fence(
     at: Surroundings, planned: PlannedQuery, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> tuple[Claim, SinkWriter]:
-    """The query's next epoch, and a writer under it: from here on the output is what this version makes of it.
+    """Return the query's next epoch, and a writer under it: from here on this version determines the output.
 
     ``accepted``: the loss of output that a person accepted.
     """
     spec, query = at.spec, planned.query
     history = at.line.look().output_history(query.name, checkpoint.name)
-    # Before the claim: it would count as the newest epoch of a version that has never raised its fence.
+    # Before the claim, which would count as the newest epoch of a version that has never raised its fence.
     look_before_claim(spec.job, query, history, checkpoint, accepted=accepted)
     with at.spans.measure("claim"):
         seen = see_claims(spec.job, query, checkpoint, installation=spec.installation)
@@ -117,7 +127,7 @@ def claim_and_fence(
 
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
-    """Make a query this driver's, to be written unseen; not started yet. Raises Fenced once its dual run is over."""
+    """Take a query over, to run as a shadow; it is not started yet. Raises Fenced once its dual run is over."""
     spec, query = at.spec, planned.query
     state = at.line.look()
     checkpoint = checkpoint_of(state, spec.checkpoints, query.name, versions)
@@ -136,7 +146,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
 
 
 def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Tree) -> KnownCheckpoint:
-    """What the journal, and the last word of the driver before this one, say of the version."""
+    """Return the facts about the version from the journal, and from the last status of the previous driver."""
     query, version = planned.query.name, checkpoint.name
     recorded = state.version(query, version)
     own = recorded is None or recorded.claimed_by in ("", at.spec.instance)
@@ -144,7 +154,7 @@ def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint:
 
 
 def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> None:
-    """Let a rebuilt version's topics be read from where the serving one began, whatever the query's options say."""
+    """Make a rebuilt version read its topics from where the current one started, whatever the query's options."""
     from streamkeeper.inspection.kafka_topics import reads_all_of
 
     serving = at.spec.rehearse_on.get(planned.query.name)
@@ -162,6 +172,15 @@ def _behind_its_gate(
     known: KnownCheckpoint,
     writer: SinkWriter,
 ) -> ServedQuery:
+    """Put a query behind a gate.
+
+    ``at``: the driver's context.
+    ``planned``: how the job built the query.
+    ``claim``: its epoch.
+    ``checkpoint``: the directory of its version.
+    ``known``: the recorded facts of its checkpoint.
+    ``writer``: writes its batches.
+    """
     continuity = Continuity(checkpoint, known)
     name = claim.query
     began = partial(at.board.note_batch, name)

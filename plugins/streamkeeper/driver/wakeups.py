@@ -1,4 +1,4 @@
-"""What wakes the driver's main thread: nudges, progress, ended queries, a dead JVM, a comparison."""
+"""Events that wake the driver's main thread: nudges, progress, ended queries, a terminated JVM, a comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FrameType
 
 
 class Wakeup(Enum):
-    """Why the main thread should look."""
+    """The reason for the main thread to check."""
 
     NUDGE = "nudge"
     PROGRESS = "progress"
@@ -21,7 +21,7 @@ class Wakeup(Enum):
 
 
 class Wakeups:
-    """A mailbox that a signal handler may put into: SimpleQueue is re-entrant, an Event is not."""
+    """A mailbox that a signal handler may use: SimpleQueue is re-entrant, an Event is not."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Wakeup] = queue.SimpleQueue()
@@ -31,7 +31,7 @@ class Wakeups:
         self._queue.put(why)
 
     def wait(self, timeout_s: float) -> set[Wakeup]:
-        """What rang meanwhile; empty after ``timeout_s`` seconds."""
+        """Return the events so far; empty after ``timeout_s`` seconds without any."""
         found: set[Wakeup] = set()
         try:
             found.add(self._queue.get(timeout=max(0.0, timeout_s)))
@@ -41,7 +41,7 @@ class Wakeups:
             return found
 
     def take_nudges(self) -> None:
-        """Let SIGUSR1 mean: look for commands now."""
+        """Install a handler: SIGUSR1 requests a check for commands."""
 
         def handle(_number: int, _frame: FrameType | None) -> None:
             self.ring(Wakeup.NUDGE)

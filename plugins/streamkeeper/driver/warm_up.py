@@ -1,4 +1,4 @@
-"""The rehearsal: the last batch of a checkpoint again, on a clone, with the sink diverted. It warms a standby up."""
+"""The rehearsal: reruns a checkpoint's last batch on a clone, with the sink diverted. It warms up a standby."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ def warm_up(
     scratch: str,
     rehearsed: Mapping[str, str],
 ) -> str:
-    """How it went, one clause per query: ``ok: …``, or Spark's error class first. It never fails.
+    """Return the result, one clause per query: ``ok: …``, or an error that starts with its class. It never fails.
 
-    ``live``: query -> checkpoint directory, as far as there is one; ``rehearsed``: query -> how its rehearsal went, of
-    those that had theirs.
+    ``spark``: the session.
+    ``planned``: query -> how the job built it.
+    ``live``: query -> checkpoint directory, for those that have one.
+    ``scratch``: where clones are made.
+    ``rehearsed``: query -> result of its rehearsal, for those already rehearsed.
     """
     told: list[str] = []
     for name, query in planned.items():
@@ -47,8 +50,8 @@ def warm_up(
 
 
 def touch(spark: SparkSession, folder: str) -> None:
-    """Write, read and delete a file as a query does it with its checkpoint's: a JVM's first request to S3 takes two
-    seconds. It never fails; the next batch tells what is wrong.
+    """Write, read and delete a file like a query does in its checkpoint: a JVM's first request to S3 takes two seconds.
+    It never fails; the next batch reports any error.
     """
     context: Any = spark.sparkContext
     with suppress(Exception):
@@ -66,9 +69,15 @@ def touch(spark: SparkSession, folder: str) -> None:
 def rehearse_query(
     spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float
 ) -> tuple[str, tuple[Finding, ...]]:
-    """How a rehearsal on a clone of ``checkpoint`` went, as a clause, and what it found.
+    """Return the result of a rehearsal on a clone of ``checkpoint``, as a clause, and its findings.
 
-    The clause is empty where there is no batch to run again.
+    ``spark``: the session.
+    ``query``: the query.
+    ``checkpoint``: the original checkpoint.
+    ``scratch``: where the clone is made.
+    ``timeout_s``: the time limit in seconds.
+
+    The clause is empty if there is no batch to rerun.
     """
     from streamkeeper.inspection.rehearsal import rehearse
 
@@ -113,10 +122,10 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
     elif found.error_class == TIMED_OUT:
         yield rehearsals.rehearsal_unfinished(found.message)
     elif found.error_class in (CLONE_DAMAGED, CLONE_FAILED):
-        # Damage that forbids a start is found by the files; a batch that cannot be gone back to is none of it.
+        # File checks find damage that prevents a start; an unavailable earlier batch is not such damage.
         yield rehearsals.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
     elif found.earlier and rehearsals.is_of_state(found.error_class, found.message):
-        # The last batch ran on newer state: what an older state lacks says nothing about the candidate.
+        # The last batch ran on newer state: what an older state lacks does not affect the candidate.
         yield rehearsals.rehearsed_without_rows(found.batch)
     else:
         yield rehearsals.rehearsal_failed(found.error_class, found.message, found.batch, again=found.again)

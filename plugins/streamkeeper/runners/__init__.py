@@ -1,1 +1,1 @@
-"""How drivers are started, observed and ended: one small contract, a module per way."""
+"""Starts, observes and ends drivers: one small contract, and a module per kind of place."""

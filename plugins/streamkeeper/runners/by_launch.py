@@ -1,4 +1,4 @@
-"""Each instance by the runner that its launch names, whatever the installation's settings say by now."""
+"""Uses the runner that an instance's launch names, even if the installation's settings name another one now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamkeeper.stores.contract import Store
 
 
 class LaunchedRunner(Runner):
-    """``runners``: name -> the one; ``usual``: the name of the one that starts instances from now on."""
+    """``runners``: name -> runner; ``usual``: the name of the one that starts new instances."""
 
     def __init__(self, store: Store, runners: Mapping[str, Runner], usual: str) -> None:
         self._store = store
@@ -22,16 +22,16 @@ class LaunchedRunner(Runner):
         self._names: dict[tuple[str, str], str] = {}
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """See Runner; where instances are started from now on."""
+        """See Runner; checks the place where new instances start."""
         self._runners[self._usual].check_place(references, conf)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """See Runner; by the one of the launch that is on record, else by the one that ``spec`` names."""
+        """See Runner; uses the runner of the recorded launch, else the one that ``spec`` names."""
         self._runner(self._name(spec.job, spec.instance) or spec.runner).launch(spec, secrets)
 
     def observe(self, job: str, instance: str) -> Liveness:
-        """See Runner. A process of it that lives on this machine is seen without asking the store, and a death that
-        this machine proves is one, wherever the instance was to run.
+        """See Runner. A live process on this machine is found without the store, and a termination that this machine
+        proves counts wherever the instance was to run.
         """
         seen = self._runners[LOCAL].observe(job, instance)
         if seen.life is Life.ALIVE:
@@ -85,7 +85,9 @@ class LaunchedRunner(Runner):
         return self._runners[name]
 
     def _name(self, job: str, instance: str) -> str:
-        """Empty where it was not launched; a launch is written once, so it is read once."""
+        """Return the runner's name; empty if the instance was not launched. A launch never changes, so it is read
+        once.
+        """
         known = self._names.get((job, instance))
         if known is not None:
             return known

@@ -1,4 +1,4 @@
-"""What keeps an instance that nobody has claimed from ever being claimed."""
+"""Prevents an unclaimed instance from ever being claimed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER_STARTED = "it was stopped before it started: no process could claim it aft
 
 
 def bar(control: Control, instance: str, here: Machine, installation: str) -> list[ProcessRecord]:
-    """Claim the first generation for no process; the claims there are if a supervisor was faster."""
+    """Claim the first generation for no process; return the existing claims if a supervisor was faster."""
     nobody = ProcessRecord(
         instance=instance,
         generation=1,
@@ -32,5 +32,5 @@ def bar(control: Control, instance: str, here: Machine, installation: str) -> li
 
 
 def is_barred(recorded: Sequence[ProcessRecord]) -> bool:
-    """Whether the only claim is nobody's."""
+    """Whether the only claim is for no process."""
     return bool(recorded) and all(record.pid == 0 for record in recorded)

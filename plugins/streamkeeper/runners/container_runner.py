@@ -1,4 +1,4 @@
-"""What drivers in a cluster's containers have in common: on record before they are created, and seen by its words."""
+"""Common parts of runners in clusters: containers are recorded before creation, and observed through the cluster."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ from streamkeeper.stores.contract import Store
 
 
 class Place(Protocol):
-    """What is recorded of a container before it is created."""
+    """The record of a container before its creation."""
 
     @property
     def installation(self) -> str:
-        """The id of the one that is about to create it."""
+        """The id of the installation that creates it."""
 
 
 P = TypeVar("P", bound=Place)
 
 
 class ContainerRunner(Runner, Generic[P]):
-    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part.
+    """``driver``: the command that gets job, instance and generation; ``environ``: variables, some of which are passed
+    on.
 
-    ``installation``: whose instances it starts, sees and ends; None where nobody asks.
+    ``installation``: the installation whose instances it starts, observes and ends; None skips that check.
     """
 
     nowhere: ClassVar[str]
-    """Why an instance that was launched is nowhere, as a clause."""
+    """Why a launched instance has no container, as a clause."""
 
     def __init__(
         self,
@@ -54,6 +55,13 @@ class ContainerRunner(Runner, Generic[P]):
         installation: InstallationRecord | None = None,
         resolve_master: Callable[[str], str] | None = None,
     ) -> None:
+        """``store``: the store.
+        ``settings``: the installation's settings.
+        ``environ``: variables, some of which are passed on.
+        ``driver``: the command that gets job, instance and generation.
+        ``installation``: the installation's record; None skips the ownership check.
+        ``resolve_master``: resolves a master that is an Airflow connection.
+        """
         self._store = store
         self._settings = settings
         self._environ = environ
@@ -97,10 +105,10 @@ class ContainerRunner(Runner, Generic[P]):
             return Liveness(life=Life.UNKNOWN, why=f"{self._named(place)} cannot be inspected: {error}")
 
     def nudge(self, job: str, instance: str) -> None:
-        """See Runner; no signal of ours reaches it: it looks by itself, at every trigger and once a second."""
+        """See Runner; signals do not reach the driver, which checks at every trigger and once a second instead."""
 
     def kill(self, job: str, instance: str) -> None:
-        """See Runner; raises TemporaryError where nobody can be told."""
+        """See Runner; raises TemporaryError if the cluster cannot be reached."""
         control = Control(self._store, job, instance)
         if control.read_launch() is None:
             return
@@ -117,11 +125,11 @@ class ContainerRunner(Runner, Generic[P]):
 
     @abstractmethod
     def _read(self, control: Control) -> P | None:
-        """What is on record of an instance's container."""
+        """Return the record of an instance's container."""
 
     @abstractmethod
     def _claim(self, control: Control, spec: LaunchSpec) -> P:
-        """Record a container for the instance; the one that is on record where another launch was faster."""
+        """Record a container for the instance; return the existing record if another launch was faster."""
 
     @abstractmethod
     def _create(self, place: P, spec: LaunchSpec, secrets: dict[str, str]) -> None:
@@ -129,30 +137,30 @@ class ContainerRunner(Runner, Generic[P]):
 
     @abstractmethod
     def _judge(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> Liveness:
-        """What the cluster's words prove; ``recorded``: who has claimed the instance."""
+        """Judge the cluster's report; ``recorded``: the claims of the instance."""
 
     @abstractmethod
     def _why_ended(self, job: str, place: P) -> tuple[str, Fault | None]:
-        """What the cluster says of why it has sent a signal, as a clause, and the kind of fault; nothing without."""
+        """Return the cluster's reason for a signal, as a clause, and the kind of fault; empty without one."""
 
     @abstractmethod
     def _end(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> None:
-        """Have its node kill it, so that the node can tell that it did."""
+        """Make its node kill it, so that the node can confirm that."""
 
     @abstractmethod
     def _named(self, place: P) -> str:
-        """What the cluster knows it by."""
+        """Return the cluster's name for it."""
 
     @abstractmethod
     def _speaker(self, place: P, recorded: Sequence[ProcessRecord]) -> str:
-        """Who has written the last word of an instance."""
+        """Return who wrote the last status of an instance."""
 
     @abstractmethod
     def _log_of(self, place: P) -> str:
-        """Who has its log, and how it is read."""
+        """Return where its log is, and how to read it."""
 
     def _container_variables(self, job: str, instance: str) -> dict[str, str]:
-        """What a driver in a container has beside what is its cluster's."""
+        """Return a driver's variables in a container, without those of its cluster."""
         marked = mark(job, instance, installation=self._id, store=self._settings.store)
         settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
         return passed_to_containers(self._environ) | marked.variables() | settings_variables(settings)

@@ -1,4 +1,4 @@
-"""An instance's log file: what its driver prints, line by line, without secrets, and never larger than a limit."""
+"""An instance's log file: its driver's output, line by line, without secrets, and limited in size."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LONGEST_LINE_BYTES = 64 * 1024
 
 
 class DriverLog:
-    """Takes raw output, writes redacted lines. ``last_line``: the newest that was not empty, redacted, of our
-    own the sentence. ``about``: the fields of the supervisor's own lines. ``path``: None for standard output, of which
-    whoever reads it keeps no more than it wants.
+    """Takes raw output, writes redacted lines. ``last_line``: the newest non-empty line, redacted; for the supervisor's
+    own lines only the sentence. ``about``: the fields of the supervisor's own lines. ``path``: None for standard
+    output, whose reader limits the size.
 
-    When the disk is full lines are lost, and counted: a driver must never wait for its log.
+    On a full disk lines are lost, and counted: a driver must never wait for its log.
     """
 
     def __init__(
@@ -42,26 +42,26 @@ class DriverLog:
         self._open()
 
     def feed(self, data: bytes) -> None:
-        """Take output as it comes; only whole lines are written, or pieces of a very long one."""
+        """Take output as it arrives; only whole lines are written, or pieces of a very long one."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if lines:
             self._write("".join(self._clean(line) + "\n" for line in lines))
         if len(self._rest) > LONGEST_LINE_BYTES:
-            # A secret must not be cut in two: the tail that could hold the beginning of one waits for the next piece.
+            # A secret must not be split: the tail that may contain the start of one waits for the next piece.
             piece = redact(self._rest.decode(errors="replace"), self._secrets)
             keep = self._longest_secret
             self._rest = piece[len(piece) - keep :].encode() if keep else b""
             self._write(piece[: len(piece) - keep] + "\n")
 
     def flush(self) -> None:
-        """Write what came without a newline; the process it came from has ended."""
+        """Write output without a final newline; its process has ended."""
         if self._rest:
             self.feed(b"\n")
 
     def say(self, sentence: str) -> None:
-        """A line of the supervisor's own."""
+        """Write a line of the supervisor's own."""
         self.flush()
-        # Here, not in the whole line: what says when, and of which job, is none of a secret's.
+        # Redact only the sentence, not the whole line: time and job in it are never secret.
         self._own.info("%s", redact(sentence, self._secrets))
 
     def _clean(self, line: bytes) -> str:
@@ -96,7 +96,7 @@ class DriverLog:
 
 
 class _Lines(logging.Handler):
-    """Hands each line on, whole."""
+    """Passes each line on, whole."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         super().__init__()

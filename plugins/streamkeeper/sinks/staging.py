@@ -1,6 +1,7 @@
-"""What runs in Spark's Python workers for a TableSink: a partition's rows into the staging table, or nowhere.
+"""Runs in Spark's Python workers for a TableSink: writes a partition's rows to the staging table, or none of them.
 
-Everything here is a module-level function with plain arguments: a worker imports it, nothing is pickled by value.
+It contains only module-level functions with plain arguments: a worker imports them, and no function is pickled by
+value.
 """
 
 from __future__ import annotations
@@ -25,23 +26,27 @@ OUTPUTS = "streamkeeper_outputs"
 
 
 class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One write of one batch: ``token`` names the write, so that rows of an earlier try are never taken for its own.
-
-    ``in_shadow``: the table is written unseen, and its record goes when it is taken over or discarded.
-    """
+    """One write of one batch."""
 
     url: str
+    """The database's URL."""
     table: str
+    """The table."""
     columns: tuple[TableColumn, ...]
+    """Its columns."""
     epoch: int
+    """The writer's epoch."""
     token: str
+    """A name of this write, which distinguishes its rows from those of an earlier attempt."""
     in_shadow: bool = False
+    """Whether the table is written in shadow; its record is deleted when it is taken over or discarded."""
 
 
 def outputs_table(metadata: MetaData) -> Table:
-    """One row per output: who owns it, the newest epoch, the last batch with its checkpoint version, and whose it is.
+    """Return the table with one row per output: owner, newest epoch, last batch with its checkpoint version,
+    installation.
 
-    Tables of before installations had ids lack the last column, until a fence is raised there.
+    Tables from before installations had ids lack the last column until the next fence is raised there.
     """
     import sqlalchemy as sa
 
@@ -60,7 +65,14 @@ def outputs_table(metadata: MetaData) -> Table:
 def data_table(
     metadata: MetaData, name: str, columns: Iterable[TableColumn], key: Iterable[str], dialect: str
 ) -> Table:
-    """The output itself; key columns take no NULL."""
+    """Return the output table; its key columns are NOT NULL.
+
+    ``metadata``: receives the table.
+    ``name``: the table's name.
+    ``columns``: its columns.
+    ``key``: the key columns.
+    ``dialect``: the database's dialect.
+    """
     import sqlalchemy as sa
 
     fixed = set(key)
@@ -79,7 +91,15 @@ def data_table(
 def staging_table(
     metadata: MetaData, name: str, columns: Iterable[TableColumn], dialect: str, *, temporary: bool = False
 ) -> Table:
-    """Where rows wait for the transaction that takes them: one try of one partition holds each row number once."""
+    """Return the table where rows wait for the transaction that takes them over: one attempt of one partition has each
+    row number once.
+
+    ``metadata``: receives the table.
+    ``name``: the output table's name.
+    ``columns``: its columns.
+    ``dialect``: the database's dialect.
+    ``temporary``: create it as a temporary table.
+    """
     import sqlalchemy as sa
 
     return sa.Table(
@@ -96,7 +116,14 @@ def staging_table(
 
 
 def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, *, in_shadow: bool) -> None:
-    """Raise Fenced when the newest epoch of the output is not this one, OutputLost when there is none any more."""
+    """Raise Fenced when the output's newest epoch is not this one, OutputLost when its record no longer exists.
+
+    ``connection``: the open transaction.
+    ``outputs``: the table of outputs.
+    ``table``: the output's table.
+    ``epoch``: the writer's epoch.
+    ``in_shadow``: the table is written in shadow: a missing record then means Fenced.
+    """
     import sqlalchemy as sa
 
     newest = connection.execute(sa.select(outputs.c.epoch).where(outputs.c.output == table)).scalar_one_or_none()
@@ -114,7 +141,15 @@ def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, 
 def check_keys(
     connection: Connection, staged: Table, mine: Any, names: Sequence[str], table: str, batch_id: int
 ) -> None:
-    """Raise PermanentError when staged rows lack the key, or two of them have the same."""
+    """Raise PermanentError when staged rows lack the key, or two of them have the same.
+
+    ``connection``: the open transaction.
+    ``staged``: the staging table.
+    ``mine``: the condition that selects this write's rows.
+    ``names``: the key columns.
+    ``table``: its name in errors.
+    ``batch_id``: the batch in errors.
+    """
     import sqlalchemy as sa
 
     key = [staged.c[name] for name in names]
@@ -134,7 +169,7 @@ def check_keys(
 
 
 def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
-    """Put a partition's rows, each with its mark, into the staging table in one transaction, or none; raises Fenced."""
+    """Insert a partition's rows with their marks into the staging table in one transaction, or none; raises Fenced."""
     import sqlalchemy as sa
 
     engine = open_engine(plan.url, pooled=False)
@@ -145,7 +180,7 @@ def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
     first = next(chunks, None)
     if first is None:
         return
-    # The first rows are computed before the transaction begins, so that SQLite's write lock is not held meanwhile.
+    # Compute the first rows before the transaction starts, so that SQLite's write lock is not held during that.
     with engine.begin() as connection:
         check_epoch(connection, outputs, plan.table, plan.epoch, in_shadow=plan.in_shadow)
         part = first[0]["_sk_part"]
@@ -156,9 +191,9 @@ def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
 
 
 def rehearse_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
-    """The same work into a temporary table, rolled back: warms a worker up and keeps nothing.
+    """Do the same work in a temporary table and roll it back: this warms up a worker and keeps no rows.
 
-    Raises PermanentError for a row that is marked.
+    Raises PermanentError for a marked row.
     """
     import sqlalchemy as sa
 
@@ -197,7 +232,7 @@ def _chunks(records: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]
 
 
 def _partition() -> int:
-    # In a worker pyspark is loaded already; looked up, not imported: this room stays importable without it.
+    # Workers have pyspark loaded; it is looked up, not imported, so that this package is importable without it.
     import sys
 
     pyspark = sys.modules.get("pyspark")

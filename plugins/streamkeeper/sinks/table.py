@@ -1,8 +1,8 @@
-"""TableSink: exactly once into a table of SQLite or PostgreSQL, with the fence inside the data's own transaction.
+"""TableSink: exactly-once writes to a table of SQLite or PostgreSQL, with the fence in the data's own transaction.
 
-Rows are staged from Spark's workers, under a token of their own; then one transaction of the driver moves the output's
-row to this batch *where the epoch is still mine*, takes the staged rows over and deletes them. A superseded writer
-changes no row there and is told so; a batch that comes again finds its number taken and is left as it is.
+Spark's workers stage rows under a token. Then one transaction of the driver advances the output's row to this batch *if
+the epoch is still its own*, takes over the staged rows and deletes them. A superseded writer changes no row and gets an
+error; a replayed batch finds its number taken and writes no rows.
 """
 
 from __future__ import annotations
@@ -81,19 +81,21 @@ _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 
 @dataclass(frozen=True, slots=True)
 class TableSink(Sink):
-    """A table with one row per ``key``; created from the query's columns if it is not there.
+    """A table with one row per ``key``; it is created from the query's columns if it is missing.
 
-    A rebuilt version is written to ``<table>__<version>`` until it takes the table's place, with columns of its own.
-    append and update: a row replaces the one with its key. complete: the batch replaces all rows.
-    ``url``: ``sqlite:////absolute/path.db`` or ``postgresql+psycopg://…``; best given as a ``secret://`` param.
+    A rebuilt version is written to ``<table>__<version>``, with its own columns, until it replaces the table. append
+    and update: a row replaces the one with its key. complete: the batch replaces all rows.
     """
 
     kind: ClassVar[str] = "table"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update", "complete"})
 
     url: str = field(repr=False)
+    """``sqlite:////absolute/path.db`` or ``postgresql+psycopg://…``; preferably a ``secret://`` param."""
     table: str
+    """The table's name."""
     key: Sequence[str]
+    """The key columns."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.table, str) or not _TABLE.fullmatch(self.table):
@@ -106,7 +108,7 @@ class TableSink(Sink):
         parse_url(self.url)
 
     def describe(self) -> SinkDescription:
-        """Database and table, without user or password."""
+        """Return database and table, without user or password."""
         return SinkDescription(
             kind=self.kind,
             output=f"{identity(parse_url(self.url))}#{self.table}",
@@ -115,7 +117,7 @@ class TableSink(Sink):
         )
 
     def overlaps(self, other: Sink) -> bool:
-        """Also where two paths lead to one SQLite file."""
+        """Also true if two paths lead to one SQLite file."""
         if not isinstance(other, TableSink) or self.table != other.table:
             return False
         if self.describe().same_place(other.describe()):
@@ -124,7 +126,7 @@ class TableSink(Sink):
         return len(paths) == 2 and len({*map(os.path.realpath, paths)}) == 1
 
     def open(self, context: SinkContext) -> TableWriter:
-        """A writer for one epoch; the first connection is made when it is needed."""
+        """Return a writer for one epoch; it connects when it first needs to."""
         if context.role is WriterRole.SHADOW and not self.url.startswith("sqlite"):
             check_shadow_name(self.table, context.version)
         return TableWriter(self, context)
@@ -135,16 +137,13 @@ class TableSink(Sink):
         return self.url
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """A reserved name, or somebody else's table under the name of an internal one."""
+        """Return a conflict for a reserved name, or if another table has the name of an internal one."""
         if not serves and is_reserved(self.table):
             return f"table name {self.table} is reserved for Streamkeeper's own tables"
         return find_foreign_table(self.url, self.table)
 
     def rehearse(self, batch: DataFrame) -> None:
-        """Convert and insert the batch into temporary tables of the workers, and roll back.
-
-        Raises OutputUnfit when the table that is there does not take the columns.
-        """
+        """Insert the batch into temporary tables of the workers and roll back; raises OutputUnfit."""
         columns = self.columns_of(batch)
         self._check_table(columns)
         plan = StagingPlan(url=resolved(self.url), table=self.table, columns=columns, epoch=0, token="rehearsal")
@@ -152,7 +151,7 @@ class TableSink(Sink):
         marked.foreachPartition(functools.partial(rehearse_partition, plan))
 
     def _check_table(self, columns: tuple[TableColumn, ...]) -> None:
-        """Compare with the table that is there; also loads the database's client before it is needed in a hurry."""
+        """Compare with the existing table; this also loads the database's client before a cutover needs it."""
         import sqlalchemy as sa
 
         if not may_be_there(self.url):
@@ -163,7 +162,7 @@ class TableSink(Sink):
             refuse_differences(data, find_differences(connection, data))
 
     def columns_of(self, batch: DataFrame) -> tuple[TableColumn, ...]:
-        """The batch's columns; raises Unsupported or InvalidInput when they do not make this table."""
+        """Return the batch's columns; raises Unsupported or InvalidInput when they do not fit this table."""
         columns = columns_of(batch.schema, self.table)
         missing = [name for name in self.key if name not in {column.name for column in columns}]
         if missing:
@@ -172,7 +171,7 @@ class TableSink(Sink):
 
 
 class TableWriter(SinkWriter):
-    """Writes one query's batches under one epoch; used by one thread at a time."""
+    """Writes one query's batches under one epoch; not thread-safe."""
 
     def __init__(self, sink: TableSink, context: SinkContext) -> None:
         import sqlalchemy as sa
@@ -189,9 +188,8 @@ class TableWriter(SinkWriter):
         self._held: int | None = None
 
     def raise_fence(self) -> None:
-        """Move the output's row up to this epoch and drop what older epochs left staged.
-
-        When this version has a table of its own, written in shadow or retained, the same transaction makes it serve.
+        """Advance the output's row to this epoch and drop the staged rows of older epochs. If this version has its own
+        table, from a shadow or retained, the same transaction makes it current.
         """
         import sqlalchemy as sa
 
@@ -210,18 +208,18 @@ class TableWriter(SinkWriter):
             lineage = [version.version for version in reversed(context.serving)] or [context.version]
             if not self._in_shadow and swap_in(connection, outputs, self._table, lineage):
                 crash_point("sink.swapped")
-            # A swap has dropped it with what it held.
+            # A swap has dropped the staging table with its rows.
             if staged is not None and sa.inspect(connection).has_table(staged):
                 old = sa.table(staged, sa.column("_sk_epoch"))
                 connection.execute(sa.delete(old).where(old.c._sk_epoch < context.epoch))
         self._held = self.last_batch()
 
     def read_record(self) -> OutputRecord:
-        """The output's row, and those of its versions beside it."""
+        """Return the output's row, and those of its other versions."""
         return read_table_record(self._engine, self._sink.url, self._sink.table, name=self._table)
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:
-        """Create the table, and let the output's row name this batch of this version."""
+        """Create the table, and record this batch of this version in the output's row."""
         import sqlalchemy as sa
 
         self._prepare(self._sink.columns_of(batch))
@@ -232,7 +230,7 @@ class TableWriter(SinkWriter):
         self._held = self.last_batch()
 
     def newest_claim(self) -> OutputClaim | None:
-        """From the output's row, if it is this query's; nothing is created."""
+        """Return the claim in the output's row, if it is this query's; creates nothing."""
         if not may_be_there(self._sink.url):
             return None
         with self._engine.connect() as connection:
@@ -241,7 +239,7 @@ class TableWriter(SinkWriter):
             return read_claim(connection, self._outputs, self._sink.table, self._owner, self._context.installation)
 
     def last_batch(self) -> int | None:
-        """From the output's row, if it speaks of this checkpoint version."""
+        """Return the batch in the output's row, if it is of this checkpoint version."""
         import sqlalchemy as sa
 
         if not may_be_there(self._sink.url):
@@ -279,7 +277,7 @@ class TableWriter(SinkWriter):
         self._engine.dispose()
 
     def discard(self) -> None:
-        """Drop this version's own table, staging table and row, unless it serves: then it has none of its own."""
+        """Drop this version's own table, staging table and row, unless it is current: then it has none of its own."""
         if not self._in_shadow or not may_be_there(self._sink.url):
             return
         with self._engine.begin() as connection:
@@ -293,7 +291,7 @@ class TableWriter(SinkWriter):
         self._prepared = None
 
     def compare(self, may_differ: Collection[str] = ()) -> OutputComparison:
-        """The table that serves against a shadow's own, as of one moment; ``may_differ`` as in ``compare_tables``."""
+        """Compare the current table with the shadow's own, at one moment; ``may_differ``: as in ``compare_tables``."""
         import sqlalchemy as sa
 
         outputs, names = self._outputs, (self._sink.table, self._table)
@@ -301,7 +299,7 @@ class TableWriter(SinkWriter):
             return OutputComparison(comparable=False, why=f"there is no table {', '.join(names)} yet")
         engine = open_engine(self._sink.url, pooled=False, reading=True)
         with engine.begin() as connection:
-            # The first statement fixes the snapshot: the batches are of the same moment as the rows.
+            # The first statement fixes the snapshot: batches and rows are of the same moment.
             batches: dict[str, int | None] = {}
             if self._is_known(connection):
                 rows = connection.execute(sa.select(outputs.c.output, outputs.c.batch_id)).all()
@@ -310,7 +308,7 @@ class TableWriter(SinkWriter):
         return structs.replace(compared, old_batch=batches.get(names[0]), new_batch=batches.get(names[1]))
 
     def _prepare(self, columns: tuple[TableColumn, ...]) -> tuple[Table, Table]:
-        """The output's table and its staging table, created or checked once per set of columns."""
+        """Create or check the output's table and staging table, once per set of columns; drop stale staged rows."""
         import sqlalchemy as sa
 
         if self._prepared is not None and self._prepared[0] == columns:
@@ -324,7 +322,6 @@ class TableWriter(SinkWriter):
             refuse_differences(data, find_differences(connection, data))
             find_staging_table(connection, name)
             if find_differences(connection, staged):
-                # Its rows are nobody's: each write stages its own.
                 staged.drop(connection)
             data.create(connection, checkfirst=True)
             staged.create(connection, checkfirst=True)
@@ -332,7 +329,7 @@ class TableWriter(SinkWriter):
         return data, staged
 
     def _refuse_older_copy(self, last: int | None) -> None:
-        """Raise OutputLost when the row says less than it did; Fenced when it is another writer's, or discarded."""
+        """Raise OutputLost when the row is older than before; Fenced when it is another writer's, or discarded."""
         lost = self._held is not None and (last is None or last < self._held)
         if lost and may_be_there(self._sink.url):
             with self._engine.begin() as connection:
@@ -354,13 +351,13 @@ class TableWriter(SinkWriter):
         try:
             marked.foreachPartition(functools.partial(stage_partition, plan))
         except Exception:
-            # Spark tells a worker's error as text only: whether it was the fence is asked of the fence.
+            # Spark returns a worker's error only as text, so the fence itself is checked again.
             with self._engine.begin() as connection:
                 check_epoch(connection, self._outputs, plan.table, plan.epoch, in_shadow=plan.in_shadow)
             raise
 
     def _advance(self, connection: Connection, batch_id: int) -> bool:
-        """Claim the batch's number under my epoch: True if mine to write, False if written already; else Fenced."""
+        """Claim the batch's number under this epoch; False if the batch is already written. Raises Fenced."""
         import sqlalchemy as sa
 
         outputs, context, table = self._outputs, self._context, self._table
@@ -373,6 +370,11 @@ class TableWriter(SinkWriter):
         return False
 
     def _take_over(self, connection: Connection, data: Table, staged: Table, token: str, batch_id: int) -> None:
+        """``connection``: the open transaction.
+        ``data``: the output's table.
+        ``staged``: the staging table.
+        ``token``: this write's token.
+        ``batch_id``: the batch in errors."""
         import sqlalchemy as sa
 
         mine = staged.c._sk_token == token

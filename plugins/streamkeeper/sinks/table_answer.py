@@ -1,4 +1,4 @@
-"""Asking a table, by its description alone, which batch it holds: found again among a release's params."""
+"""Queries a table, by its description alone, for its newest batch; its URL is among a release's params."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamkeeper.sinks.table_record import read_table_record
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
-    """The row of the output in its database, which is found again among the places by its identity."""
+    """Answer from the output's row in its database, which is identified among the places by its identity."""
     import sqlalchemy as sa
 
     database, _, table = question.sink.output.rpartition("#")
@@ -29,7 +29,7 @@ def answer(question: OutputQuestion) -> OutputAnswer:
             told = sa.select(outputs.c.owner, outputs.c.version, outputs.c.batch_id)
             row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
     except sa.exc.SQLAlchemyError as error:
-        # Its text may name the user and the host, and the driver's own may hold more.
+        # The error's text may name the user and the host, and the driver's own may contain more.
         return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}", down=True)
     finally:
         engine.dispose()
@@ -44,9 +44,9 @@ def answer(question: OutputQuestion) -> OutputAnswer:
 
 
 def _url_of(database: str, question: OutputQuestion) -> str:
-    """The URL of a database among others, on the server that is on record; a SQLite file needs no more than its path.
+    """Return the URL of a database among others, on the recorded server; a SQLite file needs only its path.
 
-    Of a URL without a password all that a secret holds is in the identity, which is masked where it is stored.
+    For a URL without a password the identity contains everything that a secret has, and is masked where it is stored.
     """
     mask, server = question.mask, question.sink.server
     for place in question.places:
@@ -54,7 +54,7 @@ def _url_of(database: str, question: OutputQuestion) -> str:
             url = parse_url(place)
         except StreamkeeperError:
             continue
-        # An earlier version may have masked less in what it has stored.
+        # An earlier version may have masked less in its records.
         same_server = server is None or mask(server_of(url)) == mask(server)
         if same_server and mask(identity(url)) == mask(database):
             return place

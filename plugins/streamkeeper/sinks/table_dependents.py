@@ -1,4 +1,4 @@
-"""What others have hung onto a table, and what becomes of it when another table takes the table's name."""
+"""Finds objects that depend on a table, and handles them when another table takes its name."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(:name) AND a.g
 
 
 def quoted(connection: Connection, name: str) -> str:
-    """A table's name for a statement's text."""
+    """Return a table's name, quoted for a statement."""
     return connection.dialect.identifier_preparer.quote(name)
 
 
 def refuse_dependents(connection: Connection, table: str) -> None:
-    """Raise Unsupported when something would stay with the old table in silence: a view of PostgreSQL shows it still.
+    """Raise Unsupported when an object would silently stay with the old table, as a view of PostgreSQL would.
 
-    A view of SQLite goes by the name, and so do queries.
+    A view of SQLite refers to the name, like queries.
     """
     import sqlalchemy as sa
 
@@ -48,7 +48,7 @@ def refuse_dependents(connection: Connection, table: str) -> None:
 
 
 def carry_grants(connection: Connection, old: str, new: str) -> None:
-    """Give the new table the privileges that others have on the old one; SQLite has none."""
+    """Grant the privileges that other roles have on the old table on the new one too; SQLite has none."""
     import sqlalchemy as sa
 
     if connection.dialect.name == "sqlite":

@@ -1,4 +1,4 @@
-"""A table's own record, as anyone with the database's URL can read it: the rows of its output in the fence's table."""
+"""Reads a table's own record with only the database's URL: the rows of its output in the fence's table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def create_file(url: str) -> None:
-    """Create a SQLite database's file, with the mode that SQLite gives it; leaves one that is there.
+    """Create a SQLite database's file, with SQLite's mode; an existing one is left unchanged.
 
-    Nothing is created where its directory is missing: the connection then says so.
+    No file is created if its directory is missing: the connection then reports that.
     """
     if not may_be_there(url):
         with suppress(FileNotFoundError):
@@ -27,9 +27,9 @@ def create_file(url: str) -> None:
 
 
 def read_table_record(engine: Engine, url: str, table: str, *, name: str = "") -> OutputRecord:
-    """What the record of ``table`` says; creates nothing, and raises what the database raises.
+    """Return the record of ``table``; creates nothing, and raises the database's errors.
 
-    ``name``: the table of a version that is written unseen; empty for the one that serves.
+    ``name``: the table of a version that is written in shadow; empty for the current one.
     """
     if not may_be_there(url):
         return OutputRecord(gone=f"the database file {parse_url(url).database} is missing")
@@ -61,9 +61,9 @@ def _read(connection: Connection, table: str, name: str) -> OutputRecord:
 
 
 def find_foreign_table(url: str, table: str) -> str | None:
-    """Why an internal table's name is taken by somebody else's table, as a clause; None where none is.
+    """Return why another table has an internal table's name, as a clause; None if there is none.
 
-    A database that does not answer is asked again by the fence.
+    A database that does not answer is checked later by the fence.
     """
     import sqlalchemy as sa
 

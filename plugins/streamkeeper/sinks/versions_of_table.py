@@ -1,11 +1,11 @@
-"""The tables of one output's checkpoint versions, and the swap by which another one serves.
+"""The tables of one output's checkpoint versions, and the swap that makes another one current.
 
-``totals`` serves; ``totals__v0003`` is written in shadow, or was replaced last and is kept for the way back. Each has a
-row of its own in ``streamkeeper_outputs``, and that row's owner is what makes it Streamkeeper's. SQLite and PostgreSQL
-create, rename and drop tables inside a transaction, so that a swap is seen whole or not at all.
+``totals`` is current; ``totals__v0003`` is written in shadow, or was replaced last and is kept for a rollback. Each has
+its own row in ``streamkeeper_outputs``, and that row's owner marks it as Streamkeeper's. SQLite and PostgreSQL create,
+rename and drop tables inside a transaction, so a swap is visible completely or not at all.
 
 Internal tables have reserved names, which no new output may take. A name alone proves nothing: a version's table is
-dropped by its row, a staging table by its columns, and any other table of such a name is left alone.
+dropped because of its row, a staging table because of its columns, and any other table of such a name is left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Table
 
 _LONGEST_NAME = 63
-"""PostgreSQL cuts longer identifiers off, and says so in a notice only."""
+"""PostgreSQL truncates longer identifiers, and reports that only in a notice."""
 
 
 _RESERVED = re.compile(r"streamkeeper_.*|.*__staged|.*__v\d{4,}")
@@ -31,30 +31,30 @@ _STAGING_KEY = {"_sk_token", "_sk_part", "_sk_row"}
 
 
 def is_reserved(table: str) -> bool:
-    """Whether the name is one that Streamkeeper gives to its own tables."""
+    """Whether Streamkeeper uses the name for its own tables."""
     return _RESERVED.fullmatch(table) is not None
 
 
 def version_table(table: str, version: str) -> str:
-    """The name of a version's table while it does not serve."""
+    """Return the name of a version's table while it is not current."""
     return f"{table}__{version}"
 
 
 def version_in_name(table: str, name: str) -> str:
-    """The version that a table of an output has in its name; empty for the one that serves, and for other tables."""
+    """Return the version in the name of an output's table; empty for the current one, and for other tables."""
     found = re.fullmatch(rf"{re.escape(table)}__(v\d{{4,}})", name)
     return found[1] if found else ""
 
 
 def staged_name(table: str) -> str:
-    """The name of a table's staging table."""
+    """Return the name of a table's staging table."""
     return f"{table}__staged"
 
 
 def find_staging_table(connection: Connection, table: str) -> str | None:
-    """The name of a table's staging table, None without one; raises InvalidInput when it is somebody else's table.
+    """Return the name of a table's staging table, None without one; raises InvalidInput when it is not Streamkeeper's.
 
-    No output has columns that begin with ``_sk_``: a table with that key is one of ours.
+    No output has columns that start with ``_sk_``: a table with that key is Streamkeeper's.
     """
     import sqlalchemy as sa
 
@@ -70,7 +70,7 @@ def find_staging_table(connection: Connection, table: str) -> str | None:
 
 
 def check_outputs_table(connection: Connection, outputs: Table) -> None:
-    """Raise InvalidInput when the table of outputs exists and is somebody else's."""
+    """Raise InvalidInput when the table of outputs exists and is not Streamkeeper's."""
     import sqlalchemy as sa
 
     inspector = sa.inspect(connection)
@@ -85,7 +85,7 @@ def check_outputs_table(connection: Connection, outputs: Table) -> None:
 
 
 def check_shadow_name(table: str, version: str) -> None:
-    """Raise InvalidInput when PostgreSQL could not tell the shadow's tables from others by their names."""
+    """Raise InvalidInput when PostgreSQL would truncate the names of the shadow's tables."""
     longest = staged_name(version_table(table, version))
     if len(longest) > _LONGEST_NAME:
         raise InvalidInput(
@@ -95,18 +95,25 @@ def check_shadow_name(table: str, version: str) -> None:
 
 
 def read_row(connection: Connection, outputs: Table, output: str) -> Row[Any] | None:
-    """An output's row, which no other transaction changes until this one ends."""
+    """Return an output's row, locked against changes by other transactions until this one ends."""
     import sqlalchemy as sa
 
     return connection.execute(sa.select(outputs).where(outputs.c.output == output).with_for_update()).one_or_none()
 
 
 def read_claim(connection: Connection, outputs: Table, table: str, owner: str, installation: str) -> OutputClaim | None:
-    """Who a table was written for last, if that is this query of this installation."""
+    """Return a table's last claim, if it is by this query of this installation.
+
+    ``connection``: the open connection.
+    ``outputs``: the table of outputs.
+    ``table``: the output's table.
+    ``owner``: this query, ``<job>/<query>``.
+    ``installation``: this installation's id, empty if unknown.
+    """
     import sqlalchemy as sa
 
     mine = (outputs.c.output == table) & (outputs.c.owner == owner)
-    # Older writers made it without the column of the installation.
+    # Older writers created the table without the installation's column.
     if installation and "installation" in {
         column["name"] for column in sa.inspect(connection).get_columns(outputs.name)
     }:
@@ -116,7 +123,7 @@ def read_claim(connection: Connection, outputs: Table, table: str, owner: str, i
 
 
 def add_missing_column(connection: Connection, outputs: Table) -> None:
-    """Give a table of outputs that an older writer made the column that it lacks; older writers pass over it."""
+    """Add the missing column to a table of outputs from an older writer; older writers ignore it."""
     import sqlalchemy as sa
 
     there = {column["name"] for column in sa.inspect(connection).get_columns(outputs.name)}
@@ -127,7 +134,14 @@ def add_missing_column(connection: Connection, outputs: Table) -> None:
 def move_epoch(
     connection: Connection, outputs: Table, output: str, owner: str, epoch: int, *, installation: str = ""
 ) -> None:
-    """Move an output's row up to the epoch.
+    """Advance an output's row to the epoch.
+
+    ``connection``: the open transaction.
+    ``outputs``: the table of outputs.
+    ``output``: the output's table.
+    ``owner``: this query, ``<job>/<query>``.
+    ``epoch``: the new epoch.
+    ``installation``: this installation's id, empty if unknown.
 
     Raises Fenced, InvalidInput when it is another query's, OperationRefused when it is another installation's.
     """
@@ -149,7 +163,15 @@ def move_epoch(
 def check_shadow(
     connection: Connection, outputs: Table, table: str, version: str, owner: str, *, installation: str = ""
 ) -> None:
-    """Raise Fenced when the version serves already, InvalidInput when its table is not ours or could not be swapped."""
+    """Raise Fenced when the version is already current, InvalidInput when its table is foreign or could not be swapped.
+
+    ``connection``: the open transaction.
+    ``outputs``: the table of outputs.
+    ``table``: the output's table.
+    ``version``: the shadow's version.
+    ``owner``: this query, ``<job>/<query>``.
+    ``installation``: this installation's id, empty if unknown.
+    """
     import sqlalchemy as sa
 
     serving, name = read_row(connection, outputs, table), version_table(table, version)
@@ -164,13 +186,13 @@ def check_shadow(
 
 
 def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequence[str]) -> bool:
-    """Let a version's own table serve, if it has one, and keep the one that served; False when nothing is swapped.
+    """Make a version's own table current, if it has one, and keep the previous one; False when no table is swapped.
 
-    ``lineage``: the version, the one whose output it carries on, and so forth; where the version has no table yet, that
-    of the nearest of them is meant, unless one of them serves: a table goes by the version that wrote to it last.
-    Whoever still writes to one of these tables, staged rows or not, finds another epoch than its own there.
-    Raises InvalidInput when the swap would take a table away and have none to put in its place, and OutputLost when
-    that one has batches on record and is missing.
+    ``lineage``: the version, the one whose output it continues, and so on. If the version has no table yet, the table
+    of the nearest of them is used, unless one of them is current: a table belongs to the version that wrote to it last.
+    Any writer that still writes to one of these tables, with staged rows or not, finds another epoch there than its
+    own. Raises InvalidInput when the swap would remove a table without a replacement, and OutputLost when the
+    replacement has recorded batches and is missing.
     """
     import sqlalchemy as sa
 
@@ -183,7 +205,7 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
         raise InvalidInput(f"table {name} has no batch, so it cannot replace {table}", hint="wait for its first batch")
     refuse_dependents(connection, table)
     swaps, serves = (sa.inspect(connection).has_table(each) for each in (name, table))
-    # Without a table that serves, the driver has asked a person about the loss before.
+    # Without a current table, a person has already decided about the loss.
     if serves and not swaps and coming.version is not None:
         raise OutputLost(
             f"table {name} is missing, although batch {coming.batch_id} of {coming.version} is recorded in it:"
@@ -206,7 +228,7 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
 
 
 def drop_version(connection: Connection, outputs: Table, name: str) -> None:
-    """Drop a version's table and staging table, and delete its row, as far as they are there."""
+    """Drop a version's table and staging table, and delete its row, where they exist."""
     import sqlalchemy as sa
 
     drop_staging_table(connection, name)
@@ -215,7 +237,7 @@ def drop_version(connection: Connection, outputs: Table, name: str) -> None:
 
 
 def drop_staging_table(connection: Connection, table: str) -> None:
-    """Drop a table's staging table; leave a table of that name that is somebody else's."""
+    """Drop a table's staging table; leave a foreign table of that name."""
     try:
         staged = find_staging_table(connection, table)
     except InvalidInput:
@@ -225,7 +247,7 @@ def drop_staging_table(connection: Connection, table: str) -> None:
 
 
 def rename_table(connection: Connection, old: str, new: str) -> None:
-    """Rename; views of SQLite go on to mean the old name."""
+    """Rename a table; views of SQLite keep referring to the old name."""
     import sqlalchemy as sa
 
     if connection.dialect.name == "sqlite":
@@ -236,6 +258,14 @@ def rename_table(connection: Connection, old: str, new: str) -> None:
 def _find_coming(
     connection: Connection, outputs: Table, table: str, serving: Row[Any], lineage: Sequence[str]
 ) -> Row[Any] | None:
+    """Return the row of the table to make current; None if a version of the lineage already is, or none has a table.
+
+    ``connection``: the open transaction.
+    ``outputs``: the table of outputs.
+    ``table``: the output's table.
+    ``serving``: its row.
+    ``lineage``: as in ``swap_in``.
+    """
     for version in lineage:
         if serving.version == version:
             return None
@@ -246,9 +276,16 @@ def _find_coming(
 
 
 def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any], *, newer_than: int) -> str:
-    """Move the serving table out of the way, with a row that no writer's epoch fits; its name, empty if there is none.
+    """Rename the current table, with a row that matches no writer's epoch; return the new name, empty without such a
+    table.
 
-    One that was never written has no version to be kept under.
+    ``connection``: the open transaction.
+    ``outputs``: the table of outputs.
+    ``table``: the output's table.
+    ``serving``: its row.
+    ``newer_than``: the retained row gets a higher epoch than this.
+
+    A table that was never written has no version under which to keep it.
     """
     import sqlalchemy as sa
 
