@@ -61,9 +61,9 @@ def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
     first = shell.snapshot("take")
     assert first.exit_code == 0
     assert first.output.startswith(f"{SERIES}: s0001 contains batch 7: 21 files")
-    assert "nothing was committed since s0001 (batch 7)" in shell.snapshot("take").output
+    assert "no batch was committed since s0001 (batch 7)" in shell.snapshot("take").output
     shell.commit(8)
-    assert "s0002 holds batch 8" in shell.snapshot("take").output
+    assert "s0002 contains batch 8" in shell.snapshot("take").output
     assert shell.listed() == ["s0001", "s0002"]
     shown = shell.snapshot("show", "--batch", "7", "--files").output
     assert "batch 7" in shown
@@ -79,8 +79,8 @@ def test_a_snapshot_leaves_out_the_plan_of_the_open_batch_when_asked(shell: Shel
     """Also when the newest snapshot, of the same batch, holds that plan; negative control: by default it is kept."""
     shell.live.plan(8)
     assert "s0001 contains batch 7" in shell.snapshot("take").output
-    assert "s0002 holds batch 7" in shell.snapshot("take", "--without-open-batch").output
-    assert "nothing was committed since s0002" in shell.snapshot("take", "--without-open-batch").output
+    assert "s0002 contains batch 7" in shell.snapshot("take", "--without-open-batch").output
+    assert "no batch was committed since s0002" in shell.snapshot("take", "--without-open-batch").output
     for name in ("s0001", "s0002"):
         assert shell.snapshot("restore", "--id", name, "--to", str(shell.root / name)).exit_code == 0
     assert files_below(shell.root / "s0001") == wanted(shell.root / "live", 7, pending=True)

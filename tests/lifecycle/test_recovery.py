@@ -248,7 +248,7 @@ def test_files_of_the_batch_that_are_gone_are_a_loss_that_a_person_accepts() -> 
     gone = cut(replan=Replan(batch=8, reads="3 files", gone="1 of 3 files are missing, such as /in/a.csv"))
     option = diagnose(look(gone)).option(RecoveryAction.REPLAN)
     assert (option.possible, option.asks) == (True, True)
-    assert "LOSES 1 of 3 files are gone" in option.prices[0].sentence
+    assert "LOSES 1 of 3 files are missing" in option.prices[0].sentence
 
 
 def test_a_price_says_what_comes_again() -> None:

@@ -54,7 +54,7 @@ def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered)
     with pytest.raises(AirflowSkipException, match=r"nothing was committed since s0001 \(batch 7\)"):
         back_up()
     job.commit(8)
-    assert back_up().startswith(f"{SERIES}: s0002 holds batch 8: ")
+    assert back_up().startswith(f"{SERIES}: s0002 contains batch 8: ")
 
 
 @pytest.mark.parametrize(("found", "most", "shares"), [(0, 9, []), (1, 9, [1]), (9, 9, [1] * 9), (25, 10, [2, 3] * 5)])

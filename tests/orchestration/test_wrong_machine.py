@@ -95,7 +95,7 @@ def test_a_share_over_two_machines_does_each_part_where_it_can(job: Registered) 
     again = Registered(job.directory.parents[4] / "again")
     again.directory.rename(job.directory)
     (Path(job.site.settings.checkpoints) / near / "v0001").rmdir()
-    assert "holds batch 7" in resume(share(), deferred, Instance())
+    assert "contains batch 7" in resume(share(), deferred, Instance())
 
 
 def test_on_the_right_machine_it_goes_on(job: Registered) -> None:
@@ -105,7 +105,7 @@ def test_on_the_right_machine_it_goes_on(job: Registered) -> None:
     deferred = put_back(lambda: resume(backup(), deferred, instance))
     again = Registered(job.directory.parents[4] / "again")
     again.directory.rename(job.directory)
-    assert "holds batch 7" in resume(backup(), deferred, instance)
+    assert "contains batch 7" in resume(backup(), deferred, instance)
 
 
 @pytest.mark.parametrize("executor", ["LocalExecutor", "LocalExecutor,mine:path.to.LocalExecutor"])

@@ -1,4 +1,4 @@
-"""The driver's Spark session: its confs, its start with one clear line when Java is wrong, and its quick end."""
+"""The driver's Spark session: its confs, its start, with a clear message if Java does not fit, and its quick end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _JARS = "spark.jars"
 _ARCHIVES = "spark.archives"
 _UNPACKED = "environment"
-"""The folder, below an executor's own, that holds the environment it was sent."""
+"""The folder below an executor's own folder that contains the environment sent to it."""
 _HADOOP_CONF = "HADOOP_CONF_DIR"
 _FOR_THE_UI = {
     "spark.sql.ui.retainedExecutions": "20",
@@ -45,33 +45,39 @@ _FOR_THE_UI = {
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "100",
 }
-"""What Spark keeps of the past for its UI, which it does without one as well: 30 MiB of heap within half an hour."""
+"""Spark's history for its UI, which it keeps even without the UI: 30 MiB of heap within half an hour."""
 _HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _ELSEWHERE = {"spark.cores.max": "2"}
-"""Without a limit an application takes all the cores that there are, and a standby beside it gets none."""
+"""Without a limit an application takes all available cores, and a standby next to it gets none."""
 _IDLE_TOLD = "1s"
-"""How soon Spark tells of a trigger that finds no data, by itself after 10 s: a deploy of an idle job waits for it."""
+"""How soon Spark reports a trigger without data; its default is 10 s, for which a deploy of an idle job would wait."""
 _DYING_S = 1.0
 _REFUSED_CONF = ("INVALID_CONF_VALUE", "INVALID_EXECUTOR_MEMORY", "INVALID_DRIVER_MEMORY")
-"""Spark's conditions for a value that it does not take."""
+"""Spark's conditions for an invalid value."""
 _NO_CLASS = frozenset({"ClassNotFoundException", "NoClassDefFoundError"})
 _REFUSED = _NO_CLASS | {"IllegalArgumentException", "SparkIllegalArgumentException", "NumberFormatException"}
 _BROKEN = ("requirement failed", "Error while instantiating")
-"""Of errors that follow from another one."""
+"""In errors that are caused by another one."""
 _CLASSES = Path(sys.prefix, "spark-classes.jsa")
-"""Spark's classes ready-made, where `make setup` has kept them."""
+"""A precomputed archive of Spark's classes, if `make setup` created it."""
 _OUT_OF_MEMORY = frozenset({3, 52})
-"""Exit codes of a JVM: of -XX:+ExitOnOutOfMemoryError, and of Spark after an OutOfMemoryError in a task."""
+"""Exit codes of a JVM: from -XX:+ExitOnOutOfMemoryError, and from Spark after an OutOfMemoryError in a task."""
 
 
 def session_conf(
     given: Mapping[str, str], scratch: Path, name: str, *, master: str = "", archive: str = ""
 ) -> dict[str, str]:
-    """The session's confs: the release's own, defaults where it says nothing, and the installation's jars with its own.
+    """Return the session's confs: the release's own, defaults for the others, and the installation's jars added to its
+    own.
 
-    Spark's UI stays closed, whatever an older release says: it listens on every interface and asks nobody for a login.
-    ``master``: whose executors run its tasks; empty for its own threads. ``archive``: path of the environment that
-    these executors unpack, if they get one. Raises Unsupported.
+    ``given``: the release's confs.
+    ``scratch``: the driver's scratch directory.
+    ``name``: the application's name.
+    ``master``: the master whose executors run the tasks; empty for the driver's own threads.
+    ``archive``: the path of the environment that these executors unpack, if they get one.
+
+    Spark's UI stays disabled, even if an older release enables it: it listens on every interface and has no login.
+    Raises Unsupported.
     """
     check_conf(given)
     conf = {
@@ -97,9 +103,10 @@ def session_conf(
         conf[_ARCHIVES] = ",".join(filter(None, (given.get(_ARCHIVES, ""), f"{archive}#{_UNPACKED}")))
     if scheme_of(checkpoints) == "s3a":
         conf = {**s3a_conf(os.environ), **conf}
-    # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB): they go with the scratch directory.
-    # Without its native library Hadoop forks a chmod for each file that a sink writes: vfork makes that half as dear.
-    # Spark's classes fill 100 MB of metaspace: without a size the JVM collects the whole heap on the way there.
+    # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB), which are removed with the scratch
+    # directory. Without its native library Hadoop forks a chmod for each file that a sink writes; vfork halves the
+    # cost. Spark's classes fill 100 MB of metaspace; without an initial size the JVM collects the whole heap several
+    # times.
     ours = (
         f"-Djava.io.tmpdir={shlex.quote(str(scratch / 'tmp'))} -XX:-UsePerfData -XX:MetaspaceSize=256m "
         f"-Djdk.lang.Process.launchMechanism=VFORK {class_archive()}"
@@ -109,9 +116,9 @@ def session_conf(
 
 
 def class_archive() -> str:
-    """Java options for Spark's classes ready-made; empty where there are none.
+    """Return the Java options for the archive of Spark's classes; empty without it.
 
-    A JVM that is not Spark's, or a changed one, passes over them, and would say so.
+    A JVM with other or changed classes ignores the archive, and would log that.
     """
     if not _CLASSES.exists():
         return ""
@@ -126,10 +133,10 @@ class Session:
         gateway: Any = spark.sparkContext._gateway
         self._process: subprocess.Popen[bytes] = gateway.proc
         self.kills = RecentKills()
-        """Of the driver's control group, which its JVM and the Python workers share."""
+        """Kills in the driver's control group, which its JVM and the Python workers share."""
 
     def ring_when_dead(self, wakeups: Wakeups) -> None:
-        """Ring when the JVM ends by itself."""
+        """Wake the driver when the JVM exits on its own."""
 
         def wait() -> None:
             self._process.wait()
@@ -139,14 +146,14 @@ class Session:
 
     @property
     def dead(self) -> bool:
-        """Whether the JVM is gone; asked at every turn of the driver."""
+        """Whether the JVM has ended; the driver checks it at every turn."""
         dead = self._process.poll() is not None
         if not dead:
             self.kills.look()
         return dead
 
     def answers(self) -> bool:
-        """Whether the JVM can be called: one that dies hangs up before it has ended."""
+        """Whether the JVM can be called: an ending JVM closes connections before it exits."""
         jvm: Any = self.spark._jvm
         try:
             jvm.java.lang.System.nanoTime()
@@ -156,7 +163,7 @@ class Session:
 
     @property
     def last_word(self) -> str:
-        """How a JVM that is gone, or has hung up, has ended: its code is all that it leaves."""
+        """How a JVM ended that has exited or closed its connection; its exit code is the only information."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)
         code = self._process.poll()
@@ -166,13 +173,13 @@ class Session:
 
     @property
     def fault(self) -> Fault:
-        """What a JVM that is gone has ended by: as its code says, or the kernel's count of kills."""
+        """The kind of fault of an ended JVM, from its exit code or the kernel's count of kills."""
         code = self._process.poll()
         full = code in _OUT_OF_MEMORY or self.kills.explain(code)
         return Fault.OUT_OF_MEMORY if full else Fault.UNCLASSIFIED
 
     def kill(self) -> None:
-        """SIGKILL the JVM and its Python workers; nothing more is to be written."""
+        """Kill the JVM and its Python workers with SIGKILL, so that they write nothing more."""
         children: list[psutil.Process] = []
         with suppress(psutil.Error):
             children = psutil.Process(self._process.pid).children(recursive=True)
@@ -185,7 +192,7 @@ class Session:
 
 
 def describe_end(code: int | None) -> str:
-    """The end of a JVM that nobody asked to end, by its exit code."""
+    """Describe the end of a JVM that exited unexpectedly, by its exit code."""
     if code in _OUT_OF_MEMORY:
         return f"the JVM exited on its own: java.lang.OutOfMemoryError (exit code {code})"
     if code is None:
@@ -203,9 +210,12 @@ def start_session(
 ) -> Session:
     """Start the JVM and its session; raises PermanentError when Java is missing or of the wrong version.
 
-    ``secret_conf`` travels in a file that only this user may read and that is gone once the JVM is up: other users can
-    read command lines. ``python_path``: what Spark's Python workers import from. ``unpacked``: they are of the archive
-    that executors get, not of this interpreter.
+    ``conf``: the session's confs.
+    ``secret_conf``: the confs with secrets. They are passed in a file that only this user can read, and that is deleted
+    once the JVM is up: other users can read command lines.
+    ``scratch``: the driver's scratch directory.
+    ``python_path``: the import path of Spark's Python workers.
+    ``unpacked``: the workers use the archive that executors get, not this interpreter.
     """
     find_java(os.environ)
     for folder in ("tmp", "local"):
@@ -217,7 +227,7 @@ def start_session(
     os.environ["PYSPARK_PYTHON"] = _stand_in(scratch) if unpacked else sys.executable
     secret_file = _write_secrets(secret_conf, scratch)
     checkpoints = scheme_of(os.environ.get("STREAMKEEPER_CHECKPOINTS", ""))
-    # Whatever else somebody's Hadoop needs, such as Kerberos, is not asked of drivers that need no Hadoop.
+    # Drivers that need no Hadoop do not get Hadoop's other settings, such as Kerberos.
     hadoop = os.environ.pop(_HADOOP_CONF, None) if checkpoints != "hdfs" else None
     from pyspark.sql import SparkSession
 
@@ -246,9 +256,9 @@ def start_session(
 
 
 def _stand_in(scratch: Path) -> str:
-    """The interpreter of unpacked environments, as a path that begins wherever a JVM runs.
+    """Return the path of the interpreter in unpacked environments, valid wherever a JVM runs.
 
-    Where the driver's runs it is this one: a table function that tells its own columns is asked there.
+    In the driver's directory it is this interpreter: a table function that computes its own columns runs there.
     """
     python = Path(_UNPACKED, "bin", "python")
     make_folders(scratch / python.parent)
@@ -259,9 +269,10 @@ def _stand_in(scratch: Path) -> str:
 
 
 def _take_plain_paths_for_local(spark: SparkSession) -> None:
-    """As without HDFS, and as all that looks at them does; Hadoop's configuration may say that they are in HDFS.
+    """Resolve plain paths on the local disk, as without HDFS and as all checks do; Hadoop's configuration may name
+    HDFS.
 
-    Set beside what a job can set: its confs are part of its description.
+    It is set outside the job's confs, which are part of its description.
     """
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set("fs.defaultFS", "file:///")
@@ -279,7 +290,7 @@ def _write_secrets(secret_conf: Mapping[str, str], scratch: Path) -> Path | None
 
 
 def _property(value: str) -> str:
-    """A value as java.util.Properties reads it."""
+    """Escape a value for java.util.Properties."""
     special = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "#": "\\#", "!": "\\!", " ": "\\ "}
     return "".join(
         special.get(character, character if ord(character) < 128 else f"\\u{ord(character):04x}") for character in value
@@ -287,9 +298,9 @@ def _property(value: str) -> str:
 
 
 def _refused_conf(error: Exception, master: str) -> str:
-    """What Spark says of a conf whose value it does not take: another start with it would end in the same way.
+    """Return Spark's message about an invalid conf value: a restart with it would fail in the same way.
 
-    A cluster that goes away meanwhile also leads to an IllegalArgumentException, with no condition of Spark's.
+    A cluster that disappears during the start also causes an IllegalArgumentException, without a condition of Spark's.
     """
     for link in reversed(links_of(error)):
         named = link.condition.startswith(_REFUSED_CONF)
@@ -300,7 +311,7 @@ def _refused_conf(error: Exception, master: str) -> str:
 
 
 def _explain(error: Exception, master: str) -> Exception:
-    """In a clear line, where Java's version, a conf or the cluster may be to blame; else the error itself."""
+    """Return a clear error if Java's version, a conf or the cluster may be the cause; else the error itself."""
     if refused := _refused_conf(error, master):
         return JobUnusable(f"Spark refuses a conf: {refused}", hint="correct it in the job's conf, and deploy the job")
     if "JAVA_GATEWAY_EXITED" in str(error):

@@ -19,22 +19,22 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 
 /**
- * The files that a batch of a streaming query is about to read more than once, and those that it would pass over.
+ * Finds the files that a batch of a streaming query is about to read more than once, and those that it would skip.
  *
- * <p>Spark 4.2.0 takes a file's path for a pattern where it holds one of {}[]*?\, although FileStreamSource says that it
- * is none; then {@code DataSource.checkAndGlobPathIfNecessary} answers with all paths of the batch, once for each such
- * path. An input with partition directories is read by its leaf files, which are a set.
+ * <p>Spark 4.2.0 treats a file's path as a pattern if it contains one of {}[]*?\, although FileStreamSource declares
+ * that it is not one; then {@code DataSource.checkAndGlobPathIfNecessary} returns all paths of the batch, once for each
+ * such path. An input with partition directories is read by its leaf files, which are a set.
  *
- * <p>Spark lists the planned files before it runs the batch and passes over those that are not there any more. A file
- * that goes away later is an error of the task that reads it. Compiled by Janino.
+ * <p>Spark lists the planned files before it runs the batch, and skips missing ones. A file that disappears later is an
+ * error of the task that reads it. Compiled by Janino.
  */
 public final class BatchFiles {
   private static final String SPECIAL = "{}[]*?\\";
 
-  /** For py4j, which calls methods of an object. */
+  /** For py4j, which calls methods on an object. */
   public BatchFiles() {}
 
-  /** Paths by which other files are read again; called by the thread that runs the query. */
+  /** Paths that make Spark read other files again; called by the thread that runs the query. */
   public List doubling(Object batch) {
     List found = new ArrayList();
     Iterator leaves = leavesOf(batch).iterator();
@@ -42,7 +42,7 @@ public final class BatchFiles {
     return found;
   }
 
-  /** Paths of planned files that the batch would be run without; called by the thread that runs the query. */
+  /** Paths of planned files that the batch would run without; called by the thread that runs the query. */
   public List missing(Object batch) {
     List found = new ArrayList();
     Iterator leaves = leavesOf(batch).iterator();
@@ -80,7 +80,7 @@ public final class BatchFiles {
     Set there = new HashSet();
     Iterator listed = scala.jdk.javaapi.CollectionConverters.asJava(files.allFiles()).iterator();
     while (listed.hasNext()) there.add(((FileStatus) listed.next()).getPath().toString());
-    // By number: a path may be spelled otherwise once it was listed.
+    // Compared by number, because a listing may spell a path differently.
     if (there.size() >= planned.size()) return;
     Set gone = new HashSet(planned);
     gone.removeAll(there);

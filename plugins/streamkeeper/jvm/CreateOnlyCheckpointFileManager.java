@@ -20,11 +20,11 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager;
 
 /**
- * On s3a one PUT a file, create-only where Spark asks for it; on other file systems Spark's own manager.
+ * Writes each file on s3a with one PUT, create-only if Spark requests that; other file systems use Spark's manager.
  *
- * Spark's managers look, copy and delete in the place of a rename that S3 has not, so both of two writers win. Here the
- * bucket chooses one (If-None-Match), and the other is told. A winner whose answer was lost is refused when the client
- * sends the request again: it knows its file by a mark in the object's metadata.
+ * S3 has no rename. Spark's managers check, copy and delete instead, so two writers both succeed. Here the bucket
+ * chooses one (If-None-Match), and the other gets an error. If the winner's response is lost, the client's retry is
+ * refused; the winner then recognises its file by a mark in the object's metadata.
  */
 public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheckpointFileManager {
   private static final String CREATE_ONLY = "fs.option.create.conditional.overwrite";
@@ -50,7 +50,7 @@ public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheck
     }
     String mark = UUID.randomUUID().toString();
     try {
-      // Janino knows no wildcards.
+      // Janino does not support wildcards.
       FSDataOutputStreamBuilder builder = fs.createFile(path);
       builder.create();
       builder.recursive();
@@ -66,13 +66,13 @@ public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheck
     }
   }
 
-  /** Of the entry after its own newest one a log need not ask: if another writer has made it, its create says so. */
+  /** Skips the check for the entry after the log's own newest one: if another writer created it, the create fails. */
   @Override
   public boolean exists(Path path) {
     return !isNext(path) && super.exists(path);
   }
 
-  /** A file goes by one request; Hadoop looks before what it is, and after whether its folder is to stay. */
+  /** Deletes a file with one request; Hadoop would check its type before, and its folder's content after. */
   @Override
   public void delete(Path path) {
     if (!"s3a".equals(fs.getScheme()) || !isFile(path)) {
@@ -102,13 +102,13 @@ public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheck
         && numberOf(path) == numberOf(before) + 1;
   }
 
-  /** Of a log's entry; -1 for every other file. */
+  /** The number of a log's entry; -1 for every other file. */
   private static long numberOf(Path path) {
     Matcher found = NUMBER.matcher(path.getName());
     return found.matches() ? Long.parseLong(found.group(1)) : -1;
   }
 
-  /** Whether it is surely none of a checkpoint's folders: an entry of a log, or a name with an ending. */
+  /** Whether it cannot be a folder of a checkpoint: it is an entry of a log, or its name has an extension. */
   private static boolean isFile(Path path) {
     Path folder = path.getParent();
     return path.getName().indexOf('.') > 0
@@ -117,7 +117,7 @@ public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheck
         || (folder.getParent() != null && "sources".equals(folder.getParent().getName()));
   }
 
-  /** A file that is there, whole, once it is closed; {@code mark}: its writer's, or null for what may be replaced. */
+  /** A file that appears whole when it is closed; {@code mark}: its writer's mark, or null if it may be replaced. */
   private final class Whole extends CancellableFSDataOutputStream {
     private final FSDataOutputStream out;
     private final Path path;
@@ -157,7 +157,7 @@ public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheck
       }
     }
 
-    /** Raises FileAlreadyExistsException for another's; false where there is nothing, or nobody answers. */
+    /** Raises FileAlreadyExistsException for another writer's file; false without a file, or without a response. */
     private boolean isThereAsMine(IOException error) throws FileAlreadyExistsException {
       byte[] found;
       try {

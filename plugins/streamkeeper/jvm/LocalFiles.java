@@ -16,10 +16,10 @@ import org.apache.hadoop.fs.local.LocalConfigKeys;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
- * Hadoop's own local files, LocalFs, in all but two calls: permissions are set and links are looked at by the JVM.
+ * Hadoop's own local file system, LocalFs, except for two calls: the JVM itself sets permissions and inspects links.
  *
- * Without its native library Hadoop starts a chmod for each file that it makes and a readlink for each that it renames:
- * 40 processes a micro-batch. Every name, byte and checksum is the same.
+ * Without its native library Hadoop starts a chmod for each file that it creates and a readlink for each that it
+ * renames: 40 processes per micro-batch. Every name, byte and checksum is the same.
  */
 public final class LocalFiles extends ChecksumFs {
   public LocalFiles(URI uri, Configuration conf) throws Exception {
@@ -56,7 +56,7 @@ public final class LocalFiles extends ChecksumFs {
     @Override
     public void setPermission(Path path, FsPermission permission) throws IOException {
       if (permission.toShort() > 0777) {
-        // A sticky bit has no name in java.nio.
+        // java.nio has no name for a sticky bit.
         super.setPermission(path, permission);
         return;
       }

@@ -1,1 +1,1 @@
-"""Java of our own in Spark's JVM, compiled where it is used."""
+"""Streamkeeper's Java classes in Spark's JVM, compiled where they are used."""

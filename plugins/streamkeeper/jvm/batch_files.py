@@ -1,4 +1,4 @@
-"""Files of a batch that Spark 4.2.0 would read twice or pass over: ``BatchFiles.java`` finds both before it runs."""
+"""Finds files that Spark 4.2.0 would read twice or skip, before a batch runs, with ``BatchFiles.java``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ PUT_BACK = (
 
 
 def prepare(spark: SparkSession) -> None:
-    """Load the class; a batch's thread finds it there."""
+    """Load the class, so that a batch's thread finds it."""
     if spark.sparkContext not in _FOUND:
         _FOUND[spark.sparkContext] = load_class(spark, _SOURCE).newInstance()
 
 
 def check_files(batch: DataFrame, number: int) -> None:
-    """Raise InputUnreadable where Spark would read files of the batch more than once; by the thread that runs it."""
+    """Raise InputUnreadable if Spark would read files of the batch more than once; called by the thread that runs
+    it.
+    """
     given: Any = batch
     prepare(given.sparkSession)
     if paths := sorted(map(str, _FOUND[given.sparkSession.sparkContext].doubling(given._jdf))):
@@ -37,15 +39,17 @@ def check_files(batch: DataFrame, number: int) -> None:
 
 
 def check_batch(batch: DataFrame, number: int) -> None:
-    """Raise InputUnreadable or InputGone for a batch that Spark would read wrongly; by the thread that runs it."""
+    """Raise InputUnreadable or InputGone for a batch that Spark would read wrongly; called by the thread that runs
+    it.
+    """
     check_files(batch, number)
     check_all_there(batch, number)
 
 
 def check_all_there(batch: DataFrame, number: int) -> None:
-    """Raise InputGone where Spark would run the batch without some of its files; by the thread that runs it.
+    """Raise InputGone if Spark would run the batch without some of its files; called by the thread that runs it.
 
-    Spark has listed them by then, wherever they are; a file that goes away later is an error of the task that reads it.
+    Spark has already listed them, on any storage; a file that disappears later is an error of the task that reads it.
     """
     given: Any = batch
     prepare(given.sparkSession)
@@ -57,7 +61,7 @@ def check_all_there(batch: DataFrame, number: int) -> None:
 
 
 def doubling_names(number: int, paths: list[str]) -> InputUnreadable:
-    """The error that names the files."""
+    """Return the error that names the files."""
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
     return InputUnreadable(
         f"batch {number} was stopped before it ran: Spark 4.2.0 treats the characters {{ }} [ ] * ? \\ in a file's "

@@ -1,7 +1,7 @@
-"""Classes from Java sources: compiled by the Janino that ships in Spark, once per environment, and loaded for all.
+"""Loads classes from Java sources: compiled by the Janino that ships in Spark, once per environment, for all users.
 
-They join Spark's own mutable class loader, the context loader of every thread that Python calls in and the parent of
-what a local master's tasks load with; executors elsewhere get them as a jar.
+They join Spark's own mutable class loader. It is the context loader of every thread in which Python calls the JVM, and
+the parent of the loader of a local master's tasks; remote executors get them as a jar.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def load_class(spark: SparkSession, source: Path) -> Any:
-    """The ``java.lang.Class`` of a source, which is called after its only public class and names its package.
+    """Return the ``java.lang.Class`` of a source, which has the name of its only public class and names its package.
 
-    Asked for again it is the same: a JVM loads a class once.
+    Repeated calls return the same class: a JVM loads a class once.
     """
     jvm: Any = spark._jvm
     loader = _loader(jvm)
@@ -32,7 +32,7 @@ def load_class(spark: SparkSession, source: Path) -> Any:
 
 
 def send_class(spark: SparkSession, source: Path) -> None:
-    """Let executors elsewhere load the classes of a source."""
+    """Make the classes of a source available to remote executors."""
     context: Any = spark.sparkContext
     compiled = _classes_of(spark, source)
     folder = Path(tempfile.mkdtemp(dir=_temporary(spark._jvm)))
@@ -53,9 +53,17 @@ def _classes_of(spark: SparkSession, source: Path) -> Path:
 
 
 def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -> Path:
-    """The directory of its classes: the environment's, or one of this JVM's where that cannot be written."""
+    """Return the directory of a source's classes: the environment's, or a temporary one of this JVM if that is not
+    writable.
+
+    ``jvm``: the JVM.
+    ``loader``: its class loader.
+    ``name``: the class's name.
+    ``code``: the source.
+    ``spark_version``: Spark's version, against which it is compiled.
+    """
     key = hashlib.sha256(f"{spark_version}\n{code}".encode()).hexdigest()[:16]
-    # Beside the packages that it is compiled against: whoever may write there may change Spark itself.
+    # Next to the packages it is compiled against: a user who may write there may also change Spark itself.
     for parent in (Path(sys.prefix, "share", "streamkeeper"), Path(_temporary(jvm))):
         cache = parent / f"{name}-{key}"
         if cache.is_dir() or _compile(jvm, loader, code, cache):
@@ -66,7 +74,7 @@ def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -
 
 
 def _compile(jvm: Any, loader: Any, code: str, cache: Path) -> bool:
-    """Whether the compiled classes are in the cache now; a directory there is whole."""
+    """Return whether the compiled classes are in the cache now; an existing directory is complete."""
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=cache.parent))
@@ -80,7 +88,7 @@ def _compile(jvm: Any, loader: Any, code: str, cache: Path) -> bool:
             target = made.joinpath(*str(name).split(".")).with_suffix(".class")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(bytes(compiled))
-        # Whoever runs drivers in this environment reads them, whatever the umask of who was first.
+        # Every user who runs drivers in this environment reads them, whatever the first user's umask.
         for path in (made, *made.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
         os.rename(made, cache)

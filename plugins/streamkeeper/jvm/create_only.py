@@ -1,4 +1,6 @@
-"""Checkpoints on S3 that one writer can write: ``CreateOnlyCheckpointFileManager.java`` in the place of Spark's own."""
+"""Makes each checkpoint file on S3 writable by one writer only: ``CreateOnlyCheckpointFileManager.java`` replaces
+Spark's own manager.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ OURS = "streamkeeper.jvm.CreateOnlyCheckpointFileManager"
 
 
 def create_only(spark: SparkSession) -> None:
-    """From now on the session's checkpoints on s3a have one winner for each file, and one PUT.
+    """Give each of the session's checkpoint files on s3a a single winner, with one PUT.
 
-    On other file systems nothing changes. Called before the session's first query. Set beside what a job can set: its
-    confs are part of its description.
+    Other file systems are not affected. Called before the session's first query. It is set outside the job's confs,
+    which are part of its description.
     """
     source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
     context: Any = spark.sparkContext
@@ -33,9 +35,9 @@ def create_only(spark: SparkSession) -> None:
 
 
 def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
-    """Raise JobUnusable for a checkpoint on S3, as Spark is given its place, in a session that writes it otherwise.
+    """Raise JobUnusable for a checkpoint on S3, in Spark's form, in a session that does not use this manager.
 
-    A version keeps the root that it was made below, whatever the installation's setting is by now.
+    A version keeps the root under which it was created, whatever the installation's present setting.
     """
     context: Any = spark.sparkContext
     if scheme_of(checkpoint) == "s3a" and context._jsc.hadoopConfiguration().get(MANAGER) != OURS:
@@ -47,7 +49,9 @@ def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
 
 
 def s3a_conf(environ: Mapping[str, str]) -> dict[str, str]:
-    """Where s3a finds the server that boto3 finds by AWS's own variables; its credentials it finds by itself."""
+    """Return s3a's settings for the server that AWS's own variables select for boto3; s3a finds its credentials
+    itself.
+    """
     conf = {}
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
     if endpoint:

@@ -1,4 +1,6 @@
-"""Checkpoints on a local disk without a process for each file: ``LocalFiles.java`` in the place of Hadoop's own."""
+"""Writes checkpoints on a local disk without a process for each file: ``LocalFiles.java`` replaces Hadoop's own
+class.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ HADOOPS = "org.apache.hadoop.fs.local.LocalFs"
 
 
 def write_without_processes(spark: SparkSession) -> None:
-    """From now on the session's checkpoint files are written by the JVM alone, with the same names, bytes and modes.
+    """Make the JVM write the session's checkpoint files itself, with the same names, bytes and modes.
 
-    Whatever Hadoop's configuration names by itself stays. Only a local master's tasks have the driver's classes, so
-    with another master nothing changes. Called before the session's first query; before the session's start the class
+    A class that Hadoop's configuration names explicitly stays. Only a local master's tasks have the driver's classes,
+    so another master is not affected. Called before the session's first query; before the session starts, the class
     could not be found.
     """
     context: Any = spark.sparkContext

@@ -6,11 +6,11 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException;
 
 /**
- * Says for an application's first container that it is there: a ResourceManager gives up one that does not.
+ * Sends heartbeats for an application's first container: a ResourceManager drops an application without them.
  *
- * It asks for nothing, and never says that the application is over: the container's exit code does. A ResourceManager
- * that does not answer is asked again. Ends with its standard input, or with code 3 once the ResourceManager has given
- * the application up.
+ * It requests no resources, and never reports the application's end: the container's exit code does. It retries a
+ * ResourceManager that does not answer. It ends with its standard input, or with code 3 once the ResourceManager has
+ * dropped the application.
  */
 public class ApplicationMaster {
     private static final int LONGEST_PAUSE_MS = 10000;

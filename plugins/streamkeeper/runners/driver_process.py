@@ -1,4 +1,4 @@
-"""One driver process and its output, as its supervisor sees them: started so that it cannot outlive the supervisor."""
+"""One driver process and its output, as its supervisor sees them; the driver cannot outlive the supervisor."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Signals:
-    """Signals that ask this process to end: caught, so that a wait for anything else is cut short.
+    """Catches signals that ask this process to end, so that they interrupt any wait.
 
-    ``received_at``: when the first one came, on the monotonic clock.
+    ``received_at``: when the first one arrived, on the monotonic clock.
     """
 
     def __init__(self) -> None:
         self._received = 0
         self.received_at = 0.0
         self.pipe, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        # Whoever launched us may have blocked or ignored signals: that would be inherited by the driver's JVM.
+        # The launcher may have blocked or ignored signals, which the driver's JVM would inherit.
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -46,11 +46,11 @@ class Signals:
         self._received = self._received or number
 
     def received(self) -> int:
-        """The first signal that asked this process to end; 0 when there was none."""
+        """Return the first signal that asked this process to end; 0 without one."""
         return self._received
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but not past a signal."""
+        """Wait, but no longer than until a signal."""
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self.pipe, selectors.EVENT_READ)
@@ -59,7 +59,7 @@ class Signals:
                     self.drain()
 
     def drain(self) -> None:
-        """Empty the pipe; what was in it is kept."""
+        """Empty the pipe; a received signal is kept."""
         try:
             os.read(self.pipe, 1024)
         except BlockingIOError:
@@ -67,7 +67,7 @@ class Signals:
 
 
 def adopt_orphans() -> None:
-    """Make descendants whose parent ends children of this process, so that none of them stays a zombie."""
+    """Adopt descendants whose parent ends, so that none of them remains a zombie."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -79,7 +79,7 @@ class DriverProcess:
         parent = os.getpid()
 
         def die_with_parent() -> None:
-            # Set by the main thread, whose end is the supervisor's; the parent may have gone before this line.
+            # Bound to the main thread, whose end is the supervisor's end; the parent may have ended before this line.
             if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0 or os.getppid() != parent:
                 os._exit(127)
 
@@ -102,15 +102,17 @@ class DriverProcess:
         self.kills = RecentKills()
 
     def wait(self, signals: Signals) -> int | None:
-        """Copy output until the process ends: its exit code, or minus the signal; None when a signal came first."""
+        """Copy output until the process ends; return its exit code, or minus the signal. None when a signal arrived
+        first.
+        """
         return self._wait(signals, None)
 
     def wait_at_most(self, seconds: float) -> int | None:
-        """The same whatever signals come; None when it has not ended by then."""
+        """Wait like ``wait`` whatever signals arrive; None when it has not ended in time."""
         return self._wait(None, time.monotonic() + seconds)
 
     def nudge(self) -> None:
-        """SIGUSR1, if it has a handler for it."""
+        """Send SIGUSR1, if the driver has a handler for it."""
         process = read_process(self.pid)
         if process is not None and catches(self.pid, signal.SIGUSR1):
             send(process, signal.SIGUSR1)
@@ -138,7 +140,7 @@ class DriverProcess:
             os.close(handle)
 
     def _copy(self) -> bool:
-        """Pass on what there is; False at the end of the output."""
+        """Copy the available output; False at the end of the output."""
         try:
             data = os.read(self._output, _PIECE_BYTES)
         except BlockingIOError:
@@ -147,9 +149,9 @@ class DriverProcess:
         return bool(data)
 
     def end_tree(self, marked: Mark, supervisor: Root) -> None:
-        """SIGKILL everything of the instance but its supervisor, and return only when all of it is gone.
+        """Kill every process of the instance except its supervisor with SIGKILL, and return only when all have ended.
 
-        Not what has started the supervisor: a NodeManager's shell has the mark, too, and counts for its container.
+        The supervisor's own ancestors are spared: a NodeManager's shell has the mark too, and represents its container.
         """
         began = told = time.monotonic()
         spared = {supervisor.pid, *read_above(supervisor.pid)}
@@ -178,7 +180,7 @@ class DriverProcess:
             return
 
     def _read_on(self) -> None:
-        """Copy what is in the pipe now."""
+        """Copy the present content of the pipe."""
         while True:
             try:
                 data = os.read(self._output, _PIECE_BYTES)

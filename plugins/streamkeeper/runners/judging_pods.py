@@ -1,4 +1,4 @@
-"""What the API server's words on a pod prove of its driver; nothing is asked here."""
+"""Judges what the API server's report on a pod proves about its driver; makes no request."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from streamkeeper.runners.kubernetes_api import ContainerStatus, PodReport, Term
 from streamkeeper.runners.pod_template import CONTAINER
 
 _LOST_SIGHT = ("ContainerStatusUnknown", "Unknown")
-"""What is said of a container that the kubelet, or containerd as it starts, does not find: it may run on."""
+"""Reasons for a container that the kubelet, or a starting containerd, does not find: it may still run."""
 _OUT_OF_MEMORY, _EVICTED, _DISRUPTED = "OOMKilled", "Evicted", "DisruptionTarget"
-"""Reasons of a container and of a pod, and the condition of a pod that something else than its own limits has ended."""
+"""Reasons of a container and of a pod, and the condition of a pod that was not ended by its own limits."""
 _KILLED = 137
 _GREEDY = {"memory": Fault.OUT_OF_MEMORY, "ephemeral-storage": Fault.DISK_FULL}
 _OVER = ("Succeeded", "Failed")
 _OVERDUE_S = 60.0
-"""After the end of its grace period; two clocks may be apart."""
+"""After the end of its grace period, because two clocks may differ."""
 
 
 def judge(
     pod: Pod, found: PodReport | None, recorded: Sequence[ProcessRecord], now: float, *, elsewhere: str = ""
 ) -> Liveness:
-    """What the API server's words on an instance's pod prove; ``recorded``: who has claimed the instance; ``now``: in
-    seconds since 1970; ``elsewhere``: the server that was asked, where it is not the one that the pod was created at.
+    """Judge the API server's report on an instance's pod.
 
-    A pod that nobody has claimed it from is never UNKNOWN: once it is killed, nobody can.
+    ``pod``: the recorded pod.
+    ``found``: the report, None if there is no such pod.
+    ``recorded``: the claims of the instance.
+    ``now``: seconds since 1970.
+    ``elsewhere``: the queried server, if the pod was created at another one.
+
+    A pod without a claim is never UNKNOWN: once it is killed, no process in it can claim the instance.
     """
     if found is None and not recorded and not elsewhere:
         return Liveness(life=Life.ABSENT, why=f"launched, but {named(pod)} was not created")
@@ -52,7 +57,7 @@ def judge(
 
 
 def _doubt(found: PodReport, driver: ContainerStatus | None, now: float) -> str:
-    """Why nobody knows how it stands, as a clause; empty where its kubelet can be believed."""
+    """Return why the pod's state is unknown, as a clause; empty if its kubelet's report is reliable."""
     if not _is_apart(found):
         return (
             "shares its driver's process namespace, so the end of a container does not prove that its processes ended"
@@ -80,11 +85,11 @@ def _ended(pod: Pod, found: PodReport, end: Terminated, recorded: Sequence[Proce
 
 
 def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fault | None]:
-    """What Kubernetes says of why a pod was ended, as a clause, and the kind of fault; empty, and None, without."""
+    """Return Kubernetes' reason for a pod's end, as a clause, and the kind of fault; empty, and None, without one."""
     if end is None:
         end = next((each.state.terminated for each in found.status.container_statuses if each.name == CONTAINER), None)
     if end is not None and end.reason == _OUT_OF_MEMORY:
-        # The runtime remembers a kill: a container that ends later, and by another code, was not ended by it.
+        # The runtime remembers a kill: a container that ends later with another code was not ended by it.
         killed = end.exit_code == _KILLED
         reason = f"{_OUT_OF_MEMORY}: its container reached its memory limit"
         return reason, Fault.OUT_OF_MEMORY if killed else None
@@ -99,10 +104,10 @@ def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fau
 
 
 def _evicted_by(found: PodReport) -> Fault:
-    """Its own limit or request, which it would meet again; or its node's shortage, which another node need not have.
+    """Return the cause of an eviction: its own limit or request, which a restart would meet again; or its node's
+    shortage, which another node may not have.
 
-    A kubelet sets a condition for a shortage of its node only, and names the containers that use more than they asked
-    for.
+    A kubelet sets a condition only for a shortage of its node, and names the containers that exceed their requests.
     """
     shortage = any(each.type == _DISRUPTED and each.status == "True" for each in found.status.conditions)
     if not shortage:
@@ -115,7 +120,7 @@ def _evicted_by(found: PodReport) -> Fault:
 
 
 def _is_apart(found: PodReport) -> bool:
-    """Whether the driver's processes are in a namespace of their container's own, which ends with it."""
+    """Whether the driver's processes are in their container's own namespace, which ends with it."""
     return not found.spec.share_process_namespace and not found.spec.host_pid
 
 
@@ -124,13 +129,13 @@ def _is_proof(end: Terminated) -> bool:
 
 
 def is_pod_of(found: PodReport, recorded: Sequence[ProcessRecord]) -> bool:
-    """Whether it is the very pod that has claimed the instance, or nobody has."""
+    """Whether it is the very pod that claimed the instance, or no pod claimed it."""
     return not recorded or is_barred(recorded) or found.metadata.uid == recorded[-1].pod
 
 
 def _is_silent(found: PodReport) -> bool:
-    """Whether somebody else has taken back that the pod runs or serves, while its kubelet's last word is that it does:
-    Kubernetes does so of a node that is silent, and of one that is gone.
+    """Whether a controller has withdrawn the report that the pod runs or is ready, while its kubelet's last report
+    still has it: Kubernetes does that for a silent or missing node.
     """
     told = found.status.container_statuses
     serves = bool(told) and all(each.state.running is not None and each.ready for each in told)
@@ -139,7 +144,7 @@ def _is_silent(found: PodReport) -> bool:
 
 
 def _doing(found: PodReport) -> str:
-    """What it does by its status, as a clause."""
+    """Return its present activity by its status, as a clause."""
     waits = [_waiting(each) for each in (*found.status.init_container_statuses, *found.status.container_statuses)]
     if found.status.phase in _OVER:
         told = ": ".join(filter(None, (found.status.reason, found.status.message)))
@@ -164,7 +169,7 @@ def _in_a_line(text: str) -> str:
 
 
 def named(pod: Pod) -> str:
-    """As everything that is said of it calls it."""
+    """Return the pod's name as used in all messages."""
     return f"pod {pod.namespace}/{pod.name}"
 
 

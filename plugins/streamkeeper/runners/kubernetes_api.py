@@ -1,4 +1,4 @@
-"""What a runner needs of Kubernetes, over its API: pods and Secrets of a namespace, every failure told in one line."""
+"""The runner's access to Kubernetes' API: pods and Secrets of a namespace, with every failure reported in one line."""
 
 from __future__ import annotations
 
@@ -26,16 +26,20 @@ _NO_ROOM = "exceeded quota"
 
 
 class AlreadyThere(Exception):
-    """There is an object of that name."""
+    """An object of that name already exists."""
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):
-    """How a container ended, in its kubelet's words; ``container_id``: empty where it could not find the container."""
+    """How a container ended, according to its kubelet."""
 
     exit_code: int
+    """The exit code."""
     reason: str = ""
+    """The kubelet's reason."""
     message: str = ""
+    """The kubelet's message, or the container's last output."""
     container_id: str = msgspec.field(name="containerID", default="")
+    """Empty if the kubelet could not find the container."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -54,7 +58,7 @@ class ContainerState(msgspec.Struct, frozen=True):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True):
-    """What the kubelet said last of a container; ``ready``: that it serves, which one without a probe always does."""
+    """The kubelet's last report on a container; ``ready``: always true for a running one without a probe."""
 
     name: str
     ready: bool = False
@@ -62,27 +66,37 @@ class ContainerStatus(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """``status``: True, False or Unknown."""
+    """A condition of a pod."""
 
     type: str
+    """The kind of condition."""
     status: str
+    """True, False or Unknown."""
     reason: str = ""
+    """The reason in one word."""
     message: str = ""
+    """The reason as a sentence."""
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """``phase``: written by the kubelet, but also by the collector of pods whose node is gone."""
+    """The status of a pod."""
 
     phase: str = ""
+    """Set by the kubelet, but also by the collector of pods whose node is missing."""
     reason: str = ""
+    """The reason in one word."""
     message: str = ""
+    """The reason as a sentence."""
     conditions: tuple[Condition, ...] = ()
+    """The pod's conditions."""
     container_statuses: tuple[ContainerStatus, ...] = ()
+    """The states of its containers."""
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    """The states of its init containers."""
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """``node_name``: empty until it is bound to one."""
+    """``node_name``: empty until the pod is bound to a node."""
 
     node_name: str = ""
     share_process_namespace: bool = False
@@ -90,22 +104,28 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """``uid``: of this very object, never used again; ``deletion_timestamp``: until when it is to be gone."""
+    """The identity of a pod."""
 
     name: str
+    """Its name."""
     namespace: str
+    """Its namespace."""
     uid: str
+    """The id of this very object, never reused."""
     annotations: dict[str, str] = {}
+    """Its annotations."""
     finalizers: tuple[str, ...] = ()
+    """Markers that keep the object after a deletion."""
     deletion_timestamp: str = ""
+    """When a deleted pod must have ended, empty if it is not deleted."""
 
     def ends_before(self, moment: float) -> bool:
-        """Whether it is to be gone by then, seconds since 1970."""
+        """Whether the pod must have ended before then, seconds since 1970."""
         return bool(self.deletion_timestamp) and datetime.fromisoformat(self.deletion_timestamp).timestamp() < moment
 
 
 class PodReport(msgspec.Struct, frozen=True):
-    """A pod as the API server has it."""
+    """A pod as the API server reports it."""
 
     metadata: PodMetadata
     spec: PodSpec
@@ -117,11 +137,11 @@ class _Refusal(msgspec.Struct):
 
 
 class KubernetesApi:
-    """The cluster that ``KUBECONFIG``, a pod's own service account or ``~/.kube/config`` name, in this order.
+    """The cluster that ``KUBECONFIG``, a pod's own service account or ``~/.kube/config`` names, in this order.
 
-    Threads may share it. Every call raises TemporaryError where nobody answers, or there is no room by a quota, and
-    PermanentError where the answer is no; InvalidInput where no cluster is named. Connecting is bounded by 5 s, a
-    silence by 15 s. ``trying``: the API server checks everything, and keeps nothing.
+    Threads may share it. Every call raises TemporaryError if the server does not answer, or a quota leaves no room;
+    PermanentError if it refuses; InvalidInput if no cluster is named. A connection may take 5 s, a silence 15 s.
+    ``trying``: the API server checks the request without executing it.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -129,39 +149,59 @@ class KubernetesApi:
 
     @property
     def server(self) -> str:
-        """URL of the API server."""
+        """The API server's URL."""
         return str(self._configuration.host)
 
     def create_pod(self, namespace: str, pod: Mapping[str, Any], *, trying: bool = False) -> PodReport:
-        """Create it; raises AlreadyThere, and for a field that there is none of."""
+        """Create a pod; raises AlreadyThere, and an error for an unknown field."""
         asked = {"fieldValidation": "Strict"} | _dry(trying)
         return _decoded(self._ask("POST", f"{namespace}/pods", dict(pod), asked=asked), PodReport)
 
     def find_pod(self, namespace: str, name: str) -> PodReport | None:
-        """The pod; None where there is none of that name, which says nothing of the processes of one that was there."""
+        """Return the pod; None if there is none of that name, which proves nothing about processes of an earlier
+        one.
+        """
         try:
             return _decoded(self._ask("GET", f"{namespace}/pods/{name}"), PodReport)
         except NotFound:
             return None
 
     def delete_pod(self, namespace: str, name: str, uid: str, *, grace_s: int, trying: bool = False) -> None:
-        """Let its node end it: SIGTERM, and SIGKILL after ``grace_s``; not one of another ``uid``. Raises NotFound."""
+        """Make the pod's node end it.
+
+        ``namespace``: the pod's namespace.
+        ``name``: its name.
+        ``uid``: its id; a pod with another id is not deleted.
+        ``grace_s``: seconds between SIGTERM and SIGKILL.
+        ``trying``: only check the request.
+
+        Raises NotFound.
+        """
         body = {"gracePeriodSeconds": grace_s, "preconditions": {"uid": uid}}
         self._ask("DELETE", f"{namespace}/pods/{name}", body, asked=_dry(trying))
 
     def set_finalizers(
         self, namespace: str, name: str, uid: str, finalizers: Sequence[str], *, trying: bool = False
     ) -> None:
-        """What keeps the object in place after a deletion; not of one of another ``uid``. Raises NotFound."""
+        """Set the markers that keep the object after a deletion.
+
+        ``namespace``: the pod's namespace.
+        ``name``: its name.
+        ``uid``: its id; a pod with another id is not changed.
+        ``finalizers``: the new markers.
+        ``trying``: only check the request.
+
+        Raises NotFound.
+        """
         patch = {"metadata": {"uid": uid, "finalizers": list(finalizers) or None}}
         self._ask("PATCH", f"{namespace}/pods/{name}", patch, asked=_dry(trying))
 
     def create_secret(self, namespace: str, secret: Mapping[str, Any], *, trying: bool = False) -> None:
-        """Create it; raises AlreadyThere."""
+        """Create a Secret; raises AlreadyThere."""
         self._ask("POST", f"{namespace}/secrets", dict(secret), asked=_dry(trying))
 
     def replace_secret(self, namespace: str, secret: Mapping[str, Any]) -> None:
-        """Create it, in the place of one of that name; never by a patch, whose answer holds the values."""
+        """Create a Secret, replacing one of that name; never with a patch, whose response contains the values."""
         try:
             self.create_secret(namespace, secret)
         except AlreadyThere:
@@ -170,7 +210,7 @@ class KubernetesApi:
             self.create_secret(namespace, secret)
 
     def delete_secret(self, namespace: str, name: str, *, trying: bool = False) -> None:
-        """Remove it; raises NotFound."""
+        """Remove a Secret; raises NotFound."""
         self._ask("DELETE", f"{namespace}/secrets/{name}", {}, asked=_dry(trying))
 
     def _ask(
@@ -216,9 +256,9 @@ class KubernetesApi:
 
     @cached_property
     def _session(self) -> requests.Session:
-        """With the certificates of the configuration."""
+        """A session with the configuration's certificates."""
         configuration, session = self._configuration, requests.Session()
-        # Neither a proxy nor a password that somebody keeps in .netrc is meant for a cluster.
+        # Proxies and passwords in .netrc are not meant for a cluster.
         session.trust_env = False
         session.verify = configuration.ssl_ca_cert or configuration.verify_ssl if configuration.verify_ssl else False
         if configuration.cert_file:
@@ -229,7 +269,7 @@ class KubernetesApi:
 
     @cached_property
     def _configuration(self) -> Any:
-        # Imports that installations without Kubernetes need not have.
+        # Installations without Kubernetes need not have these packages.
         try:
             from kubernetes import client, config
         except ImportError as error:
@@ -258,7 +298,7 @@ def _dry(trying: bool) -> dict[str, str]:
 
 
 def _first_line(text: str) -> str:
-    """The message of an answer, or of an error, cut to its first line."""
+    """Return the first line of a response's, or an error's, message."""
     with suppress(msgspec.MsgspecError):
         text = decoder_of(_Refusal).decode(text).message
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
@@ -272,7 +312,7 @@ def _decoded(data: bytes, kind: type[T]) -> T:
 
 
 def secret_of(name: str, values: Mapping[str, str], key: str, owner: PodReport | None = None) -> dict[str, Any]:
-    """A Secret that holds the values as one JSON object under ``key``; it goes with its ``owner``."""
+    """Return a Secret with the values as one JSON object under ``key``; it is deleted with its ``owner``."""
     metadata: dict[str, Any] = {"name": name}
     if owner is not None:
         reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.metadata.name, "uid": owner.metadata.uid}

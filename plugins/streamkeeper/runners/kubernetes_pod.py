@@ -1,11 +1,11 @@
-"""Drivers each in a pod of its own, and the proof that one is gone.
+"""Runs each driver in its own pod, and proves that a driver has terminated.
 
-What the API server says of a pod is no proof but for one thing: that a container was ``terminated``, which only the
-kubelet of its node can tell, and tells of a container that it has found. A pod that is not there (404) was deleted by
-force, maybe, while its containers run on behind a cut network; a phase is also written by the collector of pods whose
-node is gone. So our pods carry a finalizer, which keeps a deleted one readable until its end is on record, and DEAD is
-only: the supervisor's own last word; or the driver's container of the very pod that has claimed the instance, by its
-uid, is terminated in its kubelet's words (docs/decisions/0027).
+The API server's report on a pod proves only one thing: that a container was ``terminated``, which only its node's
+kubelet can report, about a container that it has found. A missing pod (404) may have been deleted by force while its
+containers still run behind a network failure; a phase is also written by the collector of pods whose node is missing.
+Therefore our pods carry a finalizer, which keeps a deleted one readable until its end is recorded. DEAD means only: the
+supervisor's own final record; or the kubelet reports the driver's container as terminated, in the very pod, by uid,
+that claimed the instance (docs/decisions/0027).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from streamkeeper.runners.pod_template import (
 from streamkeeper.runners.variables import choose_driver, supervisor_command
 
 _KILL_GRACE_S = 1
-"""The least that is no deletion by force, which does not wait for the kubelet."""
+"""The shortest grace period that is not a deletion by force, which does not wait for the kubelet."""
 _LONGEST_SLUG = 40
 _TRIED = "streamkeeper-tries-out-its-rights"
 
 
 class KubernetesRunner(ContainerRunner[Pod]):
-    """Each driver in a pod."""
+    """Runs each driver in a pod."""
 
     nowhere = "no pod was created for it"
 
@@ -59,7 +59,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return KubernetesApi(self._environ)
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """See Runner; the template is one that the API server takes, and all that is done with pods is allowed."""
+        """See Runner; the API server accepts the template, and permits every request about pods."""
         del references  # whoever starts it has resolved them
         template = self._template()
         nobody = {JOB: "none", INSTANCE: "none", INSTALLATION: self._id}
@@ -68,7 +68,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
             self._api.create_secret(template.namespace, secret_of(_TRIED, {}, SECRETS), trying=True)
         with suppress(AlreadyThere):
             self._api.create_pod(template.namespace, pod, trying=True)
-        # Of what is not there it is told only to who might do it.
+        # Only users with these permissions learn whether something exists.
         self._api.find_pod(template.namespace, _TRIED)
         with suppress(NotFound):
             self._api.set_finalizers(template.namespace, _TRIED, "", (), trying=True)
@@ -78,7 +78,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
             self._api.delete_secret(template.namespace, _TRIED, trying=True)
 
     def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
-        """See Runner; the finalizer and the Secret go, the pod itself with its log."""
+        """See Runner; removes the finalizer and the Secret, and the pod itself with its log."""
         control = Control(self._store, job, instance)
         recorded, pod = control.processes(), control.read_pod()
         if pod is None or not self._is_mine(pod):
@@ -99,7 +99,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         if found is None:
             return
         kept = tuple(each for each in found.metadata.finalizers if each != FINALIZER)
-        # Another command may have buried it since.
+        # Another command may have released it since.
         with suppress(NotFound, AlreadyThere):
             if kept != found.metadata.finalizers:
                 self._api.set_finalizers(pod.namespace, pod.name, found.metadata.uid, kept)
@@ -129,7 +129,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return f"Kubernetes: kubectl logs -n {place.namespace} {place.name} -c {CONTAINER}"
 
     def _find(self, pod: Pod, job: str) -> PodReport | None:
-        """The instance's pod; raises OperationRefused for somebody else's of that name."""
+        """Return the instance's pod; raises OperationRefused for a foreign pod of that name."""
         found = self._api.find_pod(pod.namespace, pod.name)
         if found is not None and not _is_the_pod(found, pod, job):
             raise OperationRefused(f"{named(pod)} does not belong to {pod.instance}")
@@ -143,7 +143,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return why_ended(found) if found is not None else ("", None)
 
     def _elsewhere(self, pod: Pod) -> str:
-        """The API server that was asked, where another one was to create the pod."""
+        """Return the queried API server, if another one was to create the pod."""
         return "" if self._api.server == pod.cluster else self._api.server
 
     def _must_be_its_cluster(self, pod: Pod) -> None:
@@ -167,22 +167,22 @@ class KubernetesRunner(ContainerRunner[Pod]):
         )
 
     def _create(self, place: Pod, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """The secrets are a Secret of the pod's own, which goes with it. Raises PermanentError for somebody else's pod
-        of that name.
+        """Create the pod, with a Secret of its own for its secrets, which is deleted with it. Raises PermanentError for
+        a foreign pod of that name.
 
-        The pod comes first and waits for its Secret, which names it as its owner from the beginning: to change a
-        Secret later takes a right by which all of them can be read.
+        The pod is created first and waits for its Secret, which names it as its owner from the start: changing a Secret
+        later would need a permission that can read all Secrets.
         """
         self._must_be_its_cluster(place)
         found = self._create_pod(place, spec, secret=bool(secrets))
         crash_point("launch.pod.after")
         if secrets:
-            # One that is there is of a launch that was cut off, before somebody changed a value perhaps.
+            # An existing one is from an interrupted launch, and its values may be outdated.
             self._api.replace_secret(place.namespace, secret_of(place.name, secrets, SECRETS, found))
         crash_point("launch.secret.after")
 
     def _create_pod(self, pod: Pod, spec: LaunchSpec, *, secret: bool) -> PodReport:
-        """The instance's pod, created or found."""
+        """Return the instance's pod, created or found."""
         whose = {JOB: spec.job, INSTANCE: spec.instance, INSTALLATION: pod.installation}
         manifest = self._manifest(self._template(), pod.name, whose, spec.conf, python=spec.python, secret=secret)
         try:
@@ -205,7 +205,15 @@ class KubernetesRunner(ContainerRunner[Pod]):
         python: str = "",
         secret: bool,
     ) -> dict[str, object]:
-        """``whose``: the annotations by which it is known again."""
+        """Return the manifest of a driver's pod.
+
+        ``template``: the installation's template.
+        ``name``: the pod's name.
+        ``whose``: the annotations that identify it.
+        ``conf``: the release's conf.
+        ``python``: the interpreter of the release, empty for the runner's own.
+        ``secret``: whether a Secret has the driver's secrets.
+        """
         supervisor = supervisor_command(whose[JOB], whose[INSTANCE], choose_driver(self._driver, python))
         variables = self._container_variables(whose[JOB], whose[INSTANCE])
         tasks = self._runs_its_tasks(conf)
@@ -216,11 +224,11 @@ class KubernetesRunner(ContainerRunner[Pod]):
 
 
 def _has_more_running(found: PodReport) -> bool:
-    """Whether something of it runs beside its driver, as what a mesh has added."""
+    """Whether other containers run next to the driver, for example from a service mesh."""
     return any(each.state.running is not None for each in found.status.container_statuses if each.name != CONTAINER)
 
 
 def _is_the_pod(found: PodReport, pod: Pod, job: str) -> bool:
-    """Whether it is the one on record, and not somebody else's of its name."""
+    """Whether it is the recorded pod, and not a foreign one of its name."""
     told = {JOB: job, INSTANCE: pod.instance, INSTALLATION: pod.installation}
     return {key: found.metadata.annotations.get(key) for key in told} == told

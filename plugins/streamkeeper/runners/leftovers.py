@@ -1,4 +1,4 @@
-"""Drivers whose records are lost: their marks in /proc are all that tells of them."""
+"""Finds drivers whose records are lost, by their marks in /proc."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from streamkeeper.runners.process_tree import CHECKPOINTS, INSTALLATION, STORE, 
 
 _KILL_S = 30.0
 _OF_ONE_MACHINE = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
-"""Kinds of file systems that one kernel alone mounts."""
+"""Kinds of file systems that only one kernel mounts."""
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """One driver instance with living processes; ``installation``: the one that started it, empty where none told."""
+    """One driver instance with living processes; ``installation``: the one that started it, empty if unknown."""
 
     instance: str
     processes: tuple[Process, ...]
@@ -28,13 +28,14 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Its processes, for a person."""
+        """Its processes, for people."""
         return f"processes {', '.join(str(process.pid) for process in self.processes)}"
 
 
 def find_leftovers(job: str, settings: Settings, installations: Collection[str] = ()) -> list[Leftover]:
-    """Every driver of a job that lives on this machine and is of this store, these checkpoints or one of these
-    installations; a copy's, with places of its own, is none of ours."""
+    """Return every driver of a job on this machine that belongs to this store, these checkpoints or one of these
+    installations; a copy's driver, with its own places, does not.
+    """
     found: dict[str, list[tuple[Process, bytes]]] = {}
     for instance, process, environment in ProcessTable().instances_of(job):
         found.setdefault(instance, []).append((process, environment))
@@ -52,7 +53,7 @@ def find_leftovers(job: str, settings: Settings, installations: Collection[str] 
 
 
 def end_leftovers(job: str, settings: Settings, installations: Collection[str] = ()) -> list[Leftover]:
-    """SIGKILL to all of them, supervisors as well; returns those that are still there when time is over."""
+    """Kill all of them with SIGKILL, including supervisors; return those that still exist after the time limit."""
 
     def find() -> list[Process]:
         return [process for leftover in find_leftovers(job, settings, installations) for process in leftover.processes]
@@ -64,10 +65,11 @@ def end_leftovers(job: str, settings: Settings, installations: Collection[str] =
 
 
 def why_unseen(checkpoints: Collection[str], *, machine: Machine | None = None) -> str:
-    """Why a driver that writes these checkpoints could be where nobody here sees it, as a clause; empty if it cannot.
+    """Return why a driver that writes these checkpoints could be invisible from here, as a clause; empty if it could
+    not.
 
-    One that writes a file system of this machine alone is a process of this kernel; all of those are seen in the first
-    pid namespace, and their marks are read by root and by their own user.
+    A driver that writes a file system of this machine only is a process of this kernel. All of those are visible in the
+    first pid namespace, and root and their own user can read their marks.
     """
     return next(_reasons(checkpoints, machine or this_machine()), "")
 
@@ -89,7 +91,7 @@ def _reasons(checkpoints: Collection[str], here: Machine) -> Iterator[str]:
 
 
 def _file_system(directory: Path) -> str:
-    """The kind of file system that a directory lies on, as the kernel calls it; empty where it does not say."""
+    """Return a directory's kind of file system, as the kernel names it; empty if unknown."""
     path, best, kind = os.path.realpath(directory), "", ""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")

@@ -1,8 +1,8 @@
-"""Drivers as detached process trees on this machine, and the proof that one is gone.
+"""Runs drivers as detached process trees on this machine, and proves that a driver has terminated.
 
-The proof for DEAD: every supervisor that ever claimed the instance was of this boot and pid namespace, is gone (its pid
-is free, or another process's by its start time), and /proc holds no process of its session or with its mark, looked at
-twice. Frozen processes are there; zombies are not. What only looks at the recorded pid would miss a JVM.
+The proof for DEAD: every supervisor that ever claimed the instance was of this boot and pid namespace and has ended
+(its pid is free, or is another process's by its start time), and two scans of /proc find no process of its session or
+with its mark. Frozen processes count as alive; zombies do not. A check of the recorded pid alone would miss a JVM.
 """
 
 from __future__ import annotations
@@ -49,25 +49,34 @@ class Launcher(msgspec.Struct, frozen=True, kw_only=True):
     """``control/<job>/<instance>/launchers/<hash>.json``: a machine that was about to start a supervisor."""
 
     format: int = 1
+    """The record's format."""
     machine: str
+    """The machine."""
     host: str
+    """Its host name."""
     installation: str = ""
+    """The installation's id, empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """What the store says of an instance's processes; ``launched``: whether anybody was told to start it."""
+    """The store's records about an instance's processes."""
 
     mark: Mark
+    """The mark of its processes."""
     recorded: list[ProcessRecord]
+    """The claims of its generations."""
     launched: bool
+    """Whether a start was requested."""
     launchers: list[Launcher]
+    """The machines that were about to start it, if no process claimed it."""
 
 
 class LocalProcessRunner(Runner):
-    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part.
+    """``driver``: the command that gets job, instance and generation; ``environ``: variables, some of which are passed
+    on.
 
-    ``installation``: whose instances it starts, sees and ends; None where nobody asks.
+    ``installation``: the installation whose instances it starts, observes and ends; None skips that check.
     """
 
     def __init__(
@@ -81,6 +90,14 @@ class LocalProcessRunner(Runner):
         installation: InstallationRecord | None = None,
         resolve_master: Callable[[str], str] | None = None,
     ) -> None:
+        """``store``: the store.
+        ``settings``: the installation's settings.
+        ``driver``: the command that gets job, instance and generation.
+        ``machine``: this machine, by default detected.
+        ``environ``: variables, some of which are passed on.
+        ``installation``: the installation's record; None skips the ownership check.
+        ``resolve_master``: resolves a master that is an Airflow connection.
+        """
         self._store = store
         self._settings = settings
         self._driver = tuple(driver)
@@ -90,7 +107,7 @@ class LocalProcessRunner(Runner):
         self._resolve_master = resolve_master
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """See Runner; drivers start Spark with the Java that this machine has, and ask the master for executors."""
+        """See Runner; checks Java on this machine, and that the master answers."""
         del references, conf  # whoever starts them has resolved them
         check_java(self._environ)
         if master := named_master(self._settings, self._resolve_master):
@@ -110,13 +127,15 @@ class LocalProcessRunner(Runner):
         crash_point("launch.process.after")
 
     def observe(self, job: str, instance: str) -> Liveness:
-        """See Runner; a living tree is seen without asking the store."""
+        """See Runner; a living tree is found without the store."""
         if found := process_tree.find_tree(self._mark(job, instance)):
             return self._seen(found)
         return self._judge(self._read_claims(job, instance), ProcessTable())
 
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
-        """See Runner. The proof is the same for each: all records of those not seen are read before the second look."""
+        """See Runner. The proof is the same for each: all records of unseen instances are read before the second
+        scan.
+        """
         before = ProcessTable()
         seen: dict[tuple[str, str], Liveness] = {}
         for pair in instances:
@@ -133,7 +152,7 @@ class LocalProcessRunner(Runner):
         return seen | {pair: self._judge(read, after) for pair, read in claims.items()}
 
     def _read_claims(self, job: str, instance: str) -> _Claims:
-        """What the store knows of an instance's processes; who has not claimed it may have been about to start."""
+        """Read the store's records about an instance's processes; one without a claim may have been about to start."""
         control = Control(self._store, job, instance)
         recorded = control.processes()
         launched = bool(recorded) or control.read_launch() is not None
@@ -141,7 +160,7 @@ class LocalProcessRunner(Runner):
         return _Claims(self._mark(job, instance), recorded, launched, launchers)
 
     def _judge(self, claims: _Claims, table: ProcessTable) -> Liveness:
-        """What the claims and a look that was taken after they were read prove."""
+        """Judge the claims together with a scan made after they were read."""
         if not claims.recorded:
             return self._judge_unclaimed(claims, table)
         records = [claim for claim in claims.recorded if self._is_mine(claim.installation)]
@@ -160,7 +179,7 @@ class LocalProcessRunner(Runner):
         return Liveness(life=Life.DEAD, why=_proof(records, sights), rebooted=sights[-1][0] is Sight.OVER)
 
     def nudge(self, job: str, instance: str) -> None:
-        """SIGUSR1 to a driver process that has a handler for it; its JVM and its supervisor get none."""
+        """Send SIGUSR1 to a driver process that has a handler for it; its JVM and its supervisor get none."""
         found = process_tree.find_tree(self._mark(job, instance))
         supervisors = {process.pid for process in found if process_tree.generation_of(process.pid) is None}
         drivers = [process for process in found if process.parent in supervisors and process.pid not in supervisors]
@@ -169,7 +188,7 @@ class LocalProcessRunner(Runner):
                 process_tree.send(driver, signal.SIGUSR1)
 
     def kill(self, job: str, instance: str) -> None:
-        """See Runner; an instance that was launched and not yet claimed can be claimed by nobody afterwards."""
+        """See Runner; an instance that was launched and not yet claimed can no longer be claimed afterwards."""
         marked = self._mark(job, instance)
         control = Control(self._store, job, instance)
         recorded = control.processes()
@@ -193,7 +212,9 @@ class LocalProcessRunner(Runner):
         )
 
     def _our_own(self, found: list[Process]) -> list[Process]:
-        """Without those that find another directory where the store is: a copy at the same path has the same marks."""
+        """Leave out processes that see another directory at the store's path: a copy at the same path has the same
+        marks.
+        """
         directory = self._settings.store_directory
         if directory is None:
             return found
@@ -204,7 +225,7 @@ class LocalProcessRunner(Runner):
         return process_tree.mark(job, instance, installation=installation, store=self._settings.store)
 
     def _is_mine(self, recorded: str) -> bool:
-        """Whether a record of a process is this installation's, and no copied one."""
+        """Whether a process record belongs to this installation, and not to a copied one."""
         return self._installation is None or self._installation.is_mine(recorded)
 
     def _here(self) -> Machine:
@@ -245,12 +266,12 @@ class LocalProcessRunner(Runner):
         log = self._settings.log(job, instance)
         environ = self._child_environment(job, instance, secrets)
         if driver[0] != sys.executable and (PACKAGES / "pyspark").exists():
-            # Beside installed packages this path would bring them all into an interpreter that has its own.
+            # Next to installed packages, this path would add all of them to an interpreter that has its own.
             del environ["PYTHONPATH"]
         try:
             make_folders(log.parent)
             with open(log, "ab", opener=opener) as output:
-                # The shell ends at once: the supervisor is nobody's child, so no launcher is left with a zombie.
+                # The shell exits at once, so the supervisor has no launcher as parent, and no launcher keeps a zombie.
                 started = subprocess.Popen(
                     ["/bin/sh", "-c", '"$@" &', "sh", *supervisor],
                     env=environ,
@@ -281,7 +302,7 @@ def _alive(found: Sequence[Process]) -> Liveness:
         life=Life.ALIVE,
         why=f"processes {pids}",
         frozen=any(process.frozen for process in found),
-        # A supervisor that is stopped keeps nobody from finishing a batch.
+        # A stopped supervisor does not prevent a driver from finishing a batch.
         halted=any(process.halted and process_tree.generation_of(process.pid) is not None for process in found),
     )
 

@@ -1,4 +1,4 @@
-"""Reading an instance's log: its last lines, and what is added to it. Secrets were taken out when it was written."""
+"""Reads an instance's log: its last lines, and new ones. Secrets were removed when it was written."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _BLOCK_BYTES = 64 * 1024
 
 
 def last_lines(path: Path, count: int) -> tuple[list[str], int]:
-    """The last so many lines of the log, those of the part before it included where it is too short.
+    """Return the last ``count`` lines of the log, including lines of the previous part if it is too short.
 
-    Also how many bytes of the present part they end at: where a follower goes on. Nothing, where there is no log.
+    Also return the offset of their end in the present part, in bytes, where a follower continues. Empty without a log.
     """
     try:
         size = path.stat().st_size
@@ -26,7 +26,7 @@ def last_lines(path: Path, count: int) -> tuple[list[str], int]:
 
 
 class Follower:
-    """What is added to a log from ``offset`` on, in bytes, over its turning into ``.log.1`` as well."""
+    """Reads additions to a log from ``offset`` on, in bytes, also across its rotation to ``.log.1``."""
 
     def __init__(self, path: Path, offset: int) -> None:
         self._path = path
@@ -35,10 +35,10 @@ class Follower:
         self._rest = b""
 
     def read(self) -> Iterator[str]:
-        """The whole lines there are by now."""
+        """Yield the complete lines so far."""
         yield from self._lines()
         if self._is_another():
-            # What was written between the last read and the turn.
+            # Lines written between the last read and the rotation.
             yield from self._lines()
             self._file.close()
             self._file, self._rest = self._path.open("rb"), b""
@@ -70,5 +70,5 @@ def _tail(path: Path, count: int, size: int) -> list[str]:
             file.seek(at)
             data = file.read(step) + data
     lines = data.decode(errors="replace").split("\n")
-    # A line without its end is shown too; a follower gives the rest of it.
+    # An unfinished line is included too; a follower yields the rest of it.
     return (lines[:-1] if not lines[-1] else lines)[-count:]

@@ -1,4 +1,4 @@
-"""Which machine this is, and whether a process recorded somewhere can be looked at from here."""
+"""Identifies this machine, and decides whether a recorded process can be inspected from here."""
 
 from __future__ import annotations
 
@@ -17,36 +17,41 @@ FIRST_PID_NAMESPACE = "4026531836"
 
 
 class Sight(Enum):
-    """What this process can know of a process recorded on some machine."""
+    """What this process can learn about a process recorded on some machine."""
 
     HERE = "here"
-    """Same boot, same pid namespace, and a user whose processes can be read: /proc tells."""
+    """Same boot, same pid namespace, and a user whose processes are readable: /proc is conclusive."""
     OVER = "over"
-    """This very machine has booted since: everything from then is gone."""
+    """This very machine has rebooted since: all earlier processes have ended."""
     ELSEWHERE = "elsewhere"
-    """Nothing can be known."""
+    """Nothing can be learned."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where pids mean something. ``hardware``: /etc/machine-id; ``user``: whose processes may be read.
+    """The scope in which pids are valid.
 
-    Two machines are taken for one only if hardware id, host name and first pid namespace agree: clones that kept all
-    of them, against systemd's rule, must not share a store.
+    Two machines count as one only if hardware id, host name and first pid namespace agree: clones that kept all of
+    them, against systemd's rules, must not share a store.
     """
 
     hardware: str
+    """The content of /etc/machine-id, empty if unreadable."""
     boot: str
+    """The kernel's boot id."""
     pid_namespace: str
+    """The pid namespace."""
     user: int
+    """The user whose processes can be read."""
     host: str
+    """The host name."""
 
     @property
     def text(self) -> str:
-        """As ``ProcessRecord.machine`` holds it."""
+        """Its text in ``ProcessRecord.machine``."""
         return ":".join((self.hardware or "-", self.boot, self.pid_namespace, str(self.user)))
 
     def look_at(self, machine: str, host: str) -> tuple[Sight, str]:
-        """What can be known here of a process recorded with these words, and why, as a clause."""
+        """Return what can be learned here about a process with this record, and the reason as a clause."""
         hardware, boot, pid_namespace, user = _parts(machine)
         if boot == self.boot and pid_namespace == self.pid_namespace:
             if self.user in (0, int(user)):
@@ -60,9 +65,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return Sight.ELSEWHERE, f"it runs on {host}, which cannot be inspected from {self.host}"
 
     def shares_disk(self, machine: str, host: str) -> bool:
-        """Whether what was recorded with these words saw the disk that this process sees, as far as can be told.
+        """Whether the recorded process used the same disk as this process, if that can be determined.
 
-        Not by the hardware's id: containers of one image may have the same.
+        The hardware id is ignored: containers of one image may have the same.
         """
         _, boot, pid_namespace, _ = _parts(machine)
         return host == self.host or (boot, pid_namespace) == (self.boot, self.pid_namespace)
@@ -77,7 +82,7 @@ def _parts(machine: str) -> list[str]:
 
 @cache
 def this_machine() -> Machine:
-    """Raises Unsupported where there is no Linux /proc."""
+    """Return this machine; raises Unsupported without Linux's /proc."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]")

@@ -1,4 +1,4 @@
-"""The pod of a driver: what an installation's template says, and what is the runner's own."""
+"""The pod of a driver: combines an installation's template with the runner's own settings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from streamkeeper.model.control import SECRETS
 from streamkeeper.runners.room import container_cores, container_mib, least_mib
 
 CONTAINER = "driver"
-"""Name of the template's container that the driver runs in."""
+"""The name of the template's container in which the driver runs."""
 FINALIZER = "streamkeeper.io/proof"
-"""Keeps a deleted pod readable until its end is on record: of one that is gone nobody could tell how it ended."""
+"""Keeps a deleted pod readable until its end is recorded; once the pod is missing, its end cannot be determined."""
 JOB, INSTANCE, INSTALLATION = (f"streamkeeper.io/{name}" for name in ("job", "instance", "installation"))
-"""Annotations: whose pod it is."""
+"""Annotations that identify the pod's instance."""
 POD_UID, GRACE = "STREAMKEEPER_POD_UID", "STREAMKEEPER_POD_GRACE_S"
-"""Variables in a driver's pod: its uid, and within what its node ends it, seconds."""
+"""Variables in a driver's pod: its uid, and the seconds that its node allows it to end."""
 _GRACE_S = 120
 _HOME_VOLUME, _HOME = "streamkeeper-home", "/var/lib/streamkeeper"
 _LONGEST_LABEL = 63
@@ -32,23 +32,23 @@ _UNITS |= {f"{unit}i": 1024.0**n for n, unit in enumerate("KMGTP", 1)}
 
 
 class PodTemplate(msgspec.Struct, frozen=True):
-    """``pod``: a manifest that was checked; ``namespace``: where its pods are."""
+    """``pod``: a checked manifest."""
 
     pod: dict[str, Any]
 
     @property
     def namespace(self) -> str:
-        """Where its pods are."""
+        """The namespace of its pods."""
         return str(self.pod["metadata"]["namespace"])
 
     @property
     def grace_s(self) -> int:
-        """How long a driver has to end between two batches once its node asks it to."""
+        """The seconds that a driver has to end between two batches after its node's request."""
         return int(self.pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S))
 
 
 def read_template(file: str) -> PodTemplate:
-    """The template; raises NotFound, InvalidInput or Unsupported, naming the file."""
+    """Read the template; raises NotFound, InvalidInput or Unsupported, naming the file."""
     import yaml
 
     try:
@@ -62,7 +62,7 @@ def read_template(file: str) -> PodTemplate:
 
 
 def check_template(file: str, pod: Any) -> PodTemplate:
-    """The same of what the file holds."""
+    """Check a file's content; raises the errors of ``read_template``."""
 
     def wrong(why: str) -> InvalidInput:
         return InvalidInput(f"{file}: {why}", hint="start from deploy/kubernetes/driver-pod.yaml")
@@ -103,11 +103,18 @@ def driver_pod(
     secret: bool,
     own_tasks: bool = True,
 ) -> dict[str, Any]:
-    """The manifest of one driver's pod. Raises InvalidInput where the template limits it to less than Spark needs.
+    """Return the manifest of one driver's pod.
 
-    ``whose``: JOB, INSTANCE and INSTALLATION; ``conf``: its release's, which says how much memory it has unless the
-    template does; ``secret``: whether a Secret of the pod's name holds what the driver is not to have in its manifest;
+    ``template``: the installation's template.
+    ``name``: the pod's name.
+    ``whose``: JOB, INSTANCE and INSTALLATION.
+    ``command``: the supervisor's command.
+    ``variables``: the driver's environment.
+    ``conf``: the release's conf, which determines the memory unless the template does.
+    ``secret``: whether a Secret of the pod's name has the values that must not be in the manifest.
     ``own_tasks``: whether tasks run in it.
+
+    Raises InvalidInput if the template's limit is below Spark's need.
     """
     pod = copy.deepcopy(template.pod)
     metadata, spec = pod["metadata"], pod["spec"]
@@ -119,7 +126,7 @@ def driver_pod(
     metadata["finalizers"] = [*(metadata.get("finalizers") or ()), FINALIZER]
     spec["restartPolicy"] = "Never"
     spec["terminationGracePeriodSeconds"] = template.grace_s
-    # A driver asks nothing of the cluster, and services beside it are none of its settings.
+    # A driver makes no requests to the cluster, and services next to it are not among its settings.
     spec.setdefault("automountServiceAccountToken", False)
     spec.setdefault("enableServiceLinks", False)
     spec["volumes"] = [*(spec.get("volumes") or ()), {"name": _HOME_VOLUME, "emptyDir": {}}]
@@ -131,7 +138,7 @@ def driver_pod(
         {"name": _HOME_VOLUME, "mountPath": _HOME},
     ]
     container["resources"] = _resources(container.get("resources") or {}, conf, own_tasks=own_tasks)
-    # Of a driver that cannot even start, the last lines are all there is.
+    # For a driver that cannot even start, the last lines are the only information.
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     return pod
 
@@ -140,10 +147,10 @@ def _env(given: Sequence[Any], variables: Mapping[str, str], grace_s: int, secre
     def of_the_pod(name: str, field: str) -> dict[str, Any]:
         return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}}
 
-    # Spark names itself to executors by this address.
+    # Spark gives this address to executors.
     ours = [of_the_pod(POD_UID, "metadata.uid"), of_the_pod("SPARK_LOCAL_IP", "status.podIP")]
     ours += [{"name": GRACE, "value": str(grace_s)}, {"name": "STREAMKEEPER_HOME", "value": f"{_HOME}/home"}]
-    # Kubernetes would put the value of another variable in the place of $(NAME).
+    # Kubernetes would replace $(NAME) with the value of another variable.
     ours += [{"name": key, "value": value.replace("$(", "$$(")} for key, value in variables.items()]
     if secret:
         ours.append({"name": SECRETS, "valueFrom": {"secretKeyRef": {"name": secret, "key": SECRETS}}})
@@ -154,7 +161,7 @@ def _env(given: Sequence[Any], variables: Mapping[str, str], grace_s: int, secre
 
 
 def _resources(given: Mapping[str, Any], conf: Mapping[str, str], *, own_tasks: bool) -> dict[str, Any]:
-    """What the template says of memory, or of cores, stays as it is; the release decides what it leaves open."""
+    """Keep the template's memory and cores; the release determines those that the template leaves open."""
     requests, limits = dict(given.get("requests") or {}), dict(given.get("limits") or {})
     if "memory" in requests or "memory" in limits:
         _must_fit(limits.get("memory"), conf)
@@ -176,11 +183,11 @@ def _must_fit(limit: object, conf: Mapping[str, str]) -> None:
 
 
 def _quantity_mib(quantity: object) -> float | None:
-    """A quantity of Kubernetes in MiB; None for none, and for what only the API server may judge."""
+    """Convert a quantity of Kubernetes to MiB; None without one, and for forms that only the API server can judge."""
     found = _QUANTITY.fullmatch(str(quantity)) if quantity is not None else None
     return float(found[1]) * _UNITS[found[2] or ""] / 1024**2 if found else None
 
 
 def _label(text: str) -> str:
-    """As a label's value may be: for selecting, while the annotation is what is compared."""
+    """Convert text to a valid label value, for selection only: comparisons use the annotation."""
     return text[:_LONGEST_LABEL].rstrip("-_.")

@@ -1,10 +1,10 @@
-"""Which processes belong to an instance, read from /proc; and ending all of them.
+"""Finds the processes of an instance in /proc, and ends all of them.
 
-A process belongs to it by its mark (``STREAMKEEPER_INSTANCE=<job>/<instance>`` and
-``STREAMKEEPER_INSTALLATION=<id>`` in the environment it was started with) or by its session, which the supervisor began
-and which a process keeps even when its environment can no longer be read: a JVM whose first thread has ended while
-others still finish a write. A program that drops the mark *and* begins a session of its own leaves the tree; Spark's do
-not. What a copied store's records name is another installation's, and no process here.
+A process belongs to an instance by its mark (``STREAMKEEPER_INSTANCE=<job>/<instance>`` and
+``STREAMKEEPER_INSTALLATION=<id>`` in its initial environment) or by its session. The supervisor starts the session, and
+a process keeps it even when its environment can no longer be read: for example a JVM whose first thread has ended while
+others still finish a write. A program that drops the mark *and* starts its own session leaves the tree; Spark's
+programs do not. Processes named in a copied store's records belong to another installation, and are ignored here.
 """
 
 from __future__ import annotations
@@ -34,31 +34,34 @@ _BLANK_PAUSE_S = 0.002
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A living process. ``started``: clock ticks since boot, by which a used-again pid is told apart.
-
-    ``frozen``: it is stopped; ``halted``: by a signal, and not for a moment by whoever traces it.
-    """
+    """A living process."""
 
     pid: int
+    """Its id."""
     parent: int
+    """Its parent's id."""
     session: int
+    """Its session's id."""
     started: int
+    """Its start in clock ticks since boot, which distinguishes it from later processes with its pid."""
     frozen: bool
+    """Whether it is stopped."""
     halted: bool = False
+    """Whether it is stopped by a signal, and not briefly by a tracer."""
 
 
 class Root(msgspec.Struct, frozen=True, kw_only=True):
-    """A supervisor that was recorded, living or not."""
+    """A recorded supervisor, living or not."""
 
     pid: int
     started: int
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """What an instance's processes have in their environments.
+    """The variables in the environments of an instance's processes.
 
-    ``instance``: ``<job>/<instance>``; ``installation``: its id; ``store``: where its store is, by which the processes
-    are known of which nobody knew an id yet. Empty: not known, and not asked for.
+    ``instance``: ``<job>/<instance>``; ``installation``: its id; ``store``: its store's location, which identifies
+    processes from before installations had ids. Empty: unknown, and not compared.
     """
 
     instance: str
@@ -66,15 +69,15 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     store: str = ""
 
     def variables(self) -> dict[str, str]:
-        """As a process is given them."""
+        """Return the environment variables of a process."""
         return {INSTANCE: self.instance, INSTALLATION: self.installation}
 
     def is_on(self, environment: bytes) -> bool:
-        """Whether a process with this environment, framed by zero bytes, is one of the instance."""
+        """Whether a process with this environment, framed by zero bytes, belongs to the instance."""
         return f"\0{INSTANCE}={self.instance}\0".encode() in environment and not self.excludes(environment)
 
     def excludes(self, environment: bytes) -> bool:
-        """Whether the environment says that the process is another installation's."""
+        """Whether the environment shows that the process belongs to another installation."""
         installation, store = variable(environment, INSTALLATION), variable(environment, STORE)
         if installation and self.installation:
             return installation != self.installation
@@ -82,12 +85,12 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mark(job: str, instance: str, *, installation: str = "", store: str = "") -> Mark:
-    """The mark of an instance."""
+    """Return the mark of an instance."""
     return Mark(instance=f"{job}/{instance}", installation=installation, store=store)
 
 
 def read_process(pid: int) -> Process | None:
-    """The process, frozen ones included; None when it is gone, or a zombie of which no thread is left."""
+    """Return the process, including a frozen one; None when it has ended, or is a zombie without threads."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
@@ -104,7 +107,7 @@ def read_process(pid: int) -> Process | None:
 
 
 def read_above(pid: int) -> set[int]:
-    """The pids of a process's parent, its parent's, and so on."""
+    """Return the pids of a process's ancestors."""
     above: set[int] = set()
     process = read_process(pid)
     while process is not None and process.parent not in (0, *above):
@@ -114,15 +117,15 @@ def read_above(pid: int) -> set[int]:
 
 
 def find_tree(marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
-    """Every living process of an instance on this machine, in order of pid; about 20 us for each process there is."""
+    """Return every living process of an instance on this machine, in order of pid; takes about 20 us per process."""
     return ProcessTable().find(marked, roots)
 
 
 class ProcessTable:
-    """All processes of this machine at one moment, for any number of instances to be looked up in.
+    """All processes of this machine at one moment, to look up any number of instances.
 
-    What it finds lived then. What it does not find is proven gone only where everything that names the instance's
-    processes was read before the table was: a supervisor that started later is not in it.
+    A process in the table was alive then. A missing one is proven terminated only if everything that names the
+    instance's processes was read before the table was: a supervisor that started later is not in it.
     """
 
     def __init__(self) -> None:
@@ -139,11 +142,11 @@ class ProcessTable:
         self._looked_again = False
 
     def find(self, marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
-        """Every process of an instance, in order of pid."""
+        """Return every process of an instance, in order of pid."""
         found: dict[int, Process] = {}
         for session in self._sessions_of(roots):
             members = self._sessions.get(session, [])
-            # One member that says so speaks for its session: of the others the environment may not be there to be read.
+            # One member's mark decides for its session: the environments of others may be unreadable.
             if not any(marked.excludes(self._environments[member.pid]) for member in members):
                 found |= {member.pid: member for member in members}
         found |= {process.pid: process for process in self._with(marked)}
@@ -153,9 +156,10 @@ class ProcessTable:
         return [found[pid] for pid in sorted(found)]
 
     def instances_of(self, job: str) -> Iterator[tuple[str, Process, bytes]]:
-        """Every process of any instance of a job, whoever's: the instance, the process, and its raw environment.
+        """Yield every process of any instance of a job, of any installation: the instance, the process, its raw
+        environment.
 
-        Also those of a supervisor's session: of a JVM that ends, the environment may not be there to be read any more.
+        Includes processes of a supervisor's session: the environment of an ending JVM may no longer be readable.
         """
         self._look_again()
         first = f"{job}/".encode()
@@ -173,12 +177,12 @@ class ProcessTable:
         return [process for process in candidates if marked.is_on(self._environments[process.pid])]
 
     def _sessions_of(self, roots: Iterable[Root]) -> set[int]:
-        """Sessions of the roots, without those whose number a later process has taken over."""
+        """Return the sessions of the roots, without those whose number a later process has reused."""
         known = ((root, self._seen.get(root.pid)) for root in roots if root.pid > 0)
         return {root.pid for root, process in known if process is None or process.started == root.started}
 
     def _look_again(self) -> None:
-        """A process that replaces its program (exec) shows an empty environment for a moment: look again, briefly."""
+        """Read empty environments again, briefly: a process that replaces its program (exec) shows one for a moment."""
         if self._looked_again:
             return
         self._looked_again = True
@@ -196,7 +200,7 @@ class ProcessTable:
 
 
 def _instances(environment: bytes) -> set[bytes]:
-    """The marks in a raw environment."""
+    """Return the marks in a raw environment."""
     first = f"{INSTANCE}=".encode()
     if first not in environment:
         return set()
@@ -204,7 +208,9 @@ def _instances(environment: bytes) -> set[bytes]:
 
 
 def _environment(pid: int) -> bytes:
-    """Raw, framed by zero bytes; nothing for a process of another user and for one that has just gone."""
+    """Return the raw environment, framed by zero bytes; empty for another user's process and for one that has just
+    ended.
+    """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return b"\0" + file.read() + b"\0"
@@ -213,19 +219,19 @@ def _environment(pid: int) -> bytes:
 
 
 def variable(environment: bytes, name: str) -> str:
-    """A variable of a raw environment; empty where it is not set."""
+    """Return a variable of a raw environment; empty if it is not set."""
     _, found, rest = environment.partition(f"\0{name}=".encode())
     return rest.partition(b"\0")[0].decode(errors="replace") if found else ""
 
 
 def generation_of(pid: int) -> int | None:
-    """Which generation's driver started this process; None for a supervisor."""
+    """Return the generation whose driver started this process; None for a supervisor."""
     number = variable(_environment(pid), GENERATION)
     return int(number) if number.isdigit() else None
 
 
 def catches(pid: int, number: signal.Signals) -> bool:
-    """Whether the process has a handler of its own for a signal: without one, SIGUSR1 would end it."""
+    """Whether the process has its own handler for a signal: without one, SIGUSR1 would end it."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             lines = file.read().splitlines()
@@ -236,9 +242,9 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 
 def finds_another(pid: int, directory: Path) -> bool:
-    """Whether a process finds another directory than this one at its path, as in a container of other volumes.
+    """Whether a process sees another directory at this path, as in a container with other volumes.
 
-    False where nobody may look, or where it finds none.
+    False if access is denied, or the process sees none.
     """
     try:
         return not os.path.samestat(os.stat(f"{root_of(pid)}{directory}"), os.stat(directory))
@@ -247,12 +253,12 @@ def finds_another(pid: int, directory: Path) -> bool:
 
 
 def root_of(pid: int) -> str:
-    """What a process has for its root directory."""
+    """Return the path of a process's root directory."""
     return f"/proc/{pid}/root"
 
 
 def send(process: Process, number: signal.Signals) -> None:
-    """Signal exactly this process: never another one that has got its pid since."""
+    """Signal exactly this process, never a later one with its pid."""
     try:
         handle = os.pidfd_open(process.pid)
     except OSError:
@@ -268,7 +274,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
-    """Wait until all of them have ended with all their threads, or the time is over."""
+    """Wait until all of them have ended with all their threads, or the time limit."""
     deadline = time.monotonic() + seconds
     with ExitStack() as stack:
         left = select.poll()
@@ -286,7 +292,8 @@ def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
 
 
 def kill_tree(find: Callable[[], list[Process]], *, first: int = 0) -> None:
-    """SIGKILL all that ``find`` finds, the pid ``first`` before the others, until it finds none that is new.
+    """Kill all processes that ``find`` returns with SIGKILL, the pid ``first`` before the others, until it returns no
+    new one.
 
     Does not wait for their end.
     """

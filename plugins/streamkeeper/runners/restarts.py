@@ -1,8 +1,7 @@
-"""When a driver that ended is started again: a pure rule, with a budget for each cause.
+"""Decides whether an ended driver is restarted: a pure rule, with a budget for each cause.
 
-A failure is tried again within a budget that a long healthy run refills. A dependency that is down is waited for and
-costs none of it, and neither does a machine without room, which has a budget of its own. What is permanent is not
-tried again.
+A failure is retried within a budget that a long healthy run refills. An unavailable dependency is waited for without
+using up that budget; so is a machine without capacity, which has its own budget. A permanent error is not retried.
 """
 
 from __future__ import annotations
@@ -31,36 +30,44 @@ class Next(Enum):
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used of the budgets since the last long healthy run.
-
-    ``waited_from``: when the first wait for a dependency began, by the clock that ``decide`` is given; ``waits``: how
-    many there were.
-    """
+    """The used parts of the budgets since the last long healthy run."""
 
     failures: int = 0
+    """Restarts after failures."""
     without_room: int = 0
+    """Attempts without capacity."""
     waits: int = 0
+    """Waits for a dependency."""
     waited_from: float | None = None
+    """When the first of these waits started, by the clock passed to ``decide``."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """``state``: how the instance ends (END only); ``pause_s``: how long to wait first (RESTART only).
-
-    ``cause``: None for an end that was meant; ``spent``: to be given to the next decision.
-    """
+    """The next step after the end of a driver process."""
 
     next: Next
+    """Whether to end or to restart."""
     reason: str
+    """The reason, for people."""
     cause: Cause | None
+    """The kind of error; None for an intended end."""
     spent: Spent
+    """The used budgets, to be passed to the next decision."""
     state: DriverState = DriverState.FAILED
+    """The instance's final state; only for END."""
     pause_s: float = 0.0
+    """Seconds to wait first; only for RESTART."""
 
 
 def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, policy: RestartPolicy) -> Decision:
-    """What follows an exit with ``code`` after a run of ``ran_s``; ``budget``: restarts after failures.
+    """Decide what follows the exit of a driver process.
 
-    ``now`` is of any clock that never goes back, in seconds.
+    ``code``: its exit code, or minus the signal.
+    ``spent``: the used budgets.
+    ``now``: the time in seconds, by any monotonic clock.
+    ``ran_s``: how long it ran.
+    ``budget``: the allowed restarts after failures.
+    ``policy``: the limits and pauses.
     """
     if ran_s >= policy.refill_s:
         spent = Spent()
@@ -78,7 +85,7 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
 
 
 def describe_code(code: int) -> str:
-    """An exit code in words."""
+    """Describe an exit code in words."""
     return f"it was terminated by signal {-code}" if code < 0 else f"it failed with exit code {code}"
 
 

@@ -1,4 +1,4 @@
-"""How much room a driver's container asks for, by its release's conf."""
+"""Computes the memory and cores that a driver's container requests, from its release's conf."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Mapping
 
 _MIB = {"": 1 / 1024**2, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2, "p": 1024**3}
 _HEAP_MIB, _BESIDE_MIB = 1024, 1024
-"""Of Spark's heap where a release says nothing; and of what is beside it: the JVM's own memory, the supervisor, the
-driver's Python, and what two tasks and two partitions of state need."""
+"""The heap if a release sets none; and the memory beside it: the JVM's own, the supervisor, the driver's Python, and
+the needs of two tasks and two partitions of state.
+"""
 _FACTOR = 0.25
 _LEAST_OVERHEAD_MIB, _LEAST_FACTOR = 384, 0.1
 """Spark's own defaults of a driver's overhead: with less, its JVM alone does not fit."""
 _CORES = 2
 _WORKER_MIB = 128
-"""Of each further Python worker: one runs beside each task. An estimate, as the next one."""
+"""For each further Python worker: one runs per task. An estimate, like the next one."""
 _STORE_MIB = 24
-"""Of each further partition of state: a block cache of 8 MiB, and write buffers. They may grow to 128 MiB each unless
-``boundedMemoryUsage`` limits all of them together."""
+"""For each further partition of state: a block cache of 8 MiB, and write buffers. They may grow to 128 MiB each unless
+``boundedMemoryUsage`` limits all of them together.
+"""
 _PARTITIONS = 2
 _ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
 _BOUND_MIB = 500
@@ -26,10 +28,10 @@ _OWN_THREADS = re.compile(r"local\[(\d+)")
 
 
 def container_mib(conf: Mapping[str, str], *, own_tasks: bool = True) -> int:
-    """How much memory a driver's container asks for, MiB: Spark's heap, and all that is beside it.
+    """Return the memory that a driver's container requests, in MiB: Spark's heap and everything beside it.
 
-    ``spark.driver.memoryOverhead`` stands for the part beside the heap where the release sets it, except memory that
-    has a conf of its own: off-heap memory, and that of Python workers. ``own_tasks``: whether tasks run in the driver.
+    ``spark.driver.memoryOverhead`` replaces the computed part beside the heap if the release sets it, except memory
+    with its own conf: off-heap memory, and that of Python workers. ``own_tasks``: whether tasks run in the driver.
     """
     heap = _heap_mib(conf)
     given = _given_overhead_mib(conf)
@@ -40,14 +42,14 @@ def container_mib(conf: Mapping[str, str], *, own_tasks: bool = True) -> int:
 
 
 def least_mib(conf: Mapping[str, str]) -> int:
-    """With less than this, MiB, Spark's own JVM does not fit into a container."""
+    """Return the least memory, in MiB, with which Spark's own JVM fits in a container."""
     heap, given = _heap_mib(conf), _given_overhead_mib(conf)
     overhead = max(_LEAST_OVERHEAD_MIB, int(heap * _factor(conf, _LEAST_FACTOR))) if given is None else given
     return heap + overhead + _extra_mib(conf)
 
 
 def container_cores(conf: Mapping[str, str]) -> int:
-    """How many of a node's cores, which is how many tasks run at once in a driver that runs them itself."""
+    """Return how many of a node's cores it requests: the number of parallel tasks in a driver that runs them itself."""
     asked = conf.get("spark.driver.cores", "").strip()
     return int(asked) if asked.isdecimal() and int(asked) else _CORES
 
@@ -58,7 +60,7 @@ def _heap_mib(conf: Mapping[str, str]) -> int:
 
 
 def _given_overhead_mib(conf: Mapping[str, str]) -> int | None:
-    """What a release sets; a number without a unit is in MiB, as Spark reads it."""
+    """Return the release's own setting; a number without a unit is in MiB, as in Spark."""
     text = conf.get("spark.driver.memoryOverhead", "").strip()
     found = float(text) if text.isdecimal() else size_mib(text)
     return None if found is None else int(found)
@@ -73,7 +75,7 @@ def _factor(conf: Mapping[str, str], otherwise: float) -> float:
 
 
 def _extra_mib(conf: Mapping[str, str]) -> int:
-    """Memory that has a conf of its own: off-heap, and the limit of all Python workers."""
+    """Return memory with its own conf: off-heap, and the limit of all Python workers."""
     off_heap = (
         size_mib(conf.get("spark.memory.offHeap.size", "")) if _is_on(conf, "spark.memory.offHeap.enabled") else 0
     )
@@ -83,7 +85,7 @@ def _extra_mib(conf: Mapping[str, str]) -> int:
 
 
 def _of_tasks_mib(conf: Mapping[str, str]) -> int:
-    """Of Python workers and of RocksDB, beyond what every container has room for."""
+    """Return the memory of Python workers and RocksDB beyond the part that every container includes."""
     threads = _OWN_THREADS.match(conf.get("spark.master", ""))
     tasks = int(threads[1]) if threads else container_cores(conf)
     limited = bool(conf.get("spark.executor.pyspark.memory", "").strip())
@@ -99,7 +101,7 @@ def _of_tasks_mib(conf: Mapping[str, str]) -> int:
 
 
 def size_mib(text: str) -> float | None:
-    """A size of Spark's such as ``512m`` or ``2g``, in MiB; a plain number is in bytes. None for what is none."""
+    """Parse a size in Spark's form, such as ``512m`` or ``2g``, to MiB; a plain number is in bytes. None if invalid."""
     found = re.fullmatch(r"(\d+)\s*([kmgtp]?)", text.strip().lower().removesuffix("b").strip())
     return int(found[1]) * _MIB[found[2]] if found else None
 

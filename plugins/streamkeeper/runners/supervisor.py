@@ -1,12 +1,12 @@
 """The process above a driver: ``python -m streamkeeper.runners.supervisor <job> <instance> <driver command…>``.
 
 It claims each generation in the store before it starts that driver, copies the driver's output without secrets, ends
-what is left of a generation before the next, and writes how the instance ended. An instance has one supervisor in its
-life: a second one finds the first one's claim, living or dead, and ends at once. So a death that was proven stays true.
+the rest of a generation before the next, and records the instance's end. An instance has one supervisor in its life: a
+second one finds the first one's claim, living or terminated, and exits at once. So a proven termination stays true.
 
-Before a further generation it asks the journal whether the instance is still to run: the job may have been stopped, or
-another instance appointed, while the store was out of reach. While nothing runs it says in the status what it waits
-for.
+Before a further generation it checks in the journal whether the instance should still run: while the store was
+unreachable, the job may have been stopped, or another instance appointed. While no driver runs, the status names the
+reason for waiting.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ _STORE_PAUSE_S = 0.5
 _OUTAGE_LOOK_S = 2.0
 _NO_MEMORY = "Linux killed the driver: its container or control group ran out of memory"
 _KILLED_WITHIN_S = 10.0
-"""Of the time that a pod's node gives a driver: for killing what is left, and for the supervisor's last word."""
+"""The part of the time that a pod's node gives a driver, for killing the rest and for the supervisor's final record."""
 _TELL_S = 5.0
-"""How long it is tried to tell what is waited for: a store that is out of reach is what is waited for."""
+"""How long to try to write the reason for waiting: an unreachable store may be that reason."""
 
 
 class Superseded(Exception):
-    """Another supervisor has the instance, or it has ended already."""
+    """Another supervisor has the instance, or the instance has already ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """What a generation has ended with, the kind of fault that it is, and whose query's."""
+    """The error that ended a generation, its kind of fault, and the query that raised it."""
 
     text: str
     fault: Fault = Fault.UNCLASSIFIED
@@ -90,6 +90,12 @@ class Supervisor:
     def __init__(
         self, control: Control, journal: Journal, spec: LaunchSpec, command: Sequence[str], log: DriverLog
     ) -> None:
+        """``control``: the instance's records.
+        ``journal``: the job's journal.
+        ``spec``: the launch specification.
+        ``command``: the driver's command, without job and instance.
+        ``log``: the instance's log.
+        """
         self._control = control
         self._journal = journal
         self._spec = spec
@@ -106,7 +112,7 @@ class Supervisor:
         self._spent = Spent()
 
     def run(self) -> DriverExit:
-        """Until the instance has ended; raises Superseded, and StoreUnavailable after a day without the store."""
+        """Run until the instance has ended; raises Superseded, and StoreUnavailable after a day without the store."""
         generation = 0
         while True:
             generation += 1
@@ -148,7 +154,7 @@ class Supervisor:
                 )
 
     def _await_leave(self) -> Verdict:
-        """Whether there is to be another generation, once the store answers."""
+        """Return whether there will be another generation, once the store answers."""
 
         def ask() -> Verdict:
             orders = frozenset(command.kind for command in self._control.commands(0))
@@ -164,11 +170,11 @@ class Supervisor:
             return Verdict(goes_on=False, reason=str(error), state=DriverState.FAILED)
 
     def _after_the_outage(self, call: Callable[[], T]) -> T:
-        """A store call, repeated as long as any dependency is waited for, or until a signal comes."""
+        """Repeat a store call for as long as any dependency is waited for, or until a signal."""
         return self._stored(call, patience_s=self._spec.restarts.dependency_limit_s, look_s=_OUTAGE_LOOK_S)
 
     def _tell(self, generation: int, code: int, decision: Decision, error: str) -> None:
-        """Say in the status that nothing runs now, and why; nobody else writes it until the next generation."""
+        """Write in the status that no driver runs, and why; nothing else writes it until the next generation."""
         try:
             status = self._stored(self._control.read_status, patience_s=_TELL_S)
             status = status or self._nothing_told(generation)
@@ -192,7 +198,7 @@ class Supervisor:
             self._log.say(f"the waiting status could not be written: {failed}")
 
     def _nothing_told(self, generation: int) -> DriverStatus:
-        """The status of a driver that died before its first word."""
+        """Return the status of a driver that ended before its first status."""
         instance, release = self._spec.instance, self._spec.release
         return DriverStatus(
             instance=instance, release=release, generation=generation, state=DriverState.STARTING, beat=0, at=""
@@ -214,13 +220,13 @@ class Supervisor:
         try:
             self._after_the_outage(lambda: self._control.write_process(record))
         except KeyExists as error:
-            # A write whose answer was lost may have been ours.
+            # If the response was lost, the record may be our own.
             if record not in self._after_the_outage(self._control.processes):
                 raise Superseded(f"another process runs generation {generation}") from error
         crash_point("supervisor.claim.after")
 
     def _run_generation(self, generation: int) -> tuple[int, str]:
-        """Exit code, and an error of the start itself, or why Linux killed it."""
+        """Return the exit code, and an error of the start itself, or why Linux killed it."""
         environ = {**os.environ, process_tree.GENERATION: str(generation)}
         try:
             driver = DriverProcess([*self._command, str(generation)], environ, self._log)
@@ -237,14 +243,14 @@ class Supervisor:
         return (-self._signals.received() if code is None else code), killed
 
     def _ended_in_order(self, driver: DriverProcess) -> int | None:
-        """The exit code of a driver that has ended between two batches, where its node gives it time for that."""
+        """Return the exit code of a driver that ended between two batches, if its node gives it time for that."""
         grace_s = float(os.environ.get(GRACE, "0")) - _KILLED_WITHIN_S
         if grace_s <= 0:
             return None
         self._log.say(f"signal {self._signals.received()}: the driver has {grace_s:g} s to end between two batches")
 
         def tell() -> None:
-            # A store that hangs takes of its time, not of what it prints.
+            # A hanging store takes part of the driver's time, but does not block its output.
             with suppress(StreamkeeperError):
                 self._control.send(CommandKind.DRAIN, f"signal-{self._signals.received()}")
                 driver.nudge()
@@ -263,7 +269,7 @@ class Supervisor:
         return word if error else replace(word, text=f"{decision.reason}: {word.text or 'it printed no output'}")
 
     def _last_word(self, status: DriverStatus | None, generation: int, code: int, error: str) -> _Word:
-        """What a generation has ended with: an error of its start, its driver's own error, or its log's last line."""
+        """Return the error that ended a generation: of its start, its driver's own error, or its log's last line."""
         if error:
             return _Word(error, Fault.OUT_OF_MEMORY if code == -signal.SIGKILL else fault_of_code(code))
         if status is not None and status.generation == generation and status.error:
@@ -274,6 +280,14 @@ class Supervisor:
     def _exit(
         self, state: DriverState, code: int, word: _Word, *, cause: Cause | None = None, signal: int = 0
     ) -> DriverExit:
+        """Record the instance's end.
+
+        ``state``: the final state.
+        ``code``: the last exit code.
+        ``word``: the error.
+        ``cause``: the kind of error, None for an intended end.
+        ``signal``: the signal that ended the supervisor, 0 without one.
+        """
         error = word.text
         end = DriverExit(
             instance=self._spec.instance,
@@ -295,9 +309,9 @@ class Supervisor:
         return end
 
     def _stored(self, call: Callable[[], T], *, patience_s: float = 0.0, look_s: float = _STORE_PAUSE_S) -> T:
-        """A store call, repeated while the store is out of reach: for the lease's life, or for ``patience_s``.
+        """Repeat a store call while the store is unreachable: for the lease's duration, or for ``patience_s``.
 
-        A signal ends it early.
+        A signal stops the repetition.
         """
         deadline = time.monotonic() + (patience_s or self._spec.lease_s)
         while True:
@@ -310,7 +324,7 @@ class Supervisor:
 
 
 def _not_started(error: StreamkeeperError) -> int:
-    """An exit code for a driver that could not be started at all."""
+    """Return the exit code of a driver that could not be started at all."""
     cause = error.__cause__
     no_room = isinstance(cause, OSError) and cause.errno in (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE)
     return ExitCode.NO_CAPACITY if no_room else 127
@@ -323,7 +337,7 @@ def _own_root() -> Root:
 
 
 def supervise(job: str, instance: str, command: Sequence[str]) -> None:
-    """Run an instance to its end; raises StreamkeeperError or Superseded when it is not ours to run."""
+    """Run an instance to its end; raises StreamkeeperError, or Superseded when another supervisor has it."""
     contained = is_in_container(os.environ)
     settings = read_settings(os.environ)
     store = open_store(settings.store)
@@ -342,7 +356,9 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
 
 
 def _secrets(spec: LaunchSpec) -> dict[str, str]:
-    """Those of the instance, resolved here, for its drivers alone; none other stays in what they are started with."""
+    """Resolve the instance's secrets here, only for its drivers, and remove all others from the drivers'
+    environment.
+    """
     secrets = resolve(find_references(spec.params, spec.conf), built_in_resolvers(dict(os.environ)))
     for variable in [name for name in os.environ if name.startswith(SECRET_PREFIX)]:
         del os.environ[variable]
@@ -351,9 +367,9 @@ def _secrets(spec: LaunchSpec) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 when the instance was run to its end, 1 when it was not ours to run."""
+    """Return 0 when the instance was run to its end, 1 when it could not be run here."""
     job, instance, *command = arguments
-    # A container's session is what its NodeManager ends: whoever leaves it lives on.
+    # A NodeManager ends its container's session: a process that leaves it survives.
     if os.getsid(0) != os.getpid() and not is_in_container(os.environ):
         os.setsid()
     adopt_orphans()
@@ -371,5 +387,5 @@ def main(arguments: Sequence[str]) -> int:
 if __name__ == "__main__":
     ending = main(sys.argv[1:])
     sys.stderr.flush()
-    # Whoever waits for this process's end need not wait for the interpreter to clean up.
+    # Processes that wait for this one's end need not wait for the interpreter's clean-up.
     os._exit(ending)

@@ -1,4 +1,6 @@
-"""What drivers are started with: a supervisor, their installation's settings, and little of whoever starts them."""
+"""The command and environment of drivers: a supervisor, the installation's settings, and few of the caller's
+variables.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ _PASSED_TO_CONTAINERS = frozenset(
         *("HADOOP_USER_NAME", "JDK_JAVA_OPTIONS"),
     }
 )
-"""What says where things are; nobody's credentials."""
+"""Variables that name places; none contains credentials."""
 
 
 def named_master(settings: Settings, resolve_master: Callable[[str], str] | None) -> str:
-    """The master that the settings name, by a connection of Airflow's too; empty without executors elsewhere."""
+    """Return the master in the settings, also from an Airflow connection; empty without remote executors."""
     told = settings.master
     name = told.removeprefix(CONNECTION)
     if name == told:
@@ -46,13 +48,15 @@ def named_master(settings: Settings, resolve_master: Callable[[str], str] | None
 
 
 def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """The environment of every driver of an installation: its settings, and little of whoever starts it."""
+    """Return the environment of every driver of an installation: its settings, and few of the caller's variables."""
     passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
     return {**passed, **_locale(environ), **settings_variables(settings), "STREAMKEEPER_HOME": settings.home}
 
 
 def _locale(environ: Mapping[str, str]) -> dict[str, str]:
-    """The given one, with names of files in UTF-8: in another encoding a JVM does not see files that it cannot name."""
+    """Return the caller's locale with UTF-8 for file names: with another encoding a JVM does not see files that it
+    cannot name.
+    """
     given = {key: environ[key] for key in ("LANG", "LC_CTYPE", "LC_ALL") if environ.get(key)}
     encoding = (given.get("LC_ALL") or given.get("LC_CTYPE") or given.get("LANG") or "").lower()
     if encoding.endswith(("utf-8", "utf8")):
@@ -62,7 +66,7 @@ def _locale(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_variables(settings: Settings) -> dict[str, str]:
-    """What a driver has of its installation wherever it runs; its home is its machine's."""
+    """Return a driver's variables from its installation's settings, on any machine, without its home."""
     return {
         "PYTHONPATH": str(PACKAGES),
         "PYTHONUNBUFFERED": "1",
@@ -79,7 +83,7 @@ def settings_variables(settings: Settings) -> dict[str, str]:
 
 
 def passed_to_containers(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a driver on another machine has of whoever starts it, and names of files in UTF-8 there."""
+    """Return the caller's variables for a driver on another machine, with UTF-8 for file names."""
     return {"LC_CTYPE": _UTF_8} | {
         key: value
         for key, value in environ.items()
@@ -88,10 +92,10 @@ def passed_to_containers(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def choose_driver(driver: Sequence[str], python: str) -> tuple[str, ...]:
-    """The usual driver's command by the interpreter of its release, where that is told; another one as it is."""
+    """Return the usual driver's command with its release's interpreter, if there is one; another command unchanged."""
     return (python, *DRIVER[1:]) if python and tuple(driver) == DRIVER else tuple(driver)
 
 
 def supervisor_command(job: str, instance: str, driver: Sequence[str]) -> list[str]:
-    """What runs the supervisor of an instance, wherever; ``driver``: what it is to start."""
+    """Return the command of an instance's supervisor, on any machine; ``driver``: the command that it starts."""
     return [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *driver]

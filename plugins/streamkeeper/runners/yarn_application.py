@@ -1,11 +1,12 @@
-"""Drivers each in the first container of a YARN application, and the proof that one is gone.
+"""Runs each driver in the first container of a YARN application, and proves that a driver has terminated.
 
-What the ResourceManager says of an application is no proof: KILLED is said at once, and an application whose node is
-lost counts as over while its processes go on. DEAD is only: the supervisor's own last word, written after the last
-process of its tree had ended; or an exit code of the container, which only a NodeManager that has waited for it can
-tell, and which counts once its SIGTERM and SIGKILL to what was left have had their time; or the NodeManager that has
-started it, and has run ever since, knows it no more. So a driver is killed by a signal to its container, never by
-taking back its application, after which that code would not come any more (docs/decisions/0026).
+The ResourceManager's report on an application proves nothing: KILLED is reported at once, and an application whose node
+is lost counts as finished while its processes still run. DEAD means only: the supervisor's own final record, written
+after the last process of its tree had ended; or an exit code of the container, which only a NodeManager that has waited
+for it can report, and which counts once the SIGTERM and SIGKILL to the remaining processes have had their time; or the
+NodeManager that started the container, and has run ever since, no longer lists it. Therefore a driver is killed by a
+signal to its container, never by killing its application, after which that code would no longer arrive
+(docs/decisions/0026).
 """
 
 from __future__ import annotations
@@ -36,17 +37,18 @@ _BEYOND_MEMORY = frozenset({-103, -104})
 _LIMIT = re.compile(r"[\d.]+ \w+ of [\d.]+ \w+ physical memory used; [\d.]+ \w+ of [\d.]+ \w+ virtual memory used")
 _CLEANED_UP = "DONE"
 _ENDED_FOR_S = 5.0
-"""A container counts as ended when its shell has; what is left gets SIGTERM, and SIGKILL a quarter of a second later:
-yarn.nodemanager.sleep-delay-before-sigkill.ms."""
+"""A container counts as ended when its shell has ended; remaining processes get SIGTERM, and SIGKILL a quarter of a
+second later: yarn.nodemanager.sleep-delay-before-sigkill.ms.
+"""
 _LOOK_AGAIN_S = 2.0
 _SKEW_MS = 30_000
-"""How far the clocks of two machines may be apart."""
+"""How far the clocks of two machines may differ."""
 _UNQUOTABLE = re.compile(r"[\"`$\\\n]")
-"""What a NodeManager's shell would take for more than itself, in a value between double quotes."""
+"""Characters that a NodeManager's shell would interpret in a value between double quotes."""
 
 
 class YarnRunner(ContainerRunner[Application]):
-    """Each driver in an application's first container."""
+    """Runs each driver in an application's first container."""
 
     nowhere = "no application was submitted for it"
 
@@ -55,13 +57,13 @@ class YarnRunner(ContainerRunner[Application]):
         return {}
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """See Runner; the ResourceManager answers, and no secret is one that only Airflow can resolve."""
+        """See Runner; the ResourceManager answers, and none of the secrets needs Airflow."""
         _must_resolve_there(references)
         self._manager(manager_url(self._environ)).must_answer()
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """See Runner; ``secrets`` stay here: a container's environment is kept by YARN, and the supervisor there
-        resolves the same references. Raises InvalidInput for one that only Airflow can resolve.
+        """See Runner; ``secrets`` are not sent: YARN stores a container's environment, so the supervisor there resolves
+        the same references. Raises InvalidInput for one that only Airflow can resolve.
         """
         _must_resolve_there(secrets)
         super().launch(spec, secrets)
@@ -163,7 +165,7 @@ class YarnRunner(ContainerRunner[Application]):
         return _why_killed(report.diagnostics, int(told[2])) if report is not None and told else ("", None)
 
     def _context(self, application: str, spec: LaunchSpec) -> dict[str, object]:
-        """What is submitted: nothing that a release's author has written comes near the NodeManager's shell."""
+        """Return the submission; no text of a release's author reaches the NodeManager's shell."""
         supervisor = supervisor_command(spec.job, spec.instance, choose_driver(self._driver, spec.python))
         command = f"exec {shlex.join(supervisor)} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
         entries = [{"key": key, "value": value} for key, value in self._variables(spec).items()]
@@ -172,7 +174,7 @@ class YarnRunner(ContainerRunner[Application]):
             "application-name": f"{spec.job} {spec.release} ({spec.instance})",
             "application-type": "STREAMKEEPER",
             "application-tags": {"tag": f"streamkeeper,{spec.job},{spec.instance}".lower()},
-            # A second one would be started beside the first when a node is lost.
+            # A second one would start alongside the first when a node is lost.
             "max-app-attempts": 1,
             "am-container-spec": {"commands": {"command": command}, "environment": {"entry": entries}},
             "resource": {
@@ -187,7 +189,7 @@ class YarnRunner(ContainerRunner[Application]):
         for key, value in variables.items():
             if _UNQUOTABLE.search(value):
                 raise InvalidInput(f"{key}={value}: a NodeManager's shell would change it", hint='leave out " ` $ \\')
-        # Expanded by that shell: the container's own directory, which goes with it.
+        # That shell expands it to the container's own directory, which is removed with the container.
         return variables | {"STREAMKEEPER_HOME": "{{PWD}}/home", IN_A_CONTAINER: "yes"}
 
     def _manager(self, url: str) -> ResourceManager:
@@ -197,14 +199,14 @@ class YarnRunner(ContainerRunner[Application]):
 
 
 def _tells_an_end(code: int) -> bool:
-    """Whether only a NodeManager that has waited for a container tells this code: its program's own, or the one that
-    stands for a memory limit, which a NodeManager sets as it kills and reports once the container has ended.
+    """Whether only a NodeManager that has waited for a container reports this code: the program's own, or the code for
+    a memory limit, which a NodeManager sets when it kills and reports once the container has ended.
     """
     return code >= 0 or code in _BEYOND_MEMORY
 
 
 def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
-    """Why a NodeManager has killed a container, as a clause."""
+    """Return why a NodeManager killed a container, as a clause."""
     if code not in _BEYOND_MEMORY:
         return "", None
     line = next(
@@ -216,9 +218,11 @@ def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
-    """Whether the very NodeManager that started a container has seen it end: it forgets none that it has not ended.
+    """Whether the very NodeManager that started a container has seen it end: it lists every container until it has
+    ended it.
 
-    One that was started since knows of none, whatever lives. Looked at twice, for what is left gets its SIGKILL later.
+    A NodeManager that was started later lists none, whatever is still alive. It is queried twice, because remaining
+    processes get their SIGKILL later.
     """
     if not attempt.container_id:
         return False
@@ -251,7 +255,7 @@ def _first_line(text: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    """The last line that is the program's own, of what a NodeManager shows of its error output."""
+    """Return the program's own last line from a NodeManager's excerpt of its error output."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("For more detailed output", ". Failing", "[", "Last "))]
     return told[-1] if told else "no reason given"

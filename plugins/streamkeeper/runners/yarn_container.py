@@ -1,4 +1,4 @@
-"""What a supervisor has to do in a YARN container beside its own work: say that it is there, and know where it is."""
+"""A supervisor's additional duties in a YARN container: the heartbeat to YARN, and finding its directories."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from streamkeeper.errors import NotFound, StreamkeeperError
 from streamkeeper.java import find_java
 
 MARK = "STREAMKEEPER_CONTAINER"
-"""Set in the environment of what runs in a container of ours."""
+"""Set in the environment of processes in our containers."""
 _SOURCE = Path(__file__).with_name("ApplicationMaster.java")
 _CLASS = "streamkeeper.runners.ApplicationMaster"
 _SMALL = ("-Xmx48m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 
 
 def is_in_container(environ: Mapping[str, str]) -> bool:
-    """Whether this process is one of a container of ours."""
+    """Whether this process runs in one of our containers."""
     return bool(environ.get(MARK))
 
 
 def container_log(environ: Mapping[str, str]) -> Path:
-    """Where YARN looks for a log to show, and to collect once the container is over."""
+    """Return the path from which YARN shows a log, and collects it once the container has ended."""
     return Path(environ["LOG_DIRS"].partition(",")[0], "driver.log")
 
 
 def why_gone(environ: Mapping[str, str]) -> str:
-    """Why nothing can be started in this container any more; empty where it can.
+    """Return why no driver can be started in this container any more; empty if one can.
 
-    A NodeManager that starts anew removes the directories of containers that it does not know, and lets them run.
+    A NodeManager that restarts removes the directories of containers that it does not know, but does not stop them.
     """
     if not is_in_container(environ) or Path(environ["PWD"]).is_dir():
         return ""
@@ -43,11 +43,11 @@ def why_gone(environ: Mapping[str, str]) -> str:
 
 @contextmanager
 def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -> Iterator[None]:
-    """Tell the ResourceManager for as long as the body runs that the application lives.
+    """Report to the ResourceManager that the application lives, while the body runs.
 
-    It is a process of its own, of no driver's tree, and ends with this one, however that ends. Once the ResourceManager
-    has given the application up, this process gets SIGTERM: it ends its driver in order while it still can. Raises
-    StreamkeeperError where it cannot be started.
+    It is a separate process, outside any driver's tree, and ends with this one in any case. Once the ResourceManager
+    has dropped the application, this process gets SIGTERM, and ends its driver in order while it still can. Raises
+    StreamkeeperError if the process cannot be started.
     """
     telling = subprocess.Popen(
         _command(environ),

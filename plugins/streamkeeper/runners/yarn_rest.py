@@ -1,4 +1,4 @@
-"""What a runner needs of YARN, over its REST: every failure told in one line."""
+"""The runner's access to YARN over REST, with every failure reported in one line."""
 
 from __future__ import annotations
 
@@ -15,43 +15,46 @@ from streamkeeper.model.coding import decoder_of
 _T = TypeVar("_T")
 _TIMEOUTS_S = (5.0, 30.0)
 _OF_A_NODE_S = (3.0, 5.0)
-"""A node that is frozen takes connections, and whoever looks at a driver waits for it."""
+"""A frozen node accepts connections, and every observation of a driver waits for it."""
 _OVER = frozenset({"FINISHED", "FAILED", "KILLED"})
 _HINT = "check that it is running; its address: yarn.resourcemanager.webapp.address in HADOOP_CONF_DIR's yarn-site.xml"
 
 
 class ApplicationReport(msgspec.Struct, frozen=True, rename="camel"):
-    """What the ResourceManager says of an application; ``diagnostics``: why it waits, or how it ended.
-
-    ``finished_time``: when it did, epoch milliseconds, by the ResourceManager's clock; 0 before.
-    """
+    """The ResourceManager's report on an application."""
 
     id: str
+    """The application's id."""
     state: str
+    """Its state."""
     diagnostics: str = ""
+    """Why it waits, or how it ended."""
     finished_time: int = 0
+    """When it ended, epoch milliseconds, by the ResourceManager's clock; 0 before."""
 
     @property
     def over(self) -> bool:
-        """Whether the ResourceManager takes it for ended, which says nothing of its processes."""
+        """Whether the ResourceManager counts it as ended, which proves nothing about its processes."""
         return self.state in _OVER
 
 
 class Attempt(msgspec.Struct, frozen=True, rename="camel"):
-    """A try to run an application's first container; names are empty before there is one.
-
-    ``start_time``: epoch milliseconds, by the ResourceManager's clock.
-    """
+    """An attempt to run an application's first container."""
 
     app_attempt_id: str
+    """The attempt's id."""
     start_time: int
+    """Its start in epoch milliseconds, by the ResourceManager's clock."""
     container_id: str = ""
+    """The container's id, empty before there is one."""
     node_http_address: str = ""
+    """The address of its NodeManager, empty before there is one."""
     logs_link: str = ""
+    """The URL of its logs, empty before there are any."""
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
-    """A container as its NodeManager sees it."""
+    """A container as its NodeManager reports it."""
 
     id: str
     state: str
@@ -94,38 +97,38 @@ class _Failure(msgspec.Struct, rename="pascal"):
 
 
 class ResourceManager:
-    """One cluster's, at ``http://host:port``, as ``user``; threads may share it.
+    """One cluster's ResourceManager, at ``http://host:port``, as ``user``; threads may share it.
 
-    Every call raises TemporaryError where nobody answers, PermanentError where the answer is no. Connecting is bounded
-    by 5 s, a silence by 30 s, of a node by 5 s.
+    Every call raises TemporaryError without a response, PermanentError for a refusal. A connection may take 5 s, a
+    silence 30 s, that of a node 5 s.
     """
 
     def __init__(self, url: str, user: str) -> None:
         self.url = url
         self._user = user
         self._session = requests.Session()
-        # Neither a proxy nor a password that somebody keeps in .netrc is meant for a cluster.
+        # Proxies and passwords in .netrc are not meant for a cluster.
         self._session.trust_env = False
 
     def must_answer(self) -> None:
-        """Raise unless it does."""
+        """Raise unless it answers."""
         self._ask("GET", "info")
 
     def new_application(self) -> str:
-        """An id that nothing has; until it is submitted the ResourceManager knows nothing of it."""
+        """Return an unused id; until it is submitted the ResourceManager has no record of it."""
         return _decoded(self._ask("POST", "apps/new-application", {}).content, _NewApplication).application_id
 
     def submit(self, context: dict[str, Any]) -> None:
-        """Submit an application; of an id that was submitted before nothing comes."""
+        """Submit an application; a repeated submission of the same id has no effect."""
         try:
             self._ask("POST", "apps", context)
         except PermanentError:
-            # Two at once: one of them is told that it is there already.
+            # Of two concurrent submissions, one gets the error that it already exists.
             if self.find(context["application-id"]) is None:
                 raise
 
     def find(self, application: str) -> ApplicationReport | None:
-        """What is known of it; None for one that was not submitted, or is forgotten."""
+        """Return the report; None for an application that was not submitted, or is forgotten."""
         try:
             answer = self._ask("GET", f"apps/{application}")
         except NotFound:
@@ -133,7 +136,7 @@ class ResourceManager:
         return _decoded(answer.content, _Report).app
 
     def now(self) -> float:
-        """By its own clock, epoch seconds, cut to whole ones."""
+        """Return its own clock's time, epoch seconds, cut to whole ones."""
         told = self._ask("GET", "info").headers.get("Date", "")
         try:
             return parsedate_to_datetime(told).timestamp()
@@ -141,7 +144,7 @@ class ResourceManager:
             raise TemporaryError(f"ResourceManager {self.url} does not report a valid time", hint=_HINT) from error
 
     def attempts(self, application: str) -> list[Attempt]:
-        """All tries to run it, the first one first."""
+        """Return all attempts to run it, the first one first."""
         try:
             answer = self._ask("GET", f"apps/{application}/appattempts")
         except NotFound:
@@ -149,15 +152,15 @@ class ResourceManager:
         return _decoded(answer.content, _AttemptList).app_attempts.app_attempt
 
     def end_container(self, container: str) -> None:
-        """Let its NodeManager send SIGKILL to it; not to one that is not there any more."""
+        """Make its NodeManager send SIGKILL to a container; a missing one is ignored."""
         self._ask("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN", {})
 
     def withdraw(self, application: str) -> None:
-        """Take back an application that has no container yet; of one that has, nobody would learn how it ended."""
+        """Kill an application that has no container yet; for one that has, its end could no longer be determined."""
         self._ask("PUT", f"apps/{application}/state", {"state": "KILLED"})
 
     def look_at_container(self, attempt: Attempt) -> Container | None:
-        """What its NodeManager says of a container; None where it knows none of that name."""
+        """Return a container's state from its NodeManager; None if it has no such container."""
         node = f"NodeManager {attempt.node_http_address}"
         url = f"http://{attempt.node_http_address}/ws/v1/node/containers/{attempt.container_id}"
         try:
@@ -166,7 +169,7 @@ class ResourceManager:
             return None
 
     def node_started_at(self, attempt: Attempt) -> int:
-        """Since when its NodeManager runs, epoch milliseconds by that one's clock."""
+        """Return when its NodeManager started, epoch milliseconds by the NodeManager's clock."""
         url = f"http://{attempt.node_http_address}/ws/v1/node/info"
         answer = self._answer(f"NodeManager {attempt.node_http_address}", "GET", url, timeouts_s=_OF_A_NODE_S)
         return _decoded(answer.content, _NodeInfo).node_info.nm_startup_time
@@ -182,6 +185,14 @@ class ResourceManager:
         body: dict[str, Any] | None = None,
         timeouts_s: tuple[float, float] = _TIMEOUTS_S,
     ) -> requests.Response:
+        """Send a request.
+
+        ``who``: the server's name in errors.
+        ``method``: the HTTP method.
+        ``url``: the address.
+        ``body``: the JSON body, if any.
+        ``timeouts_s``: seconds to connect, and of silence.
+        """
         asked = {"user.name": self._user}
         headers = {"Accept": "application/json"}
         try:
@@ -197,7 +208,7 @@ class ResourceManager:
 
 
 def _told(answer: requests.Response) -> str:
-    """The first line of its reason."""
+    """Return the first line of its reason."""
     try:
         message = _decoded(answer.content, _Failure).remote_exception.message
     except TemporaryError:

@@ -84,14 +84,12 @@ class FileSink(Sink):
     """
 
     kind: ClassVar[str] = "file"
-    """Selects the sink's capabilities."""
     output_modes: ClassVar[frozenset[str]] = frozenset({"append"})
-    """The supported output modes."""
 
     path: str
     """An absolute local directory."""
     format: str = "parquet"
-    """The file format."""
+    """The file format: parquet, json, csv or orc."""
     partition_by: Sequence[str] = ()
     """The partition columns."""
 

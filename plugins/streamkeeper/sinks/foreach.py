@@ -27,7 +27,7 @@ class BatchContext(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     """The writer's epoch."""
     role: WriterRole
-    """Whether the writer is current or a shadow."""
+    """SERVING, or SHADOW in a dual run before the cutover."""
     version: str
     """The checkpoint version."""
     query: str
@@ -43,8 +43,8 @@ BatchFunction = Callable[["DataFrame", BatchContext], None]
 class ForeachBatch(Sink):
     """Calls ``function(batch, context)`` at least once per batch.
 
-    An unknown output has no fence. The check before each batch and the proof of its termination exclude a superseded
-    writer. A batch that was running when its driver terminated is replayed.
+    An unknown output has no fence. The check before each batch, and the proof that its driver has terminated, exclude a
+    superseded writer. A batch that was running when its driver terminated is replayed.
     """
 
     kind: ClassVar[str] = "foreach"
