@@ -70,16 +70,11 @@ def claim_epoch(
     seen: Collection[SeenClaim] = (),
 ) -> tuple[Claim, JobState]:
     """Claim the next epoch of the query for this process alone.
-
+    ``job``, ``instance``, ``generation``, ``query``: the claiming driver and its query.
     ``line``: the access to the store.
-    ``job``: the job.
-    ``instance``: this instance.
-    ``generation``: this generation.
-    ``query``: the query.
     ``checkpoint``: the directory of its version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in its output and next to its checkpoint.
-
     Raises Fenced when another instance is appointed, and JournalOutdated when the journal is older than the claims in
     ``seen``. An outdated journal gets no claim: it would be newer than the one in the output, and would pass the fence.
     """
