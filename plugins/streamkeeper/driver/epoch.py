@@ -76,7 +76,7 @@ def claim_epoch(
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in its output and next to its checkpoint.
     Raises Fenced when another instance is appointed, and JournalOutdated when the journal is older than the claims in
-    ``seen``. An outdated journal gets no claim: it would be newer than the one in the output, and would pass the fence."""
+    ``seen``. An outdated journal gets no claim: that would be newer than the output's, and would pass the fence."""
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 
