@@ -24,6 +24,7 @@ StreamkeeperError
 │   └── FormatTooNew          written by a newer Streamkeeper
 └── TemporaryError            the same call may succeed later
     ├── StoreUnavailable      the store did not answer
+    ├── SourceOutOfReach      a source did not answer: its content is unknown
     ├── CheckpointChanged     a checkpoint's owner continued while it was being read
     ├── SnapshotsChanged      a prune ran while a snapshot was being taken or read
     ├── WrongMachine          drivers or checkpoint belong to another machine; nothing was changed
