@@ -46,7 +46,7 @@ def _stored(noun: str, rows: str) -> dict[str, str]:
         "are, mixed with values of the new one",
         f"{noun}-added": f"Spark would reject the state, because {rows} lack the new column",
         f"{noun}-removed": f"Spark would reject the state, because {rows} have one column more",
-        f"{noun}s-reordered": f"the columns of {rows} would be swapped without an error",
+        f"{noun}s-reordered": f"Spark would reject the state, or read the columns of {rows} in the wrong order",
         f"{noun}-type-changed": f"Spark would reject or misread {rows}, because the column has another type there",
         f"{noun}-became-nullable": f"Spark would reject the state, because {rows} were written for a column that is "
         "never null",
@@ -83,13 +83,13 @@ BREAKING: dict[str, str] = {
     "window-changed": "new rows would be assigned to windows with other bounds; windows that are open now would be "
     "written without part of their rows",
     "state-expressions-changed": "{groups} hold results of the old expressions and would be updated by the new ones",
-    "aggregate-function-changed": "the new function would continue from values that the old one stored: {name} would "
-    "be wrong",
+    "aggregate-function-changed": "Spark would reject the state, or the new function would continue from values of "
+    "the old one: {name} would be wrong",
     "aggregate-input-changed": "{name} of {groups} would combine old values with values of the new expression",
     "aggregate-type-changed": "Spark would reject or misread the stored values of {name}, because their type differs",
     "aggregate-added": "Spark would reject the state, or read the stored value of one aggregate as another's",
     "aggregate-removed": "Spark would reject the state, or read the stored value of one aggregate as another's",
-    "aggregates-reordered": "each aggregate would continue from the stored value of another one, without an error",
+    "aggregates-reordered": "Spark would reject the state, or continue each aggregate from the stored value of another",
     "state-value-became-nullable": "Spark would reject the state, because it was written for a value that is never "
     "null",
     "input-of-stateful-code-changed": "the code would receive different values in a column from which it has already "
@@ -99,7 +99,7 @@ BREAKING: dict[str, str] = {
     "join-type-changed": "rows waiting in the state lack information that the new join type needs: some results would "
     "be wrong or missing",
     "operator-condition-changed": "rows that the old condition has already evicted would be missing from new matches",
-    "operator-state-changed": "the state that the code has stored would be read with a schema that does not match it",
+    "operator-state-changed": "Spark would reject the state that the code has stored, or read it with the wrong schema",
     "operator-timeout-changed": "state that waits for a timeout of the old kind would expire too early or never",
     "operator-time-mode-changed": "timers set in the old time mode would fire at wrong times or never",
     "operator-definition-changed": "the operator would continue with state that was written under its old settings",
@@ -132,8 +132,8 @@ BREAKING: dict[str, str] = {
     "ansi-mode-changed": _SETTING,
     "time-zone-changed": _SETTING,
     "fails-inside-spark": "the first batch on this checkpoint would fail, and so would every restart",
-    "refused-by-spark": "Spark would fail on this checkpoint, as it did in a rehearsal on a copy: no further batch "
-    "would be written",
+    "refused-by-spark": "Spark would fail on this checkpoint before it writes any row, as it did in a rehearsal on a "
+    "copy",
     "output-does-not-fit": "the first batch would fail, because the output does not accept its rows",
     "unexplained-difference": "the effect is unknown: no rule covers this difference",
     "output-changes-hands": "another query would write to this output from the beginning of its sources: rows would be "
