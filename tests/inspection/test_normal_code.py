@@ -6,6 +6,7 @@ import importlib
 import itertools
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
@@ -497,3 +498,14 @@ def test_two_values_by_one_name_at_import_count(named: Loaded) -> None:
     assert not same(named, before, in_function("return X", top=top.format(5, 7)))
     first = "X = {}\nif __name__.startswith('bundle'):\n    X = 5"
     assert not same(named, in_function("return X", top=first.format(1)), in_function("return X", top=first.format(2)))
+
+
+UNEQUAL = tomllib.loads((Path(__file__).parent / "unequal_rewritings.toml").read_text())
+
+
+@pytest.mark.parametrize("case", UNEQUAL)
+def test_what_only_looks_alike_is_not_the_same(loaded: Loaded, case: str) -> None:
+    """Another order of evaluation, a table that something else iterates, a wrapped default, a pattern that is read."""
+    before, after = UNEQUAL[case]["before"], UNEQUAL[case]["after"]
+    helpers = f"{HELPERS}\n    def g(x):\n        return x\n"
+    assert not same(loaded, before, after, helpers=(helpers, helpers))
