@@ -1,6 +1,7 @@
-"""Type annotations, alike whether Python evaluates them or keeps them as texts (under the ``__future__`` import).
+"""Normalises type annotations, whether Python evaluates them or keeps them as strings (under the ``__future__``
+import).
 
-Which of the two it does counts only for code that reads annotations; ``reading`` adds them as they are, there.
+That difference matters only to code that reads annotations; for such code ``reading`` adds them unchanged.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import Any, ForwardRef
 from streamkeeper.inspection.bytecode import JUMPS, instructions, start_of_value
 
 _KEPT_AS_TEXTS = 0x1000000
-"""Python's flag of code that was compiled under that import (``CO_FUTURE_ANNOTATIONS``)."""
+"""Python's flag for code compiled under that import (``CO_FUTURE_ANNOTATIONS``)."""
 _ANNOTATED, _CLOSES_OVER = 4, 8
 """Flags of ``MAKE_FUNCTION``."""
 _MOST_TEXTS = 3
-"""A text inside of a text: as often as anybody writes it."""
+"""The deepest nesting of strings in strings that occurs in practice."""
 
 
 class _Unknown(Exception):
@@ -30,12 +31,14 @@ class _Unknown(Exception):
 
 
 def flags_of(code: CodeType) -> int:
-    """A code's flags, without how it keeps annotations."""
+    """Return a code's flags, without the one for annotations."""
     return code.co_flags & ~_KEPT_AS_TEXTS
 
 
 def resolved(kind: type) -> dict[str, Any]:
-    """A class's own annotations: those that are texts as what they stand for in its module; as they are otherwise."""
+    """Return a class's own annotations: strings are replaced by their values in the class's module, others are
+    unchanged.
+    """
     inner = {name: value for name, value in vars(kind).items() if isinstance(value, type)}
     names = {**vars(sys.modules.get(kind.__module__, builtins)), **inner, kind.__name__: kind}
     written = as_written(kind)
@@ -44,12 +47,12 @@ def resolved(kind: type) -> dict[str, Any]:
 
 
 def as_written(kind: type) -> dict[str, Any]:
-    """A class's own annotations as they are, evaluated or as texts."""
+    """Return a class's own annotations unchanged, evaluated or as strings."""
     return vars(kind).get("__annotations__") or {}
 
 
 def names_in_texts(hints: Mapping[str, Any]) -> list[str]:
-    """The names in annotations that are texts: whoever evaluates them looks these up in the class's module."""
+    """Return the names in string annotations: code that evaluates them resolves these in the class's module."""
     names: set[str] = set()
     for text in hints.values():
         if isinstance(text, str):
@@ -92,7 +95,9 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def steps_of(code: CodeType) -> tuple[list[dis.Instruction], Any]:
-    """A code's instructions and exception table; annotations of functions that it makes are one instruction each."""
+    """Return a code's instructions and exception table; annotations of functions that it creates are one instruction
+    each.
+    """
     steps = instructions(code)
     found = dict(_local_annotations(steps))
     if not found:
@@ -119,7 +124,7 @@ def _renumbered(step: dis.Instruction, number: int, places: Sequence[int]) -> di
 
 
 def _local_annotations(steps: Sequence[dis.Instruction]) -> Iterator[tuple[int, tuple[int, Any]]]:
-    """Where annotations of a function begin that the code makes; where they end, and what is written there."""
+    """Yield where a created function's annotations start; where they end, and their content."""
     for number, step in enumerate(steps):
         if step.opname != "MAKE_FUNCTION" or not (step.arg or 0) & _ANNOTATED:
             continue
@@ -130,13 +135,13 @@ def _local_annotations(steps: Sequence[dis.Instruction]) -> Iterator[tuple[int, 
 
 
 def _written(steps: Sequence[dis.Instruction]) -> list[Any]:
-    """Names and annotations in turn, each of these as nested lists."""
+    """Return names and annotations in turn, the latter as nested lists."""
     [(_, parts)] = _stack(steps)
     return [part if number % 2 == 0 else _opened(part) for number, part in enumerate(parts)]
 
 
 def _stack(steps: Sequence[dis.Instruction]) -> list[Any]:
-    """What the instructions leave on the stack, as texts of expressions."""
+    """Return the values that the instructions leave on the stack, as texts of expressions."""
     stack: list[Any] = []
     for step in steps:
         match step.opname:
@@ -166,7 +171,7 @@ def _constant(found: Any) -> list[Any]:
 
 
 def _opened(part: Any) -> Any:
-    """An annotation that is a text, as what is written in it."""
+    """Replace a string annotation by the expression in it."""
     for _ in range(_MOST_TEXTS):
         if part[:2] != ["constant", "str"]:
             break

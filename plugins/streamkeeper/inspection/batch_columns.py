@@ -1,8 +1,9 @@
-"""Which columns of its batch a sink's function uses, followed through its syntax.
+"""Determines which columns of its batch a sink's function uses, by following its syntax.
 
-Two answers, each closed on its own side. What the function may use as a key, a route or a unit: the columns that it
-names, or any, as soon as a whole row goes where it cannot be followed (a table, a view, a library, a connection). What
-it certainly reads: only what every batch with rows comes by, so that a column the query lacks is sure to fail.
+It gives two answers, each safe on its own side. Columns that the function may use as a key, a route or a unit: those
+that it names, or any, as soon as a whole row goes where it cannot be followed (a table, a view, a library, a
+connection). Columns that it certainly reads: only those read for every batch with rows, so that a missing column
+certainly makes it fail.
 """
 
 from __future__ import annotations
@@ -38,15 +39,18 @@ _LETS_FAIL = frozenset({"begin", "closing", "connect", "cursor", "open", "transa
 
 
 class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
-    """``texts``: all that the function names, None where it may use any column; ``every``: it makes something of all
-    columns at once; ``reads``: column -> ``file:line`` of each that it certainly takes from its batch."""
+    """The columns of its batch that a function uses.
+
+    ``texts``: all names that the function contains, None if it may use any column; ``every``: it computes something
+    from all columns at once; ``reads``: column -> ``file:line`` of each that it certainly reads from its batch.
+    """
 
     texts: frozenset[str] | None = None
     every: bool = False
     reads: dict[str, str] = {}
 
     def used(self, columns: Iterable[str]) -> list[str] | None:
-        """Those of the columns that the function names as a word; None: it may use any."""
+        """Return those of the columns that the function names as a whole word; None: it may use any."""
         if self.texts is None:
             return None
         text = "\n".join(sorted(self.texts))
@@ -54,7 +58,7 @@ class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def columns_of_function(function: object, own: OwnCode) -> BatchColumns:
-    """What a sink's function, called with (batch, context), does with the batch's columns."""
+    """Determine how a sink's function, called with (batch, context), uses the batch's columns."""
     walk = _Walk(own)
     try:
         walk.call(walk.known(function), [Frame(), UNKNOWN])
@@ -73,7 +77,7 @@ class _Walk(BatchExpressions):
         self._inside: list[ast.AST] = []
 
     def call(self, called: Value, given: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
-        """Call a function of the job's own; what goes to any other is lost."""
+        """Call a function of the job's own; values passed to any other function are no longer followed."""
         named = named or {}
         match called:
             case Local(node=node, scope=scope):
@@ -139,7 +143,7 @@ class _Walk(BatchExpressions):
         return self.known(by_name[name]) if name in by_name else UNKNOWN
 
     def joined(self, values: Sequence[Value]) -> Value:
-        """What is one of these; where they are of different kinds, their rows are lost."""
+        """Return a value that is one of these; if they are of different kinds, their rows are no longer followed."""
         found = values[0]
         for value in values[1:]:
             joined = either(found, value)
@@ -150,11 +154,11 @@ class _Walk(BatchExpressions):
         return found
 
     def block(self, statements: Sequence[ast.stmt], scope: Scope) -> bool:
-        """Follow statements in order; whether they end the function or the turn of a loop."""
+        """Follow statements in order; return whether they end the function or the iteration of a loop."""
         return any(self.statement(each, scope) for each in statements)
 
     def statement(self, node: ast.stmt, scope: Scope) -> bool:
-        """Follow one; whether what comes behind it is not reached from here."""
+        """Follow one statement; return whether the next one is not reached from here."""
         match node:
             case ast.Assign(targets=targets, value=value):
                 found = self.value(value, scope)
@@ -203,7 +207,7 @@ class _Walk(BatchExpressions):
         return False
 
     def _maybe(self, statements: Sequence[ast.stmt], scope: Scope) -> bool:
-        """A block that some batches do not come by."""
+        """Follow a block that some batches do not reach."""
         before = dict(scope.variables)
         with self.during(sure=False):
             ends = self.block(statements, scope)
@@ -232,7 +236,7 @@ class _Walk(BatchExpressions):
         return ends and others_end
 
     def _is_empty(self, test: ast.expr, scope: Scope) -> bool:
-        """``frame.isEmpty()``, of a frame that has some rows of every batch with rows."""
+        """Whether it is ``frame.isEmpty()``, for a frame that has rows for every batch with rows."""
         match test:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="isEmpty"), args=[]):
                 frame = scope.find(name)
@@ -275,7 +279,7 @@ class _Walk(BatchExpressions):
             return self.block(body, scope)
 
     def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
-        """Give a variable a value; what goes into an object or a container is lost."""
+        """Assign a variable; a value stored in an object or a container is no longer followed."""
         match target:
             case ast.Name(id=name):
                 held = scope.variables.get(name) if self.weak else None
@@ -292,7 +296,7 @@ class _Walk(BatchExpressions):
 
 
 def _imported(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> Value:
-    """What a module of Spark's is that a function imports when it runs; anything else is not looked up."""
+    """Return a module of Spark's that a function imports when it runs; other imports are not resolved."""
     from pyspark.sql import functions
 
     full = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name

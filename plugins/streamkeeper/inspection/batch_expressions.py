@@ -1,4 +1,4 @@
-"""What the expressions in a sink's function do with its batch: one class, which ``batch_columns`` completes."""
+"""Follows the batch through the expressions of a sink's function: one class, which ``batch_columns`` completes."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _KEEPS_ROWS = frozenset({"iter", "list", "reversed", "sorted", "tuple"})
 
 
 class LostTrack(Exception):
-    """The code holds something that is not followed."""
+    """The code contains something that is not followed."""
 
 
 class BatchExpressions:
-    """One walk; ``texts``, ``reads``, ``any_column`` and ``every_column`` collect what it finds.
+    """One walk; ``texts``, ``reads``, ``any_column`` and ``every_column`` collect the findings.
 
-    ``sure``: whether every batch with rows comes here; ``frame``: whose columns are named, None outside of its methods;
-    ``payload``: a whole row is only written into the column ``value`` of a message; ``weak``: a statement may not come
-    to its end, so that a variable may keep what it held.
+    ``sure``: whether every batch with rows reaches this point; ``frame``: the frame whose columns are named, None
+    outside of its methods; ``payload``: a whole row is only written into the column ``value`` of a message; ``weak``: a
+    statement may not complete, so a variable may keep its old value.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -63,7 +63,7 @@ class BatchExpressions:
 
     @contextmanager
     def during(self, **fields: Any) -> Iterator[None]:
-        """With some of the walk's fields set to other values."""
+        """Temporarily set some of the walk's fields to other values."""
         before = {name: getattr(self, name) for name in fields}
         for name, value in fields.items():
             setattr(self, name, value)
@@ -74,7 +74,7 @@ class BatchExpressions:
                 setattr(self, name, value)
 
     def lose(self, *values: Value | None) -> None:
-        """These go where nothing follows them: a whole row among them may be used by any of its columns."""
+        """Stop following these values: any column of a whole row among them may be used."""
         for value in values:
             if value is None:
                 continue
@@ -86,7 +86,7 @@ class BatchExpressions:
             self.any_column |= any(frame.whole for frame in frames_in(value))
 
     def read(self, frame: Frame | None, name: str, node: ast.AST) -> None:
-        """A column of the frame is named by a text of its own."""
+        """Record a column of the frame that is named by its own string."""
         self.texts.add(name)
         if frame is None or not (frame.whole and frame.firm and self.sure) or not re.fullmatch(r"\w+", name):
             return
@@ -94,7 +94,7 @@ class BatchExpressions:
             self.reads.setdefault(name, f"{self.file}:{getattr(node, 'lineno', 0)}")
 
     def known(self, found: object) -> Value:
-        """A value of the process: texts in it are names that the function may use."""
+        """Return a value of the process: strings in it are names that the function may use."""
         if isinstance(found, CellType):
             try:
                 found = found.cell_contents
@@ -109,26 +109,28 @@ class BatchExpressions:
         return Known(found)
 
     def call(self, called: Value, given: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
-        """Call a function of the job's own; what goes to any other is lost."""
+        """Call a function of the job's own; values passed to any other function are no longer followed."""
         raise NotImplementedError
 
     def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
-        """Give a variable a value; what goes into an object or a container is lost."""
+        """Assign a variable; a value stored in an object or a container is no longer followed."""
         raise NotImplementedError
 
     def joined(self, values: Sequence[Value]) -> Value:
-        """What is one of these; where they are of different kinds, their rows are lost."""
+        """Return a value that is one of these; if they are of different kinds, their rows are no longer followed."""
         raise NotImplementedError
 
     def local(self, node: ast.FunctionDef | ast.Lambda, arguments: ast.arguments, scope: Scope) -> Value:
-        """A function that is made here; its defaults hold what they are given now."""
+        """Return a function that is created here; its defaults have their present values."""
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:
                 self.lose(self.value(default, scope))
         return Local(node, scope)
 
     def children(self, node: ast.AST, scope: Scope) -> Value:
-        """Of what is not followed itself every part is, and what of the batch is in it is lost."""
+        """Follow every part of an expression that is not followed itself; the batch's data in it is no longer
+        followed.
+        """
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.lose(self.value(child, scope))
@@ -137,7 +139,7 @@ class BatchExpressions:
         return UNKNOWN
 
     def value(self, node: ast.expr, scope: Scope) -> Value:
-        """What an expression holds."""
+        """Return the value of an expression."""
         match node:
             case ast.Constant(value=value):
                 return self.known(value)
@@ -169,7 +171,7 @@ class BatchExpressions:
                 return self.children(node, scope)
 
     def arguments(self, nodes: Iterable[ast.expr], scope: Scope) -> Iterator[Value]:
-        """Values of arguments; those of a list that is spread, one by one."""
+        """Yield the values of arguments; those of an unpacked list one by one."""
         for node in nodes:
             if not isinstance(node, ast.Starred):
                 yield self.value(node, scope)
@@ -178,7 +180,7 @@ class BatchExpressions:
             yield from spread.values if isinstance(spread, Several) else [self.opaque(spread)]
 
     def opaque(self, *values: Value) -> Other:
-        """What is made of these in a way that is not followed."""
+        """Return a value computed from these in a way that is not followed."""
         self.lose(*values)
         return UNKNOWN
 
@@ -214,7 +216,7 @@ class BatchExpressions:
                 return self.opaque(holder)
 
     def _held(self, found: object, name: str) -> Value:
-        """An attribute of an object, as it stands there or in its class; nothing is run to read it."""
+        """Return an attribute of an object, from the object or its class; no code runs to read it."""
         held = getattr(found, "__dict__", {})
         if name in held:
             is_bound = isinstance(held[name], staticmethod | classmethod | property)
@@ -259,7 +261,7 @@ class BatchExpressions:
         return Plain(None) if numbers else UNKNOWN
 
     def _comprehension(self, node: ast.expr, scope: Scope) -> Value:
-        """Elements are followed for each value of a list that is known, and once for each kind of rows."""
+        """Follow elements once for each value of a known list, and once for each kind of rows."""
         inner = Scope(scope.function, scope.file, outer=scope)
         first, *others = node.generators  # type: ignore[attr-defined]
         elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What Spark's methods and functions do with a batch's columns; of any other nothing is known."""
+"""The effects of Spark's methods and functions on a batch's columns; other methods are unknown."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _AGGREGATES = frozenset({"agg", "avg", "count", "max", "mean", "min", "sum"})
 _NAMES_COLUMNS = frozenset(
     {"distinct", "dropDuplicates", "drop_duplicates", "orderBy", "sort", "sortWithinPartitions"} | _GROUPS
 )
-"""Methods of a frame whose texts are names of columns."""
+"""Methods of a frame whose strings are names of columns."""
 _LITERALS = frozenset({"coalesce", "hint", "limit", "persist", "repartition", "sample", "checkpoint", "fillna"})
 _TELLS_NOTHING = frozenset({"isStreaming", "sparkSession", "storageLevel"})
 _OF_THE_FRAME = frozenset({"is_cached"})
 _FILES = frozenset({"avro", "csv", "json", "noop", "orc", "parquet", "text"})
-"""Formats that append rows to a place: of what is in no ``partitionBy`` nothing decides where a row goes."""
+"""Formats that append rows to a place: columns outside ``partitionBy`` do not decide where a row is written."""
 _OF_MESSAGES = ("headers", "key", "partition", "topic")
 """Columns that Kafka's writer reads by their names."""
 _WRITER_COLUMNS = frozenset({"bucketBy", "partitionBy", "sortBy"})
@@ -69,12 +69,12 @@ _VALUE = "value"
 
 
 def chosen(frame: Frame) -> Frame:
-    """A part of its rows."""
+    """Return a part of its rows."""
     return replace(frame, all_rows=False)
 
 
 def is_function_of_columns(found: object) -> bool:
-    """Whether it makes a column of columns: one of Spark's functions, or a function of the job's made into one."""
+    """Whether it makes a column from columns: one of Spark's functions, or a function of the job made into one."""
     if not isinstance(found, FunctionType):
         return False
     is_made = "returnType" in vars(found) and "evalType" in vars(found)
@@ -82,7 +82,7 @@ def is_function_of_columns(found: object) -> bool:
 
 
 def column_of(walk: BatchExpressions, name: str, given: Sequence[Value], node: ast.Call) -> Value:
-    """What a function of Spark's makes of its arguments."""
+    """Return the result of a Spark function for its arguments."""
     if name in ("udf", "pandas_udf", "udtf"):
         return walk.opaque(*given)
     if name == "broadcast" and len(given) == 1:
@@ -102,7 +102,7 @@ def column_of(walk: BatchExpressions, name: str, given: Sequence[Value], node: a
 
 
 def _in_column(walk: BatchExpressions, value: Value, *, literal: bool = False) -> None:
-    """A value within an expression: one that is not known may name any column."""
+    """Record a value within an expression: an unknown one may name any column."""
     if isinstance(value, Several):
         for each in value.values:
             _in_column(walk, each, literal=literal)
@@ -113,20 +113,20 @@ def _in_column(walk: BatchExpressions, value: Value, *, literal: bool = False) -
 
 
 def _star(walk: BatchExpressions, text: str) -> None:
-    """Every column at once: a hash of it may be a key, the payload of a message is none."""
+    """Record the use of every column at once: a hash of them may be a key, but the payload of a message is not."""
     if _STAR.search(_COUNTED.sub("", text)) and not walk.payload and not _PAYLOAD.search(text):
         walk.every_column = True
         walk.lose(walk.frame or Frame())
 
 
 def makes_payload(node: ast.Call) -> bool:
-    """``….alias("value")``."""
+    """Whether it is ``….alias("value")``."""
     named = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
     return isinstance(node.func, ast.Attribute) and node.func.attr == "alias" and named == _VALUE
 
 
 def attribute_of_frame(walk: BatchExpressions, frame: Frame, name: str, node: ast.AST) -> Value:
-    """``batch.x``: a column, unless frames have something of that name."""
+    """Return ``batch.x``: a column, unless frames have an attribute of that name."""
     if name == "write":
         return Writer(frame)
     if name in _TELLS_NOTHING | _OF_THE_FRAME:
@@ -141,7 +141,7 @@ def attribute_of_frame(walk: BatchExpressions, frame: Frame, name: str, node: as
 
 
 def method(walk: BatchExpressions, holder: Value, name: str, node: ast.Call, scope: Scope) -> Value | None:
-    """What a method gives; None for objects of which this module knows nothing."""
+    """Return a method's result; None for objects that this module does not know."""
     match holder:
         case Frame():
             return _of_frame(walk, holder, name, node, scope)
@@ -169,7 +169,15 @@ def _all(node: ast.Call) -> list[ast.expr]:
 def _columns(
     walk: BatchExpressions, frame: Frame, nodes: Iterable[ast.expr], scope: Scope, *, texts: bool, read: bool = True
 ) -> bool:
-    """Follow arguments that name columns of the frame; ``texts``: a text is a name. Whether one is a plain ``*``."""
+    """Follow arguments that name columns of the frame; return whether one is a plain ``*``.
+
+    ``walk``: the walk.
+    ``frame``: the frame.
+    ``nodes``: the arguments.
+    ``scope``: the variables.
+    ``texts``: strings are names of columns.
+    ``read``: the columns are read.
+    """
     every = False
     with walk.during(frame=frame if read else None):
         for node in nodes:
@@ -196,7 +204,7 @@ def _column(walk: BatchExpressions, frame: Frame, value: Value, node: ast.AST, *
 
 
 def select(walk: BatchExpressions, frame: Frame, node: ast.expr, names: Value) -> Frame:
-    """``batch[["a", "b"]]``."""
+    """Return ``batch[["a", "b"]]``."""
     _column(walk, frame, names, node, texts=True, read=True)
     return Frame(whole=False, firm=False, all_rows=frame.all_rows)
 
@@ -244,7 +252,9 @@ def _texts_in(node: ast.AST) -> frozenset[str]:
 
 
 def _with_columns(walk: BatchExpressions, frame: Frame, name: str, node: ast.Call, scope: Scope) -> Frame:
-    """``withColumn``, ``withColumns``, ``withColumnRenamed`` and ``withColumnsRenamed``: names must be texts."""
+    """Return ``withColumn``, ``withColumns``, ``withColumnRenamed`` or ``withColumnsRenamed``: names must be
+    strings.
+    """
     match name, node.args:
         case "withColumn", [ast.expr() as named, ast.expr() as made]:
             pairs = [(named, made)]
@@ -272,7 +282,7 @@ def _with_columns(walk: BatchExpressions, frame: Frame, name: str, node: ast.Cal
 
 
 def _joined(walk: BatchExpressions, frame: Frame, node: ast.Call, scope: Scope) -> Frame:
-    """With another frame, whose columns are not known here, or under another name."""
+    """Return a join with another frame, whose columns are unknown here or have another name."""
     whole, every = frame.whole, frame.all_rows and len(node.args) == 1 and not node.keywords
     with walk.during(frame=replace(frame, firm=False)):
         for value in walk.arguments(_all(node), scope):

@@ -1,4 +1,4 @@
-"""What an expression in a sink's function may hold of its batch, as ``batch_columns`` follows it."""
+"""The values that an expression in a sink's function may have, as ``batch_columns`` follows them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Rows of the batch.
-
-    ``whole``: they have every column of the batch, not only those that the function names; ``made``: columns that the
-    function has made or dropped; ``firm``: any other column that is read must come from the query; ``all_rows``: none
-    was left out, so that there are some in a batch that is not empty.
-    """
+    """Rows of the batch."""
 
     whole: bool = True
+    """They have every column of the batch, not only those that the function names."""
     made: frozenset[str] = frozenset()
+    """Columns that the function has created or dropped."""
     firm: bool = True
+    """Any other column that is read must come from the query."""
     all_rows: bool = True
+    """No row was left out, so a batch with rows has some here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """What ``groupBy`` gives."""
+    """The result of ``groupBy``."""
 
     frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What ``frame.write`` gives; ``format``: None where none was named."""
+    """The result of ``frame.write``; ``format``: None if none was named."""
 
     frame: Frame
     format: str | None = None
@@ -55,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A text, a number or the like, whose value is known."""
+    """A string, a number or the like, whose value is known."""
 
     value: Any
 
@@ -69,7 +68,7 @@ class Several:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An object of the process, which holds nothing of the batch."""
+    """An object of the process, without data of the batch."""
 
     found: Any
 
@@ -92,7 +91,7 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """``is_column``: an expression over columns that were named already; else anything, but nothing of the batch."""
+    """``is_column``: an expression over columns that were already named; else any value without data of the batch."""
 
     is_column: bool = False
 
@@ -105,21 +104,26 @@ Value: TypeAlias = Data | Plain | Several | Known | Method | Local | Other
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The variables of one call of a function; ``function``: whose globals and closure stand behind them."""
+    """The variables of one call of a function."""
 
     function: FunctionType
+    """The function whose globals and closure complete the variables."""
     file: str
+    """The file of the function."""
     variables: dict[str, Value] = field(default_factory=dict)
+    """The variables."""
     outer: Scope | None = None
+    """The scope of the enclosing function."""
     returned: list[Value] = field(default_factory=list)
+    """The values that the function returns."""
 
     def find(self, name: str) -> Value | None:
-        """A variable's value, here or in the functions around."""
+        """Return a variable's value, here or in the enclosing functions."""
         return self.variables[name] if name in self.variables else self.outer.find(name) if self.outer else None
 
 
 def frames_in(value: Value) -> Iterator[Frame]:
-    """The batch's rows in a value."""
+    """Yield the batch's rows in a value."""
     match value:
         case Frame():
             yield value
@@ -131,7 +135,7 @@ def frames_in(value: Value) -> Iterator[Frame]:
 
 
 def either(one: Value, other: Value) -> Value | None:
-    """What a variable holds that was given a value on two ways; None where these are of different kinds."""
+    """Return the value of a variable that is assigned on two paths; None if the values are of different kinds."""
     match one, other:
         case Frame(), Frame():
             return Frame(

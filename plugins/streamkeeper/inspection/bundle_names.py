@@ -1,4 +1,4 @@
-"""What the files of a bundle do to names: which globals and attributes they give another value after the first."""
+"""Determines which globals and attributes a bundle's files assign more than once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REBINDS = frozenset(
         *("patch", "monkeypatch", "mock", "__builtins__", "__globals__", "f_globals", "setitem", "__setitem__"),
     }
 )
-"""Names by which code may give a global or an attribute of a module a value without naming it."""
+"""Names by which code may assign a global or an attribute of a module without naming it."""
 _ENDS = frozenset(
     {
         *(
@@ -36,7 +36,7 @@ _ENDS = frozenset(
         *("getrefcount", "simplefilter", "filterwarnings", "mode.chained_assignment", "chained_assignment"),
     }
 )
-"""Names by which code notices that an object is gone: pandas warns otherwise of a part whose whole still lives."""
+"""Names by which code notices an object's end: pandas, for example, warns about a part whose whole still exists."""
 _EQUALITY = frozenset({"__eq__", "__hash__"})
 _CLEANS_UP = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 
@@ -45,8 +45,8 @@ class BundleNames:
     """Read from every Python file of the bundle, loaded or not.
 
     ``stored``: names that a function assigns as a global, and attributes that any code assigns; ``defined``: names of
-    functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice that
-    an object is gone; ``equality``: whether a class says itself what is equal to its objects.
+    functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice an
+    object's end; ``equality``: whether a class defines equality itself.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -94,17 +94,17 @@ class BundleNames:
         self.equality |= name in _EQUALITY
 
     def keeps(self, name: str) -> bool:
-        """Whether a global or an attribute of that name keeps its first value, as far as the bundle's code goes."""
+        """Whether a global or an attribute of that name keeps its first value, according to the bundle's code."""
         return not self.unknown and name not in self.stored
 
     def always_has(self, names: dict[str, Any], name: str) -> bool:
-        """Whether a global of a module, or a name of Python itself, is always there and always the same."""
+        """Whether a global of a module, or a builtin name, always exists and is always the same."""
         return self.keeps(name) and (name in names or hasattr(builtins, name))
 
     def origin(self, module: ModuleType, name: str, *, stores_only: bool = False) -> tuple[ModuleType, str]:
-        """Where a global was first given its value: followed through ``from … import`` at the top of modules.
+        """Return where a global was first assigned: followed through ``from … import`` at the top of modules.
 
-        ``stores_only``: of a function it does not count that a module calls it.
+        ``stores_only``: for a function, calls by a module do not count.
         """
         seen: set[tuple[str, str]] = set()
         while self._own.is_own(module) and (module.__name__, name) not in seen:
@@ -122,16 +122,16 @@ class BundleNames:
         return module, name
 
     def is_imported(self, module: ModuleType, name: str) -> bool:
-        """Whether a global has its value from the one import at the module's top."""
+        """Whether a global gets its value from the only import at the module's top."""
         return self.keeps(name) and self._import_of(module, name) is not None and not self._stores(module, name)
 
     def is_given(self, module: ModuleType, name: str) -> bool:
-        """Whether an import or a definition anywhere in a module gives a name a value."""
+        """Whether an import or a definition anywhere in a module assigns a name."""
         tree = self._own.source_of(module)
         return tree is None or any(_gives(node, name) for node in ast.walk(tree))
 
     def _import_of(self, module: ModuleType, name: str) -> tuple[str, str] | None:
-        """Module and name that a global is imported from; None where it is more than one import's."""
+        """Return the module and name from which a global is imported; None for several imports."""
         tree = self._own.source_of(module)
         found = list(_given(tree, name, package_of(vars(module)))) if tree else []
         return found[0] if len(found) == 1 else None
@@ -142,11 +142,11 @@ class BundleNames:
         return any(isinstance(node, ast.Name) and node.id == name and not _loads(node) for node in inner)
 
     def statements(self, module: ModuleType, name: str) -> list[ast.stmt]:
-        """The statements at a module's top that give a global its value or change what it holds."""
+        """Return the statements at a module's top that assign a global or change its content."""
         return binding_statements(self._own.source_of(module)).get(name, [])
 
     def definition(self, module: ModuleType, name: str, found: FunctionType) -> ast.FunctionDef | None:
-        """The one statement that makes a module's function, without decorators."""
+        """Return the only statement that creates a module's function, without decorators."""
         tree = self._own.source_of(module)
         if tree is None or not self.keeps(name) or self._stores(module, name) or found.__globals__ is not vars(module):
             return None
@@ -163,7 +163,7 @@ def _loads(node: ast.Name) -> bool:
 
 
 def _gives(node: ast.AST, name: str) -> bool:
-    """Whether a statement gives a name its value by an import or a definition."""
+    """Whether a statement assigns a name by an import or a definition."""
     match node:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             return any((alias.asname or alias.name.partition(".")[0]) == name for alias in names)
@@ -174,7 +174,7 @@ def _gives(node: ast.AST, name: str) -> bool:
 
 
 def _given(tree: ast.Module, name: str, package: str) -> Iterator[tuple[str, str]]:
-    """Module and name of each statement, at any place in a file, that gives a name its value."""
+    """Yield module and name of each statement, anywhere in a file, that assigns a name."""
     for node in ast.walk(tree):
         if not _gives(node, name):
             continue

@@ -1,5 +1,6 @@
-"""Static files of the job's own bundle in a plan: by their name in the bundle and their content, not by the release's
-directory."""
+"""Identifies static files of the job's own bundle in a plan by their name in the bundle and their content, instead of
+by the release's directory.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ _CHUNK = 1 << 20
 
 
 def name_bundled_files(plan: Node, root: Path | None) -> bool:
-    """Write static files below ``root`` anew in a walked plan; returns whether it reads any.
+    """Replace static files below ``root`` in a walked plan; return whether it reads any.
 
-    Not where the query sees files' places or times: then the same file elsewhere is another one.
+    Not if the query sees files' paths or times: then the same file in another place is a different one.
     """
     if root is None:
         return False
@@ -54,7 +55,7 @@ def _name(relation: Node, places: list[str]) -> bool:
 
 
 def _named(found: Any, places: list[str]) -> Tagged | None:
-    """A root path of a relation, if it lies in the bundle and can be read."""
+    """Return a relation's root path, if it is in the bundle and can be read."""
     if not isinstance(found, Tagged) or not isinstance(found.found, str):
         return None
     path = found.found.removeprefix("file:")
@@ -71,7 +72,9 @@ def _without(text: Any, places: list[str]) -> Any:
 
 
 def _content(path: Path) -> str:
-    """A digest of a file, or of all files below a directory with their names; empty where they are too many to read."""
+    """Return a digest of a file, or of all files below a directory with their names; empty if they are too many to
+    read.
+    """
     digest = hashlib.sha256()
     read = 0
     try:

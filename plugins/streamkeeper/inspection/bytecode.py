@@ -1,4 +1,4 @@
-"""What a function's instructions say, apart from the values that they load."""
+"""Reads a function's instructions, apart from the values that they load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
 
 
 def instructions(code: CodeType) -> list[dis.Instruction]:
-    """Those that mean something, in order; names of keywords are those of the call."""
+    """Return the meaningful instructions, in order; names of keywords are those of the call."""
     found = [instruction for instruction in dis.get_instructions(code) if instruction.opname not in _SAYS_NOTHING]
     return [
         instruction._replace(argval=code.co_consts[instruction.arg])
@@ -25,7 +25,7 @@ def instructions(code: CodeType) -> list[dis.Instruction]:
 
 
 def names_in(code: CodeType) -> Iterator[str]:
-    """Globals and attributes that a function names, those of functions inside of it included."""
+    """Yield the globals and attributes that a function names, including those of inner functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -33,7 +33,7 @@ def names_in(code: CodeType) -> Iterator[str]:
 
 
 def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
-    """Positions of what a secret's name stands beside: ``option("password", …)``, ``token = …``, ``key=…``."""
+    """Return positions of values next to a secret's name: ``option("password", …)``, ``token = …``, ``key=…``."""
     found: set[int] = set()
     for number, step in enumerate(steps):
         match step.argval:
@@ -54,7 +54,7 @@ def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
 
 
 def start_of_value(steps: Sequence[dis.Instruction], end: int) -> int:
-    """Where the instructions begin that put the value on the stack which is on top before ``end``."""
+    """Return where the instructions start that produce the topmost value on the stack before ``end``."""
     height = 0
     for number in reversed(range(end)):
         height += dis.stack_effect(steps[number].opcode, steps[number].arg, jump=False)
@@ -64,5 +64,5 @@ def start_of_value(steps: Sequence[dis.Instruction], end: int) -> int:
 
 
 def package_of(names: Mapping[str, Any]) -> str:
-    """The package that relative imports start at, from a function's globals."""
+    """Return the package at which relative imports start, from a function's globals."""
     return str(names.get("__package__") or str(names.get("__name__", "")).rpartition(".")[0])

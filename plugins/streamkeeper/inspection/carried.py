@@ -1,9 +1,9 @@
-"""Python functions below a deduplication that it only carries: what they return is in no state.
+"""Finds Python functions below a deduplication that it only carries: their results are not in its state.
 
-The state of a deduplication holds its keys, and when each goes; which row of a key comes out follows from their order.
-So a function counts there where a key, a filter, a join, a watermark or anything else is made of what it returns. Read
-from the top of the walked plan downward; below every other operator, and below a node that is not known here, all
-counts.
+The state of a deduplication contains its keys, and when each expires; the order of a key's rows decides which one is
+emitted. So a function counts there if a key, a filter, a join, a watermark or anything else is computed from its
+result. The walked plan is read from the top downward; below every other operator, and below an unknown node, every
+function counts.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_tree import Node, values_in
 
 _PASSES = frozenset({"CollectMetrics", "ResolvedHint", "SubqueryAlias"})
-"""Nodes that pass rows on in their order. One that repartitions them sorts them before, by all that is in them."""
+"""Nodes that pass rows on in their order. A node that repartitions them first sorts them by all their columns."""
 
 _COUNTS = frozenset({*spark_classes.DEDUPLICATES, spark_classes.WATERMARK})
 
 Used = frozenset[int] | None
-"""Columns, by expression id, of which something is made further up; None: all may be."""
+"""Columns, by expression id, from which something is computed further up; None: all may be."""
 
 
 def carried_results(plan: Node) -> frozenset[int]:
-    """The expression ids of what is returned by Python functions that are only carried."""
+    """Return the expression ids of results of Python functions that are only carried."""
     carried: set[int] = set()
     counted: set[int] = set()
-    # Above the first deduplication nothing counts but what a watermark is made of.
+    # Above the first deduplication only a watermark's expression counts.
     waiting: list[tuple[Node, bool, Used]] = [(plan, False, frozenset())]
     while waiting:
         node, counts, used = waiting.pop()
@@ -77,6 +77,6 @@ def _is_streaming(plan: Node) -> bool:
 
 
 def _columns_in(found: Any) -> Iterator[int]:
-    """The attributes that expressions refer to, those in subqueries included."""
+    """Yield the attributes that expressions refer to, including those in subqueries."""
     attributes = (node for node in values_in(found) if isinstance(node, Node) and node.name == "AttributeReference")
     return (attribute.expression_id for attribute in attributes)

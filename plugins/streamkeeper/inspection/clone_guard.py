@@ -1,9 +1,9 @@
-"""What runs in a Python worker before a function of a clone is loaded: it stops the effects that Python reports.
+"""Runs in a Python worker before a function of a clone is loaded, and stops the effects that Python reports.
 
-Sent as text, and executed in the worker: it imports nothing of ours. A worker serves other tasks later, and an audit
-hook stays for good, so it holds for the task that has armed it and no other. The temporary files of a function, and
-what Spark itself and Python's import system write, are no effects. Python does not report what native libraries do by
-themselves, such as a database client that connects in C.
+It is sent as text and executed in the worker, so it imports nothing of this package. A worker serves other tasks later,
+and an audit hook is permanent, so the guard is active only for the task that has armed it. A function's temporary
+files, and files written by Spark itself and by Python's import system, are not effects. Python does not report the
+effects of native libraries, such as a database client that connects in C.
 """
 
 import os
@@ -20,7 +20,7 @@ _PATHS = {
     **dict.fromkeys(("os.rename", "os.link"), ((0, 2), (1, 3))),
     "os.symlink": ((1, 2),),
 }
-"""Events about files -> which of their arguments are paths that change, each with the one that is its directory."""
+"""Events about files -> their arguments that are changed paths, each with the argument of its directory."""
 _OTHERS = frozenset(
     {
         *("os.exec", "os.kill", "os.killpg", "os.posix_spawn", "os.spawn", "os.startfile", "os.system"),
@@ -35,15 +35,15 @@ _WITHOUT_EVENTS = (
     ("os", "mkfifo"),
     ("os", "mknod"),
 )
-"""Module and function of what changes something and reports no event; each is wrapped."""
+"""Module and function of changes that report no event; each is wrapped."""
 _NAME = "_streamkeeper_clone_guard"
-"""Where a worker keeps its one guard."""
+"""Where a worker keeps its single guard."""
 
 
 class EffectInClone(BaseException):
     """A function tried to change something outside of the clone it runs in.
 
-    No ``Exception``: a function that catches its errors would go on with other results, and keep them perhaps.
+    Not an ``Exception``: a function that catches its errors would continue with other results, and perhaps store them.
     """
 
 
@@ -54,7 +54,7 @@ class _Guard:
         self.task: object = None
         self.armed = False
         self.made: set[str] = set()
-        # Asked for now: it makes a file the first time, under a lock.
+        # Read now, because the first call creates a file, under a lock.
         self.temporary = os.path.realpath(tempfile.gettempdir()) + os.sep
         self.spark = os.path.dirname(pyspark.__file__) + os.sep
         self.local = [
@@ -65,7 +65,7 @@ class _Guard:
         self.task, self.armed = _task(), True
 
     def wrap(self, module: str, name: str) -> None:
-        """Report a call of a function that Python reports no event of."""
+        """Report calls of a function for which Python reports no event."""
         try:
             home = __import__(module)
             wrapped = getattr(home, name)
@@ -95,7 +95,7 @@ class _Guard:
             raise EffectInClone(f"{event} {told}")
 
     def watches(self, frame: Any) -> bool:
-        """Whether what a frame does now is the clone's, and not of Spark's own code."""
+        """Whether a frame's present action belongs to the clone, and not to Spark's own code."""
         return self.armed and self.task == _task() and not self.is_of_spark(frame)
 
     def is_of_spark(self, frame: Any) -> bool:
@@ -108,8 +108,9 @@ class _Guard:
         return "" if self.is_own(path, new=bool(flags and flags & os.O_EXCL)) else f"{os.fsdecode(path)} for writing"
 
     def is_own(self, path: Any, *, new: bool) -> bool:
-        """Whether a path is of this clone: below Spark's scratch, or a temporary file that this worker makes or has
-        made; ``new``: making it fails where something is there."""
+        """Whether a path belongs to this clone: below Spark's scratch, or a temporary file that this worker creates or
+        has created; ``new``: creating it fails if the path exists.
+        """
         if isinstance(path, int) or path in ("", os.devnull):
             return True
         real = os.path.realpath(os.fsdecode(path))
@@ -122,7 +123,7 @@ class _Guard:
 
 
 def _whole(arguments: Any, path: int, folder: Any) -> Any:
-    """A path that is given as a name in an open directory, as shutil.rmtree does it, with that directory."""
+    """Return a path that is a name in an open directory, as in shutil.rmtree, with that directory."""
     opened = arguments[folder] if folder is not None and folder < len(arguments) else -1
     if not isinstance(opened, int) or opened < 0 or isinstance(arguments[path], int):
         return arguments[path]

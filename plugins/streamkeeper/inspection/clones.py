@@ -1,7 +1,7 @@
-"""A query as a clone runs it beside its owner: it reads the same rows, and changes nothing outside of its scratch.
+"""A query as a clone runs it alongside its owner: it reads the same rows, and changes nothing outside of its scratch.
 
-``docs/internals/clones.md`` lists what each source, sink and function of a clone can do, and what keeps it from
-doing so.
+``docs/internals/clones.md`` lists the possible effects of each source, sink and function of a clone, and what prevents
+them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OPTIONS = {"cleanSource": "off", "kafka.allow.auto.create.topics": "false"}
-"""What every source of a clone is read with. A cleaner removes or moves what its query has committed; a consumer of a
-topic that was deleted makes a new one."""
+"""Options for every source of a clone. A cleaner removes or moves files that its query has committed; a consumer of a
+deleted topic recreates it.
+"""
 CONFS = {"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false"}
-"""Whoever asks for offsets in the old way joins the consumer group of ``kafka.group.id``, and takes partitions from its
-owner."""
+"""The old way of fetching offsets joins the consumer group of ``kafka.group.id``, and takes partitions from its
+owner.
+"""
 
 _EFFECT = re.compile(r"EffectInClone: (.*)")
 _SOURCE = Path(__file__).with_name("ClonedPlan.java")
@@ -35,9 +37,9 @@ _PLANS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
 def clone_of(df: DataFrame) -> DataFrame:
-    """The same streaming query in a session of its own, which no listener of the job's hears.
+    """Return the same streaming query in a separate session, which no listener of the job's observes.
 
-    Raises Unsupported for a source of which nothing is known.
+    Raises Unsupported for an unknown source.
     """
     from pyspark.sql import DataFrame, SparkSession
 
@@ -58,14 +60,16 @@ def clone_of(df: DataFrame) -> DataFrame:
 
 
 def stopped_effect(message: str) -> str:
-    """What a function of a clone was kept from doing, by an error's message; empty where it says nothing of that."""
+    """Return the effect that a clone's function was prevented from, by an error's message; empty without one."""
     found = _EFFECT.search(message)
     return found[1].strip() if found else ""
 
 
 @cache
 def guard() -> bytes:
-    """Pickled code that arms ``clone_guard`` in a worker and leaves nothing on the stack, to go before a function."""
+    """Return pickled code that arms ``clone_guard`` in a worker and leaves the stack empty, to prepend to a
+    function.
+    """
     text = (_GUARD.read_text() + "\narm()\n").encode()
     size = len(text).to_bytes(4, "little")
     # The opcodes PROTO 2, GLOBAL, BINUNICODE, EMPTY_DICT, TUPLE2, REDUCE, POP: exec(text, {}), its result dropped.

@@ -1,10 +1,11 @@
-"""A digest of a Python function: its code, what it closes over, and everything of the job's own that it can reach.
+"""A digest of a Python function: its code, its closure, and everything of the job's own that it can reach.
 
-Closed by construction: whatever is reached is hashed by value, known to reach nothing further (``inert``), or opaque,
-and the digest says so. Where code may reach files or modules of the bundle by names that cannot be told, these count as
-a whole. Equal in every process, whatever the hash seed and wherever the code lies; line numbers, comments, formatting
-and docstrings do not count unless the code reads them. Code of libraries counts by name: their versions are in the
-release's environment. What lies outside of the bundle (files, services, the time of day) is no part of the code.
+It is closed by construction: everything reached is hashed by value, known to reach nothing further (``inert``), or
+opaque, and the digest records that. If code may reach files or modules of the bundle by unknown names, these count as a
+whole. The digest is equal in every process, for any hash seed and location of the code; line numbers, comments,
+formatting and docstrings do not count unless the code reads them. Code of libraries counts by name: their versions are
+in the release's environment. Everything outside of the bundle (files, services, the time of day) is not part of the
+code.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from streamkeeper.inspection.routing import Routing
 from streamkeeper.model.manifest import LOCAL_NAMES, REWRITTEN, UNREADABLE
 
 _ROUTING_VERSION = 2
-"""Raised when less is left out: a digest that an older version recorded must not equal one that covers more."""
+"""Raised when less is left out: a digest from an older version must not equal one that covers more."""
 
 
 class CodeDigest:
@@ -37,28 +38,32 @@ class CodeDigest:
         self._bundle: BundleNames | None = None
 
     def of(self, function: object) -> str:
-        """``sha256`` in hex, or ``unreadable:<sha256>`` when it does not cover everything."""
+        """Return ``sha256`` in hex, or ``unreadable:<sha256>`` if it does not cover everything."""
         return self.read(function)[0]
 
     def read(self, function: object) -> tuple[str, tuple[str, ...]]:
-        """The digest, and the texts that the function's code and values hold: names of tables and paths among them."""
+        """Return the digest, and the strings in the function's code and values, including names of tables and paths."""
         reading = Recording(self.own, self.parts.texts)
         digest, texts = self._read(function, reading)
         self.parts.keep(digest, reading.noted)
         return digest, texts
 
     def routing(self, function: object) -> str:
-        """The digest of what in a sink's function may decide where its rows go (``routing``)."""
+        """Return the digest of the parts of a sink's function that may decide where its rows are written
+        (``routing``).
+        """
         return f"{_ROUTING_VERSION}:{self._read(function, Reading(self.own, Routing(function)))[0]}"
 
     def without_local_names(self, function: object) -> str:
-        """The digest of a function whatever its local variables are called; empty where that may count."""
+        """Return the digest of a function independent of its local variables' names; empty if those may matter."""
         reading = Reading(self.own, LocalNames())
         digest, texts = self._read(function, reading)
         return "" if may_see_locals(reading.met, texts) else f"{LOCAL_NAMES}{digest}"
 
     def rewritten(self, function: object) -> str:
-        """The digest of what a function does, however it is written (``normal_code``); empty where that may count."""
+        """Return the digest of a function's behaviour, however it is written (``normal_code``); empty if that may
+        matter.
+        """
         plain = Reading(self.own, LocalNames())
         self._read(function, plain)
         if self._bundle is None:

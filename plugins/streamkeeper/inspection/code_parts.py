@@ -1,7 +1,7 @@
-"""The parts that a digest of code is made of, each with its own digest and text: they say where code has changed.
+"""The parts of a code digest, each with its own digest and text: they show where code has changed.
 
-A part is one function, one class's header, one plain value, one file or what importing a module does. Digests of whole
-functions (``code_digest``) decide alone whether there was a change.
+A part is one function, one class's header, one plain value, one file or a module's import effects. Only the digests of
+whole functions (``code_digest``) decide whether there was a change.
 """
 
 from __future__ import annotations
@@ -43,22 +43,24 @@ _PLAIN = (type(None), bool, str, int, float, complex, bytes, date, datetime, tim
 
 
 class NotPlain(Exception):
-    """A value has no short text that says all of it."""
+    """A value has no short text that expresses all of it."""
 
 
 class CodeParts:
-    """The parts of every function that was read: by the digest of the function."""
+    """The parts of every function that was read, by the function's digest."""
 
     def __init__(self, own: OwnCode) -> None:
         self.texts = SourceTexts(own)
         self._of: dict[str, Mapping[str, CodePart]] = {}
 
     def keep(self, digest: str, noted: Mapping[str, CodePart]) -> None:
-        """Remember what a function's digest was made of."""
+        """Store the parts of a function's digest."""
         self._of[digest] = {name: noted[name] for name in sorted(noted)[:MOST_PARTS]}
 
     def of(self, functions: Mapping[str, str]) -> tuple[dict[str, CodePart], dict[str, tuple[str, ...]]]:
-        """Parts by name, and the names of those that each of these functions reaches; texts as far as there is room."""
+        """Return parts by name, and the names of the parts that each of these functions reaches; texts while there is
+        room.
+        """
         parts: dict[str, CodePart] = {}
         reached = {}
         for function, digest in sorted(functions.items()):
@@ -73,7 +75,7 @@ class CodeParts:
 
 
 def _named(name: str, part: CodePart, parts: dict[str, CodePart]) -> str:
-    """The name under which a part is kept: two that differ do not share one."""
+    """Return the name under which a part is stored: two different parts do not share one."""
     key, number = name, 1
     while key in parts and parts[key] != part:
         number += 1
@@ -83,7 +85,7 @@ def _named(name: str, part: CodePart, parts: dict[str, CodePart]) -> str:
 
 
 class Recording(Reading):
-    """A reading that notes the job's own functions, classes, values and files as it meets them."""
+    """A reading that records the job's own functions, classes, values and files as it meets them."""
 
     def __init__(self, own: OwnCode, texts: SourceTexts) -> None:
         super().__init__(own)
@@ -92,14 +94,14 @@ class Recording(Reading):
         self.noted: dict[str, CodePart] = {}
 
     def whole(self, function: object) -> Any:
-        """The reading's result; of a pair, the type that the function returns is a part as well."""
+        """Return the reading's result; for a pair, the function's return type is a part as well."""
         found = super().whole(function)
         if isinstance(function, tuple) and len(function) == 2 and hasattr(function[1], "simpleString"):
             self._note(f"{_name_of(function[0])}(returns)", str(function[1].simpleString()))
         return found
 
     def _note(self, name: str, text: str, written: Written | None = None, *, beside: bool = False) -> None:
-        """A part by its text; nothing under the name of a secret."""
+        """Record a part by its text; nothing under the name of a secret."""
         if self._hidden or names_secret(name.rpartition(".")[2]):
             return
         self._add(
@@ -114,7 +116,7 @@ class Recording(Reading):
         )
 
     def _note_written(self, name: str, written: Written, *, beside: bool = False) -> None:
-        """A part by its source."""
+        """Record a part by its source."""
         text = _bounded(written.text)
         lines = written.lines if text else ()
         part = CodePart(digest=_sha256(written.bare), text=text, place=written.place, lines=lines, beside=beside)
@@ -125,7 +127,7 @@ class Recording(Reading):
         if known is None or known == part:
             self.noted[name] = part
             return
-        # Two of one name, such as two objects of a class: told apart by what they are.
+        # Two of one name, such as two objects of a class, are distinguished by their content.
         self.noted[f"{name}#{part.digest[:8]}"] = part
 
     def _under(self, key: object, found: Any) -> Any:
@@ -162,7 +164,7 @@ class Recording(Reading):
                 self._note_value(f"{name}.{key}", key, value, around, written)
 
     def _note_value(self, name: str, key: str, value: Any, around: str = "", written: Written | None = None) -> None:
-        """A plain value, unless the text around it says it already."""
+        """Record a plain value, unless the text around it already contains it."""
         if self._hidden or names_secret(key):
             return
         try:
@@ -263,9 +265,9 @@ class Recording(Reading):
 
 
 def plain_text(value: Any) -> str:
-    """A value's whole content as Python has it; raises NotPlain for what is none, or is too long.
+    """Return a value's whole content in Python's notation; raises NotPlain if it has none, or is too long.
 
-    What is under the name of a secret is left out.
+    Values under the name of a secret are left out.
     """
     left = [_MOST_ELEMENTS]
     text = _plain(value, left, _DEEPEST)
@@ -302,7 +304,7 @@ def _name_of(found: Any) -> str:
     while isinstance(found, functools.partial):
         found = found.func
     if isinstance(found, FunctionType):
-        # What ``functools.wraps`` has copied is the wrapped function's name.
+        # ``functools.wraps`` copies the wrapped function's name.
         return f"{found.__globals__.get('__name__') or ''}.{found.__code__.co_qualname}".lstrip(".")
     kind = found if isinstance(found, type) else type(found)
     return f"{kind.__module__}.{kind.__qualname__}"
@@ -316,7 +318,7 @@ def _defaults(found: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _steps(code: CodeType) -> list[Any]:
-    """A function's own instructions, where no source is known; without what a secret's name stands beside."""
+    """Return a function's own instructions, if its source is unknown; without values next to a secret's name."""
     steps, _ = steps_of(code)
     hidden = secret_constants(steps)
     return [

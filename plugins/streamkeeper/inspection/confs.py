@@ -1,4 +1,4 @@
-"""The session's settings that can change what a query means, read at the moment a Query is yielded."""
+"""Reads the session's settings that can change a query's results, at the moment a Query is yielded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALWAYS = (
     "spark.sql.streaming.stateStore.stateSchemaCheck",
     "spark.sql.streaming.statefulOperator.useStrictDistribution",
 )
-"""Recorded whether set or not, so that a changed default shows too; those this Spark does not know are left out."""
+"""Recorded whether set or not, so that a changed default is visible too; those unknown to this Spark are left out."""
 
 _HADOOP = "spark.hadoop."
 _HADOOP_TUNING = (
@@ -55,9 +55,9 @@ _HADOOP_TUNING = (
     "parquet.page.size",
 )
 _HADOOP_MEANING = ("fs.s3a.bucket.", "fs.s3a.endpoint")
-"""Within those: another endpoint is another store."""
+"""Among these, because another endpoint is another store."""
 _SET_IN_HADOOP = r"^(parquet|orc|avro|mapreduce\.input\.pathFilter|io\.compression\.codecs|textinputformat)\b.*"
-"""What readers take from Hadoop's configuration itself, which a job's code may write to beside the session."""
+"""Settings that readers take from Hadoop's configuration itself, which a job's code may change outside the session."""
 _SPARKS_OWN = re.compile(
     r"spark\.(app|archives|driver|executor|files|home|jars|kafka|kubernetes|local|log|master|plugins|port|pyspark"
     r"|python|r|rdd|repl|serializer|shuffle|submit|ui|yarn)\b.*"
@@ -67,10 +67,10 @@ _JAVA_MEANING = re.compile(r"-D(?:user\.(?:timezone|language|country|region|vari
 
 
 def read_confs(spark: SparkSession) -> dict[str, str]:
-    """Every setting that may matter: those in ``ALWAYS``, and every other one that is set to what is not its default.
+    """Return every relevant setting: those in ``ALWAYS``, and every other one that is set to a non-default value.
 
-    Values are as Spark reads them (``TRUE`` is ``true``, ``1m`` is 60000), under the key by which it reads them. Of
-    settings that are not Spark SQL's only a hash is kept, and nothing of what a secret's name gives away.
+    Values are as Spark reads them (``TRUE`` is ``true``, ``1m`` is 60000), under Spark's own key. For settings outside
+    Spark SQL only a hash is stored, and nothing under the name of a secret.
     """
     state: Any = spark._jsparkSession.sessionState().conf()
     jvm: Any = spark._jvm
@@ -87,7 +87,7 @@ def read_confs(spark: SparkSession) -> dict[str, str]:
 
 
 def _effective(known: Any, state: Any, key: str, given: str | None) -> tuple[str | None, str | None]:
-    """What Spark takes a setting for, and what it would without anybody setting it."""
+    """Return Spark's value of a setting, and its value if it were not set."""
     entry = known.getConfigEntry(key)
     if entry is None:
         return given, None
@@ -95,7 +95,7 @@ def _effective(known: Any, state: Any, key: str, given: str | None) -> tuple[str
 
 
 def _text(value: Any) -> str | None:
-    """A typed value of Spark's; options by what they hold."""
+    """Return Spark's typed value as text; options by their content."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -106,12 +106,12 @@ def _text(value: Any) -> str | None:
 
 
 def _hidden(key: str, default: str | None) -> bool:
-    """A setting that Spark does not know, of a catalog say, may hold a secret."""
+    """Whether a setting unknown to Spark, for example of a catalog, may contain a secret."""
     return default is None and key not in ALWAYS and is_secret(key)
 
 
 def _hadoop(spark: SparkSession, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """A session hands all that is set on to Hadoop; a key without ``spark.`` counts there as it is."""
+    """Yield settings for Hadoop: a session passes all settings on; a key without ``spark.`` applies there unchanged."""
     jvm: Any = spark.sparkContext._jsc
     found = dict(jvm.hadoopConfiguration().getValByRegex(_SET_IN_HADOOP))
     found |= {key.removeprefix(_HADOOP): value for key, value in given.items() if key.startswith(_HADOOP)}
@@ -123,9 +123,9 @@ def _hadoop(spark: SparkSession, given: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _beside(jvm: Any, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Settings of the job's own and of what it brings along, other code, and what Java takes for zone and language.
+    """Yield settings of the job's own and of its additional code, and Java's time zone and language.
 
-    Code counts by the names of its files: where they are copied to is another place on every start.
+    Code counts by its file names, because every start copies it to another place.
     """
     core = _module(jvm, "org.apache.spark.internal.config.ConfigEntry$")
     for key, value in given.items():

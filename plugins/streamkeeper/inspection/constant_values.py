@@ -1,4 +1,4 @@
-"""The value of an expression that says it as it stands: literals, tables of them, compiled patterns."""
+"""Evaluates expressions whose text determines their value: literals, tables of them, compiled patterns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from streamkeeper.inspection.bundle_names import BundleNames
 
 
 class NotConstant(Exception):
-    """An expression says its value only when it runs."""
+    """An expression's value is only known when it runs."""
 
 
 def constant_value(node: ast.expr, module: ModuleType, bundle: BundleNames) -> Any:
-    """The value, the same in every process; raises NotConstant. ``module``: the expression's."""
+    """Return the value, the same in every process; raises NotConstant. ``module``: the expression's."""
     inner = lambda each: constant_value(each, module, bundle)  # noqa: E731
     match node:
         case ast.Constant(value=value):

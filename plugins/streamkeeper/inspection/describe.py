@@ -1,4 +1,4 @@
-"""A query, not yet started, as a manifest that every other build of the same code shares."""
+"""Describes a query, not yet started, in a manifest that every other build of the same code shares."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> Manifest:
-    """The manifest of ``query``; nothing is started. ``bundle_root``: where the job's own code was unpacked.
+    """Return the manifest of ``query``; nothing is started. ``bundle_root``: where the job's own code was unpacked.
 
-    Settings are read from the query's own session as they are now. Rows that the job made itself are read. Raises
-    JobUnusable for a query that is nested more deeply than Spark plans it.
+    The query's own session supplies the present settings. Rows that the job itself created are read. Raises JobUnusable
+    for a query that is nested more deeply than Spark can plan.
     """
     session = query.df.sparkSession
     confs = read_confs(session)
@@ -48,6 +48,14 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
 def _described(
     query: Query, session: SparkSession, confs: dict[str, str], version: str, bundle_root: Path | None
 ) -> Manifest:
+    """Return the manifest; see ``describe``.
+
+    ``query``: the query.
+    ``session``: its session.
+    ``confs``: the session's settings.
+    ``version``: Spark's version.
+    ``bundle_root``: where the job's own code was unpacked.
+    """
     plan = QueryPlan(session, query.df, bundle_root)
     sources = find_sources(plan.analyzed)
     lineage = plan.lineage([source.name for source in sources])

@@ -1,4 +1,4 @@
-"""One batch of the real query on a checkpoint that may be written into: a clone of it, with its sink diverted."""
+"""Runs one batch of the real query on a writable checkpoint, which is a clone, with its sink diverted."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ EFFECT_STOPPED = "EFFECT_STOPPED"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What went wrong: Spark's innermost error class, or the exception's, and one sentence."""
+    """The error of a run: Spark's innermost error class, or the exception's, and one sentence."""
 
     error_class: str
     message: str
 
 
 class Diverted(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run went. ``rows``: batch -> its input rows, of the batches that ended; ``ended``: within its time."""
+    """The result of a run. ``rows``: batch -> its input rows, of finished batches; ``ended``: within its time limit."""
 
     fault: Fault | None = None
     rows: dict[int, int] = {}
@@ -52,18 +52,18 @@ class _OneIsEnough(Exception):
 
 
 def run_planned(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """Run one batch, the planned one or else all that is new. Never raises.
+    """Run one batch: the planned one, or else all new input. Never raises.
 
-    Trigger ``once``: ``availableNow`` would go on into the backlog.
+    Trigger ``once``, because ``availableNow`` would continue into the backlog.
     """
     return _run(query, checkpoint, timeout_s, {"once": True})
 
 
 def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """Run one batch, the planned one or else one within the sources' own limits, if there is any. Never raises.
+    """Run one batch: the planned one, or else one within the sources' own limits, if there is any. Never raises.
 
-    Trigger ``once`` would ignore those limits and read the whole backlog. So the second batch, if there is one, is
-    stopped before it is executed: its plan stays behind.
+    Trigger ``once`` would ignore those limits and read the whole backlog. Therefore the second batch, if there is one,
+    is stopped before it is executed; its plan remains.
     """
     return _run(query, checkpoint, timeout_s, {"availableNow": True})
 
@@ -104,15 +104,15 @@ def _rows(running: Any) -> dict[int, int]:
 
 
 def _stop(running: StreamingQuery) -> None:
-    """Stop in a thread of its own: a function that ignores interrupts must not hold the driver."""
+    """Stop in a separate thread, because a function that ignores interrupts must not block the driver."""
     stopping = Thread(target=running.stop, name="diverted-stop", daemon=True)
     stopping.start()
     stopping.join(_STOP_S)
 
 
 def fault_of(error: Exception) -> Fault:
-    """Spark's innermost error class and its sentence, with the file that it was reading: the outer classes only say
-    that a stream has failed.
+    """Return Spark's innermost error class and its sentence, with the file that it was reading: the outer classes only
+    report that a stream has failed.
     """
     found = _fault_of(error)
     file = _FILE.search(mask_hidden(str(error)))
@@ -144,7 +144,7 @@ def _condition(error: Any) -> str:
 
 
 def _innermost(error: Any) -> Fault | None:
-    """Class and message of the deepest Java cause of an exception of PySpark's or Py4J's."""
+    """Return class and message of the deepest Java cause of an exception of PySpark's or Py4J's."""
     cause, found = getattr(error, "_origin", None) or getattr(error, "java_exception", None), None
     while cause is not None:
         found, cause = cause, cause.getCause()
@@ -154,7 +154,7 @@ def _innermost(error: Any) -> Fault | None:
 
 
 def _sentence(text: str) -> str:
-    """The last line of a Python traceback, else the first line."""
+    """Return the last line of a Python traceback, else the first line."""
     python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
     lines = python[-1:] or [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:_LONGEST] if lines else "no message"

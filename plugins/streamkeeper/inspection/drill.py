@@ -1,4 +1,4 @@
-"""The proof of a restored checkpoint: its real query goes on from it with a diverted sink, and all its state loads."""
+"""Proves a restored checkpoint: its real query continues from it with a diverted sink, and all its state loads."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class _Failed(Exception):
 
 
 def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, timeout_s: float) -> DrillAnswer:
-    """Let ``query`` go on from a scratch ``checkpoint`` restored as of committed ``batch``, then read all its state.
+    """Run ``query`` from a scratch ``checkpoint`` restored as of committed ``batch``, then read all its state.
 
-    At most one batch runs: the planned one, else one within the sources' own limits, within ``timeout_s``. One whose
-    function would change something beside the owner is stopped, and the state alone is the proof. Never raises for what
-    the checkpoint, the query or Spark do wrong. The state is read also when nothing ran: Spark loads none of it then.
+    At most one batch runs, within ``timeout_s``: the planned one, else one within the sources' own limits. A batch
+    whose function would change something outside of the clone is stopped, and the state alone is the proof. Never
+    raises for errors of the checkpoint, the query or Spark. The state is read even if no batch ran, because Spark loads
+    none of it then.
     """
     started = time.monotonic()
     ran: int | None = None
@@ -67,7 +68,7 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
 
 
 def _must_stand_at(checkpoint: Tree, batch: int) -> None:
-    """Spark would re-run a batch whose commit is gone, and say nothing."""
+    """Check the checkpoint's last batch, because Spark silently reruns a batch whose commit is missing."""
     read_offsets(checkpoint.fresh(), batch)
     committed, planned = last_committed(checkpoint.fresh()), last_planned(checkpoint.fresh())
     if committed != batch:
@@ -79,7 +80,7 @@ def _must_stand_at(checkpoint: Tree, batch: int) -> None:
 
 
 def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tuple[int | None, int, str]:
-    """The batch that ran, None where none did, its input rows, and why it was stopped; empty where it was not."""
+    """Return the batch that ran, None without one, its input rows, and why it was stopped, empty if it was not."""
     pending = last_planned(checkpoint.fresh()) == batch + 1
     run = run_next(query, checkpoint, timeout_s=timeout_s)
     if not run.ended:
@@ -98,7 +99,7 @@ def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tupl
 
 
 def _read_state(spark: SparkSession, checkpoint: Tree, ran: int | None, batch: int) -> tuple[StateCount, str]:
-    """What the state holds now, and a remark on stores that nobody can read; those are proven by a batch that ran."""
+    """Count the state, and remark on stores that cannot be read; those are proven by a batch that ran."""
     try:
         count = read_all_state(spark, checkpoint, batch if ran is None else ran, owned=True)
     except CheckpointDamaged as error:

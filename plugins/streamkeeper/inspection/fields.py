@@ -1,4 +1,4 @@
-"""Types inside expressions: of fields of structs, which one is read, where the others do not count; and of choices."""
+"""Types inside expressions: which field of a struct is read, if the others do not count; and choices."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from streamkeeper.inspection.plan_tree import Node, Tagged
 from streamkeeper.model.quoting import quoted_name
 
 TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotContainsNull"})
-"""Expressions that are what is below them."""
+"""Expressions that equal their operand."""
 
 FIELDS = frozenset({"GetStructField", "GetArrayStructFields"})
 ORDERED = frozenset({"ArrayFilter", "ArraySort"})
-"""Functions that choose or order the elements of an array, and leave each as it is."""
+"""Functions that choose or order the elements of an array without changing them."""
 
 EXPLODED = "Exploded"
-"""Stands for one element of an array, as a generator puts it out; no class of Spark's."""
+"""Represents one element of an array, as a generator emits it; not a class of Spark's."""
 
 EXPLODED_STEP = "[*]"
 PARSERS = {"JsonToStructs": "fromjson", "CsvToStructs": "fromcsv"}
-"""Expressions that parse a text into a struct, and what a meaning calls them."""
+"""Expressions that parse a string into a struct, and their names in canonical expressions."""
 
 PARSER_SCHEMA = frozenset({"child", "schema"})
-"""Arguments of a parser that are not how it reads a text."""
+"""Arguments of a parser that do not affect how it reads a string."""
 
 _CHOOSE = frozenset({"Greatest", "Least"})
 _EXACT = ("boolean", "byte", "date", "integer", "long", "short", "timestamp", "timestamp_ntz")
-"""Types of which two equal values are one and the same: 0.0 equals -0.0, and a text one of another case in some
-collations."""
+"""Types with identical equal values: 0.0 equals -0.0, and some collations treat strings of different case as equal."""
 
 
 def type_of(node: Node) -> Any:
-    """The type that an expression says it has, as decoded JSON; None where it only follows from others."""
+    """Return the type that an expression states, as decoded JSON; None if it only follows from others."""
     while node.name in TRANSPARENT | ORDERED:
         node = node.fields["argument"] if node.name in ORDERED else node.children[0]
     if node.name in FIELDS:
@@ -45,12 +44,12 @@ def type_of(node: Node) -> Any:
 
 
 def chooses_in_any_order(node: Node) -> bool:
-    """Whether it takes the same one of its arguments, whatever their order."""
+    """Whether it chooses the same one of its arguments, in any order of them."""
     return node.name in _CHOOSE and type_of(node) in _EXACT
 
 
 def field_type(node: Node) -> Any:
-    """The type of the field that is read; None where the struct's type only follows from others."""
+    """Return the type of the field that is read; None if the struct's type only follows from others."""
     if node.name == "GetArrayStructFields":
         return node.fields["field"].fields["dataType"].found
     inner = type_of(node.fields["child"])
@@ -60,7 +59,7 @@ def field_type(node: Node) -> Any:
 
 
 def field_step(node: Node) -> str | None:
-    """The field that is read, as a step of a path."""
+    """Return the field that is read, as a step of a path."""
     if node.name == "GetArrayStructFields":
         return f"[].{quoted_name(str(node.fields['field'].fields['name']))}"
     inner = type_of(node.fields["child"])
@@ -70,7 +69,7 @@ def field_step(node: Node) -> str | None:
 
 
 def without_default_mode(options: Tagged) -> Tagged:
-    """A parser's options but for the mode that it has anyway."""
+    """Return a parser's options without its default mode."""
     kept = [
         option for option in options.found if (str(option[0]).lower(), str(option[1]).upper()) != ("mode", "PERMISSIVE")
     ]
@@ -84,18 +83,18 @@ def holds_fields(variable: Node) -> bool:
 
 
 def fields_before(parser: Node, field: Node) -> list[str]:
-    """The types of the fields by whose number a parser finds a field; none where it finds it by its name."""
+    """Return the types of the preceding fields, if a parser finds a field by its number; none if by its name."""
     if parser.name == "JsonToStructs":
         return []
     return [type_text(column["type"]) for column in type_of(parser)["fields"][: field.fields["ordinal"]]]
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
-    """Whether it parses a text of which each field comes out the same whatever (later) fields are asked for beside it.
+    """Whether it parses a string such that each field has the same value whatever (later) fields are also requested.
 
-    That holds for PERMISSIVE without a column for corrupt records (``corrupt_record`` unless an option names another),
-    if a JSON text of which one field is of the wrong type keeps its others (``spark.sql.json.enablePartialResults``).
-    Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.
+    That is true for PERMISSIVE without a column for corrupt records (``corrupt_record`` unless an option names
+    another), if a JSON text with one field of the wrong type keeps its others
+    (``spark.sql.json.enablePartialResults``). Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.
     """
     schema = type_of(node) if node.name in PARSERS else None
     if not isinstance(schema, dict) or schema.get("type") != "struct":

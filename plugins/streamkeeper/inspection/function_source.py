@@ -1,4 +1,4 @@
-"""The syntax tree of a function that is loaded: found in its file, and proven to be what was compiled."""
+"""Finds the syntax tree of a loaded function in its file, and proves that it is the compiled one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ class FunctionSources:
         self._files: dict[str, tuple[dict[tuple[int, str], list[Syntax]], list[CodeType]]] = {}
 
     def of(self, function: FunctionType) -> Syntax | None:
-        """The function's syntax; None where its file is missing, has changed, or holds two such functions in a line.
+        """Return the function's syntax; None if its file is missing, has changed, or has two such functions in one
+        line.
 
-        The file is compiled again: only a function of the same code, constants and names is the one that was loaded.
+        The file is compiled again: only a function with the same code, constants and names is the loaded one.
         """
         code = function.__code__
         nodes, compiled = self._read(code.co_filename)

@@ -1,4 +1,4 @@
-"""The functions and static rows that a plan runs: their content shows nowhere in a plan, so it is digested here."""
+"""Digests the functions and static rows that a plan runs, because a plan does not show their content."""
 
 from __future__ import annotations
 
@@ -29,37 +29,46 @@ if TYPE_CHECKING:
 _MOST_ROWS = 10_000
 _MOST_WORDS = 500
 _UNORDERED = "1:"
-"""Raised with what ``order_of_rows`` proves: what an older version recorded must not equal what covers more."""
+"""Raised when ``order_of_rows`` proves more: a digest from an older version must not equal one that covers more."""
 _SQL = re.compile(
     r"\s*(alter|copy|create|delete|drop|insert|merge|replace|select|truncate|update|with)\s", re.IGNORECASE
 )
 
 
 class PlanFunctions(NamedTuple):
-    """Of all that a plan runs, by ``place/number name`` (``model.manifest`` has the places): ``digests``; ``lines``:
-    ``file:line`` of those that are Python; ``carried``: which of them deduplications only carry; ``essentials`` and
-    ``rewritten`` as in the manifest."""
+    """The functions and static rows of a plan, by ``place/number name`` (``model.manifest`` documents the places)."""
 
     digests: dict[str, str]
+    """Their digests."""
     lines: dict[str, str]
+    """``file:line`` of the Python functions."""
     carried: list[str]
+    """Which of them deduplications only carry."""
     essentials: dict[str, str]
+    """As in the manifest."""
     rewritten: dict[str, str]
+    """As in the manifest."""
 
 
 class _Found(NamedTuple):
-    """One of a node's; ``essential`` and ``rewritten``: empty where there is none."""
+    """One function or set of rows of a node."""
 
     name: str
+    """Its name."""
     digest: str
+    """Its digest."""
     line: str = ""
+    """``file:line`` of a Python function."""
     is_carried: bool = False
+    """Whether a deduplication only carries its result."""
     essential: str = ""
+    """The manifest's essential digest, empty without one."""
     rewritten: str = ""
+    """The manifest's rewritten digest, empty without one."""
 
 
 def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
-    """What a plan runs, from the bottom upward."""
+    """Return the functions and static rows that a plan runs, from the bottom upward."""
     found = PlanFunctions({}, {}, [], {}, {})
     results = carried_results(plan.tree)
     for node, place, above in reversed(_top_down(plan.chosen)):
@@ -78,7 +87,7 @@ def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
 
 
 class _Above(NamedTuple):
-    """The nodes over one, the nearest first."""
+    """The nodes above one, the nearest first."""
 
     node: Any
     further: _Above | None
@@ -91,7 +100,7 @@ class _Above(NamedTuple):
 
 
 def _top_down(plan: Any) -> list[tuple[Any, str, _Above | None]]:
-    """Every node with its place and the nodes over it, a node before those below it, the last of these first."""
+    """Return every node with its place and the nodes above it: a node before its children, the last child first."""
     found: list[tuple[Any, str, _Above | None]] = []
     waiting: list[tuple[Any, str, _Above | None]] = [(plan, ABOVE_STATE, None)]
     while waiting:
@@ -103,22 +112,28 @@ def _top_down(plan: Any) -> list[tuple[Any, str, _Above | None]]:
 
 
 class SinkFunctions(NamedTuple):
-    """Of all functions that a sink runs, by place and name: ``digests``; ``lines``: ``file:line``; ``routing``: digests
-    of what may decide where rows go; ``rewritten`` as in the manifest; ``names``: what they name in their code and in
-    the values they hold, such as tables, paths, statements, sorted; ``columns``: what each does with its batch's.
+    """All functions that a sink runs, by place and name.
 
-    Secrets are masked; a text of several words counts as a name where it is SQL.
+    Secrets are masked; a string of several words counts as a name only if it is SQL.
     """
 
     digests: dict[str, str]
+    """Their digests."""
     lines: dict[str, str]
+    """``file:line`` of each."""
     routing: dict[str, str]
+    """Digests of the parts that may decide where rows are written."""
     names: tuple[str, ...]
+    """Sorted names in their code and values, such as tables, paths and statements."""
     columns: tuple[BatchColumns, ...] = ()
+    """How each uses its batch's columns."""
     rewritten: Mapping[str, str] = MappingProxyType({})
+    """As in the manifest."""
 
     def used(self, columns: Sequence[str]) -> tuple[str, ...] | None:
-        """Those of the output's columns that a function may use as a key, route or unit; None: any that it had."""
+        """Return those of the output's columns that a function may use as a key, route or unit; None: any that it
+        had.
+        """
         if any(each.every for each in self.columns):
             return (ALL_COLUMNS,)
         of_each = [each.used(columns) for each in self.columns]
@@ -126,14 +141,14 @@ class SinkFunctions(NamedTuple):
         return None if None in of_each else tuple(sorted(known))
 
     def reads(self, bundle_root: Path | None) -> dict[str, str]:
-        """Columns that a function certainly reads -> ``file:line`` in the bundle, empty elsewhere."""
+        """Return columns that a function certainly reads -> ``file:line`` in the bundle, empty elsewhere."""
         found = {name: line for each in self.columns for name, line in each.reads.items()}
         lines = lines_in_bundle(found, bundle_root)
         return {name: lines.get(name, "") for name in sorted(found)}
 
 
 def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
-    """What the job's author gave the sink to call."""
+    """Return the functions that the job's author passed to the sink."""
     functions = {f"{SINK_FUNCTION}{name}": function for name, function in sorted(_sink_functions(sink).items())}
     read = {place: digests.read(function) for place, function in functions.items()}
     return SinkFunctions(
@@ -154,6 +169,14 @@ def _is_name(text: str) -> bool:
 def _of_node(
     spark: SparkSession, node: Any, above: _Above | None, digests: CodeDigest, carried: frozenset[int]
 ) -> Iterator[_Found]:
+    """Yield the functions and rows of one node.
+
+    ``spark``: the session.
+    ``node``: the node.
+    ``above``: the nodes above it.
+    ``digests``: computes digests.
+    ``carried``: expression ids of results that are only carried.
+    """
     for expression, is_carried in _expressions(node, carried):
         kind = class_name(expression)
         if kind in spark_classes.PYTHON_FUNCTIONS:
@@ -168,7 +191,7 @@ def _of_node(
 
 
 def _expressions(node: Any, carried: frozenset[int]) -> Iterator[tuple[Any, bool]]:
-    """Every expression of a node, with whether what it is for is only carried."""
+    """Yield every expression of a node, with whether its result is only carried."""
     if class_name(node) not in spark_classes.PYTHON_EVALUATION:
         yield from ((expression, False) for expression in expressions(node))
         return
@@ -183,7 +206,7 @@ def _holds_rows(node: Any) -> bool:
 
 
 def _python(expression: Any, digests: CodeDigest) -> _Found:
-    """What was pickled: the function, with the type that it returns."""
+    """Read what was pickled: the function, with its return type."""
     from pyspark.serializers import CPickleSerializer
 
     name, python = str(expression.name()), expression.func()
@@ -199,7 +222,7 @@ def _python(expression: Any, digests: CodeDigest) -> _Found:
 
 @contextmanager
 def _broadcasts(python: Any) -> Iterator[None]:
-    """The function's broadcast variables are there meanwhile to be unpickled, as they are in a Python worker."""
+    """Provide the function's broadcast variables for unpickling, as in a Python worker."""
     from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 
     given: dict[int, Any] = {}
@@ -216,7 +239,7 @@ def _broadcasts(python: Any) -> Iterator[None]:
 
 
 def _rows(spark: SparkSession, relation: Any, above: Sequence[Any]) -> _Found:
-    """Rows that the job itself made; a large set is not read."""
+    """Digest rows that the job itself created; a large set is not read."""
     from pyspark.sql import DataFrame
 
     jvm: Any = spark._jvm
@@ -234,6 +257,6 @@ def _sha256(told: list[str]) -> str:
 
 
 def _sink_functions(sink: Sink) -> dict[str, object]:
-    """What the job's author gave the sink to call; a sink's own methods are not that."""
+    """Return the functions that the job's author passed to the sink, without the sink's own methods."""
     names = getattr(sink, "__struct_fields__", None) or getattr(sink, "__dataclass_fields__", None) or vars(sink)
     return {str(name): getattr(sink, name) for name in names if callable(getattr(sink, name))}
