@@ -198,16 +198,64 @@ _INLINE = ("a = g(x)\nreturn g(a)", "return g(g(x))")
         "def rows():\n    try:\n        yield 1\n    finally:\n        print('gone')\ndef g(x):\n    return rows()",
         "import tempfile\ndef g(x):\n    return tempfile.NamedTemporaryFile()",
         "def g(x):\n    return open(x)",
+        "import io\ndef g(x):\n    return io.TextIOWrapper(x)",
+        "from concurrent import futures\ndef g(x):\n    return futures.ThreadPoolExecutor()",
+        "def g(x):\n    getattr(x, 'set' + 'attr')\n    return x",
         "def g(x):\n    global g\n    g = print\n    return x",
         "import sys\ndef g(x):\n    setattr(sys.modules[__name__], 'g', print)\n    return x",
         "import bundle_job\ndef g(x):\n    bundle_job.g = print\n    return x",
         "def g(x):\n    return x\ndel g\nfrom bundle_helpers import join as g",
     ],
-    ids=["__del__", "weakref", "generator", "temporary file", "file", "global", "setattr", "attribute", "deleted"],
+    ids=[
+        "__del__",
+        "weakref",
+        "generator",
+        "temporary file",
+        "file",
+        "wrapper",
+        "pool",
+        "computed",
+        "global",
+        "setattr",
+        "attribute",
+        "deleted",
+    ],
 )
 def test_where_it_may_count_when_a_value_is_made_or_gone_a_variable_stays(loaded: Loaded, top: str) -> None:
     """An object that ends as soon as nothing holds it, and a function that a call replaces."""
     assert not same(loaded, in_function(_INLINE[0], top=top), in_function(_INLINE[1], top=top))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a = bump()\n        return n + a", "return n + bump()"),
+        ("return x if n else y", "if n:\n            return x\n        return n"),
+    ],
+)
+def test_a_variable_of_an_outer_function_may_change_in_between(loaded: Loaded, before: str, after: str) -> None:
+    """Another inner function assigns it."""
+    top = """
+def outer():
+    n = 0
+    def bump():
+        nonlocal n
+        n += 1
+        return n
+    def f(x, y):
+        {}
+    return f
+f = outer()
+"""
+    assert not same(loaded, top.format(before), top.format(after))
+
+
+def test_a_class_in_a_set_has_the_name_that_its_text_shows(named: Loaded) -> None:
+    """``repr`` of a dataclass shows what its class is called, wherever it is held."""
+    top = "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass {0}:\n    n: int = 1\nS = {{{0}()}}"
+    before = in_function("return x if y else str(S)", top=top.format("A"))
+    after = in_function("if y:\n    return x\nreturn str(S)", top=top.format("B"))
+    assert not same(named, before, after)
 
 
 def test_code_that_sees_its_variables_is_never_rewritten(loaded: Loaded) -> None:

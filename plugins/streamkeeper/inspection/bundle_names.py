@@ -17,7 +17,18 @@ _REBINDS = frozenset(
     {
         *("setattr", "delattr", "globals", "vars", "exec", "eval", "reload", "__dict__", "__import__"),
         *("__setattr__", "__delattr__", "__defaults__", "__kwdefaults__", "__code__", "modules", "import_module"),
-        *("patch", "monkeypatch", "mock", "__builtins__", "__globals__", "f_globals", "setitem", "__setitem__"),
+        *(
+            "attrgetter",
+            "methodcaller",
+            "patch",
+            "monkeypatch",
+            "mock",
+            "__builtins__",
+            "__globals__",
+            "f_globals",
+            "setitem",
+            "__setitem__",
+        ),
     }
 )
 """Names by which code may assign a global or an attribute of a module without naming it."""
@@ -33,10 +44,29 @@ _ENDS = frozenset(
             "WeakValueDictionary",
             "WeakSet",
         ),
-        *("getrefcount", "simplefilter", "filterwarnings", "mode.chained_assignment", "chained_assignment"),
+        *(
+            "InheritableThread",
+            "nditer",
+            "ExcelWriter",
+            "getrefcount",
+            "simplefilter",
+            "filterwarnings",
+            "mode.chained_assignment",
+            "chained_assignment",
+        ),
     }
 )
 """Names by which code notices an object's end: pandas, for example, warns about a part whose whole still exists."""
+_VALUES = frozenset(
+    {
+        *("__future__", "abc", "base64", "binascii", "bisect", "calendar", "collections", "copy", "dataclasses"),
+        *("datetime", "decimal", "enum", "fractions", "functools", "hashlib", "hmac", "html", "itertools", "json"),
+        *("logging", "math", "numbers", "numpy", "operator", "os", "pandas", "pyspark", "random", "re", "statistics"),
+        *("streamkeeper", "string", "struct", "sys", "textwrap", "time", "types", "typing", "typing_extensions"),
+        *("unicodedata", "urllib", "uuid", "zlib", "zoneinfo"),
+    }
+)
+"""Libraries whose objects do nothing when they end: they write no file, and close and stop nothing."""
 _EQUALITY = frozenset({"__eq__", "__hash__"})
 _CLEANS_UP = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 
@@ -74,10 +104,13 @@ class BundleNames:
             case ast.Attribute(attr=name) | ast.Name(id=name) | ast.Constant(value=str(name)):
                 self._meet_name(name)
             case ast.Import(names=names) | ast.ImportFrom(names=names):
+                self._meet_import(node)
                 for alias in names:
                     for part in alias.name.split("."):
                         self._meet_name(part)
                     self.unknown |= alias.name == "*"
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, key, *_]) if not isinstance(key, ast.Constant):
+                self.unknown = True
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 self.defined.add(name)
                 self._meet_name(name)
@@ -87,6 +120,13 @@ class BundleNames:
                 self.lifetimes |= yields and any(isinstance(each, _CLEANS_UP) for each in inner)
             case _:
                 pass
+
+    def _meet_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            return
+        homes = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        tops = {home.partition(".")[0] for home in homes}
+        self.lifetimes |= any(top not in _VALUES and not self._own.imports(top) for top in tops)
 
     def _meet_name(self, name: str) -> None:
         self.unknown |= name in _REBINDS

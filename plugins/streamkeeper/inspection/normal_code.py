@@ -56,8 +56,11 @@ class NormalCode:
         rewritten = references.visit(deepcopy(node))
         if isinstance(rewritten, ast.FunctionDef):
             cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-            filled = {name for name, cell in cells.items() if cell_value(cell) is not NotImplemented}
-            is_constant = lambda name: name.startswith(MARK) or self._bundle.always_has(names, name)  # noqa: E731
+            given = {name for name, cell in cells.items() if cell_value(cell) is not NotImplemented}
+            filled = {name for name in given if self._bundle.keeps(name)}
+            is_constant = lambda name: (  # noqa: E731
+                name.startswith(MARK) or (name not in cells and self._bundle.always_has(names, name))
+            )
             rewritten = Statements(is_constant, filled, lifetimes=self._lifetimes).normalised(rewritten)
         made = _compiled(rewritten, code, imported)
         if made is None or made.co_freevars != code.co_freevars or _globals_of(made) - _globals_of(code):

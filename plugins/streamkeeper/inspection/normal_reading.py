@@ -37,20 +37,19 @@ class NormalReading(Reading):
         self._bundle = bundle
         self._normal = NormalCode(own, bundle, lifetimes=lifetimes)
         self._used: dict[int, Any] = {}
-        self._classes_named = False
-        self.met = _Noting()
+        self.met: _Noting = _Noting()
 
     def whole(self, function: object) -> Any:
         """As ``Reading``; at its end which tables are reached otherwise than by their entries as well."""
         found = super().whole(function)
-        classes = [called for called in self.met.called if isinstance(called[-1], list)] if self._classes_named else []
+        classes = [called for called in self.met.called if isinstance(called[-1], list)] if self.met.classes else []
         return [*found, [self._seen.get(held) for held in self._used], classes]
 
     @property
     def sees_patterns(self) -> bool:
         """Whether code may see how a pattern is written of which only the matches were compared."""
         used = any(isinstance(value, re.Pattern) for value in self._used.values())
-        return used and isinstance(self.met, _Noting) and bool(_PATTERNS & self.met.noted)
+        return used and bool(_PATTERNS & self.met.noted)
 
     def _meet_library(self, module: str, name: str) -> None:
         foreign = self.met.foreign
@@ -75,7 +74,7 @@ class NormalReading(Reading):
         names = self.met.names
         told = super()._function(made)
         if _names_its_class(found.__code__):
-            self._classes_named, self.met.names = True, names
+            self.met.classes, self.met.names = True, names
         # A worker gets a function by value, or imports its module, which may fail there or give other values.
         home = sys.modules.get(str(found.__globals__.get("__name__")))
         by_value = self._own.is_own(home) and vars(home) is not found.__globals__
@@ -152,11 +151,12 @@ def _names_its_class(code: CodeType) -> bool:
 
 
 class _Noting(Met):
-    """What a walk met, with all names of attributes and texts."""
+    """What a walk met, with all names of attributes and texts (``noted``), and whether code sees names of classes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.noted: set[str] = set()
+        self.classes = False
 
     def name(self, name: object) -> None:
         """A text in code, or an attribute that it reads."""
@@ -167,6 +167,7 @@ class _Noting(Met):
         """What a walk met that read an element of a set on its own."""
         super().merge(inner)
         self.noted |= getattr(inner, "noted", set())
+        self.classes |= getattr(inner, "classes", False)
 
 
 def parsed_pattern(found: re.Pattern[Any]) -> Any:

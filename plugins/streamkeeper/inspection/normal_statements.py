@@ -179,7 +179,8 @@ class Statements:
             case ast.Name(id=other):
                 if other == name:
                     return _Met.USE
-                known = other in self._sure or (other not in self._bound and self._is_constant(other))
+                # A variable of an outer function may get another value in between.
+                known = other in self._sure - self._filled or (other not in self._bound and self._is_constant(other))
                 return _Met.NOTHING if known else _Met.ELSE
             case ast.Call(func=called, args=arguments, keywords=keywords):
                 named = [each.value if each.arg else ast.Starred(each.value) for each in keywords]

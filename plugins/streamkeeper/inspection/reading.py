@@ -182,7 +182,7 @@ class Reading:
     def _alone(self, found: Any) -> str:
         """An element of a set: read on its own, because the order of the visit is not defined."""
         inner = copy(self)  # what depends on no order is shared
-        inner._seen, inner.met = dict(self._seen), Met()
+        inner._seen, inner.met = dict(self._seen), type(self.met)()
         text = json.dumps(inner.value(found))
         self.met.merge(inner.met)
         return text
