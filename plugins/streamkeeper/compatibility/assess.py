@@ -1,6 +1,7 @@
-"""The verdict on a change: every rule, over every query, from two manifests. Pure.
+"""Computes the verdict on a change: applies every rule to every query, from two manifests. Pure.
 
-What no rule explains is never a RESUME: a net below the rules catches any difference that they left without a finding.
+A difference that no rule explains never leads to a RESUME: the last check reports every difference left without a
+finding.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _DERIVED = frozenset(
     {"bundle", "carried", "columns", "context", "digests", "essentials", "format", "output_rows", "output_shape"}
     | {"parts", "reached", "rewritten", "sink_columns", "sink_names", "sink_reads", "sink_routing", "written"}
 )
-"""Fields of a manifest that follow from others, or say only how far to trust them or where they are written."""
+"""Manifest fields that follow from others, or that record only their reliability or their place in the source."""
 
 
 def assess(
@@ -69,9 +70,9 @@ def assess(
     candidate: Mapping[str, Manifest],
     observed: Mapping[str, Iterable[Finding]] | None = None,
 ) -> Assessment:
-    """Judge ``candidate`` against what is deployed (None: nothing is), query by query, by name.
+    """Compare ``candidate`` with the deployed job (None: no job is deployed), query by query, by name.
 
-    ``observed``: what was found beside the manifests: in the checkpoint, by the rehearsal, in sources and sinks.
+    ``observed``: findings from outside the manifests: the checkpoint, the rehearsal, sources and sinks.
     """
     before, seen = deployed or {}, observed or {}
     queries: dict[str, QueryAssessment] = {}
@@ -86,7 +87,7 @@ def assess(
 
 
 def assess_evidence(evidence: Evidence) -> Assessment:
-    """Judge what was gathered; a look that was not taken asks for a person, unless what was found is fatal already."""
+    """Judge the evidence; a missing check requires approval, unless the findings are fatal already."""
     of = evidence.queries
     observed: dict[str, tuple[Finding, ...]] = {}
     for name, query in of.items():
@@ -115,7 +116,7 @@ def _accepted(finding: Finding) -> Finding:
 
 
 def find_changes(old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """Every finding about one query, in the order of ``RULES``; two that are the same once."""
+    """All findings about one query, in the order of ``RULES``, without duplicates."""
     before, after = in_one_format(old, new)
     notes = essential_notes(before, after)
     before = essentially_alike(before, after)
@@ -143,7 +144,7 @@ def _findings(name: str, before: Mapping[str, Manifest], after: Mapping[str, Man
 
 
 def _unexplained(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Each field that differs, if its difference alone would pass every rule without a finding."""
+    """A finding for each field whose difference, taken alone, no rule reports."""
     for field in old.__struct_fields__:
         if field in _DERIVED:
             continue

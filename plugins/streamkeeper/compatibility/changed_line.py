@@ -1,4 +1,4 @@
-"""Where the candidate's changed expression is written: told where Spark knows the line of both sides. Pure."""
+"""Finds the source line of the candidate's changed expression, if Spark recorded lines for both sides. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _MOST = 2
 def with_line(
     findings: Iterable[Finding], old: Manifest, new: Manifest, before: Collection[str], after: Collection[str]
 ) -> Iterator[Finding]:
-    """The findings about changed meanings, with the line of what is new in them."""
+    """The findings about changed expressions, with the line of the new part."""
     line = line_of_change(old, new, before, after)
     return (msgspec.structs.replace(finding, line=finding.line or line) for finding in findings)
 
 
 def line_of_change(old: Manifest, new: Manifest, before: Collection[str], after: Collection[str]) -> str:
-    """``file:line`` of the smallest expressions in ``after`` that the deployed job has written nowhere.
+    """``file:line`` of the smallest expressions in ``after`` that do not occur in the deployed job.
 
-    Empty unless that is known for both jobs: an expression may stand in many lines, and only one that came
-    with the change tells which of them is meant.
+    Empty unless both jobs have recorded lines: one expression may occur on many lines, and only one that is new with
+    the change identifies the right line.
     """
     if not old.written:
         return ""

@@ -1,4 +1,4 @@
-"""Damage to a checkpoint as findings: what is unsafe to start stops a deploy, what is measured harmless is a note."""
+"""Turns checkpoint damage into findings: unsafe damage stops a deploy; damage measured as harmless is a note."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _MEASURED = {
 NOTHING_TO_DO, _RESTORE = "nothing to do", "restore the checkpoint, or "
 _ASKED = "if someone removed or edited offsets by hand, these files are read twice"
 _AMBIGUOUS = frozenset({"unplanned-source-entry"})
-"""A crash leaves this, and so does who removes the last batch from both logs, which doubles it: somebody looks."""
+"""Left by a crash, or by removing the last batch from both logs, which duplicates it: an approval is required."""
 
 
 def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
-    """One finding per damage, in order: FATAL unless a start with it was measured harmless."""
+    """One finding per damage, in order: FATAL unless a start with it was measured as harmless."""
     return tuple(
         Finding(
             rule=f"checkpoint-{damage.shape}",
@@ -55,7 +55,7 @@ def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
 
 
 def _hint(damage: Damage) -> str:
-    """Harmless says no more than that this damage is: the verdict beside it may still ask for a person."""
+    """The hint; ``harmless by itself`` covers this damage only, the whole verdict may still require an approval."""
     if damage.shape in _AMBIGUOUS:
         return f"{APPROVE}: {_ASKED}"
     if damage.hint.startswith(_RESTORE):

@@ -1,4 +1,4 @@
-"""Conditional expressions that give the same value in other words. Pure.
+"""Rewrites conditional expressions that have the same value into one form. Pure.
 
 - ``CASE`` whose branches compare one column with different literals: at most one of them applies, so their order does
   not count.
@@ -16,12 +16,12 @@ from streamkeeper.compatibility.terms import Term, by_brackets, leaf
 _BRANCHES = "branches="
 _CALLED = re.compile(r"(?<![\w.])(?:casewhen|if)\Z")
 _LITERAL = re.compile(r'(?:"(?:[^"\\]|\\.)*":string|-?\d+:(?:byte|short|integer|long))\Z')
-"""Literals of types in which two that are written differently are different values."""
+"""Literals of types in which a different text means a different value."""
 _COLUMN = re.compile(r"source \d+\.[\w.]+\Z")
 
 
 def in_branch_order(meaning: str) -> str:
-    """A meaning with such expressions in one form; as it is where it cannot be parsed."""
+    """The expression with all conditionals in one form; unchanged if it cannot be parsed."""
     if "casewhen(" not in meaning and "if(" not in meaning:
         return meaning
     try:
@@ -44,7 +44,7 @@ def _rewritten(term: Term) -> Term:
 
 
 def _conditional(name: str, given: Term) -> Term | None:
-    """A call in its one form; None: it has no other."""
+    """The normal form of a call; None if it has no other form."""
     match name, given.parts:
         case "casewhen", (*otherwise, Term(parts=(Term(before="branches="), Term(before="[") as listed))):
             branches = [_call(branch, "tuple2") for branch in listed.parts]
@@ -60,7 +60,7 @@ def _conditional(name: str, given: Term) -> Term | None:
 
 
 def _call(term: Term, name: str) -> tuple[Term, ...] | None:
-    """The arguments of a call of that name."""
+    """The arguments of a call to ``name``; None for any other term."""
     match term.parts:
         case (Term(before=called, parts=()), Term(before="(", parts=given)) if called == name and not term.between:
             return given
@@ -86,7 +86,7 @@ def _sorted(otherwise: list[Term], listed: Term, branches: list[tuple[Term, ...]
 
 
 def _compared(condition: Term) -> tuple[str, list[str]] | None:
-    """The column that a condition compares, and the literals that it may be equal to."""
+    """The column that a condition compares, and the literals that it accepts."""
     if (given := _call(condition, "equalto")) is not None and len(given) == 2:
         literal, column = sorted(map(str, given), key=lambda text: _COLUMN.match(text) is not None)
         literals = [literal]

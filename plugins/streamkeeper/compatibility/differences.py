@@ -1,6 +1,6 @@
-"""What differs between two versions of a job: params, confs, code, and what Spark makes of each query. Pure.
+"""Compares two versions of a job: params, confs, code, and Spark's description of each query. Pure.
 
-Secrets are masked; what is binary or too long is named and not shown.
+Secrets are masked; binary and very long files are named but not shown.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ LONGEST_LINE = 400
 
 
 class JobVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two versions: ``name`` for people, ``entry`` the job's file among ``files``.
+    """One of the two versions.
 
-    ``manifests``: of its queries; None where they are not known.
+    ``name``: the display name; ``entry``: the job's file among ``files``; ``manifests``: of its queries, None if not
+    known.
     """
 
     name: str
@@ -36,9 +37,9 @@ class JobVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one file, of one query, of the params or of the confs: ``lines`` of a unified diff.
+    """The difference in one file, in one query, in the params or in the confs.
 
-    ``note``: what is not shown, and why.
+    ``lines``: of a unified diff; ``note``: which part is not shown, and why.
     """
 
     title: str
@@ -47,7 +48,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_differences(before: JobVersion, after: JobVersion) -> tuple[Difference, ...]:
-    """What is not the same, from what was given with the job to what Spark makes of it; empty when all is."""
+    """All differences, from the params to the plans; empty if the versions are equal."""
     return tuple(_Comparison(before, after).differences())
 
 
@@ -73,7 +74,7 @@ class _Comparison:
             yield from self._compare(title, *(_lines_of(side) if side else [] for side in sides))
 
     def _files(self) -> Iterator[Difference]:
-        """The job's own file first: one that has another name is still that file."""
+        """Differences between files, the job's own file first; it is compared even if it was renamed."""
         old, new = dict(self._before.files), dict(self._after.files)
         entries = old.pop(self._before.entry, None), new.pop(self._after.entry, None)
         names = dict.fromkeys((self._before.entry, self._after.entry))
@@ -95,7 +96,7 @@ class _Comparison:
         yield from self._compare(title, *lines, unseen="empty, or different only in what is masked")
 
     def _compare(self, title: str, old: list[str], new: list[str], *, unseen: str = "") -> Iterator[Difference]:
-        """``unseen``: what to say where no line differs; nothing is said without it."""
+        """``unseen``: the note for a difference without a differing line; without it none is reported."""
         before, after = (list(map(self._shown, lines)) for lines in (old, new))
         diff = list(unified_diff(before, after, self._before.name, self._after.name, lineterm=""))
         left = len(diff) - MOST_LINES
@@ -113,7 +114,7 @@ def _came_or_went(old: object, new: object) -> str:
 
 
 def _text(data: bytes) -> str | None:
-    """None for what no person would read."""
+    """The text of a file; None if it is binary, too long or not UTF-8."""
     if len(data) > MOST_BYTES or b"\0" in data:
         return None
     try:
@@ -123,7 +124,7 @@ def _text(data: bytes) -> str | None:
 
 
 def _values(values: Mapping[str, ParamValue], other: Mapping[str, ParamValue], *, new: bool = False) -> list[str]:
-    """A line each; a masked value that changed says so on its new side."""
+    """One line per value; the new line of a changed masked value ends with ``(another value)``."""
     lines = []
     for key, value in sorted(values.items()):
         shown = shown_value(key, value)
@@ -137,7 +138,7 @@ def _lines_of(query: Manifest) -> list[str]:
 
 
 def _told(query: Manifest) -> Iterator[str]:
-    """A manifest in the words of whoever wrote the query."""
+    """A manifest in the terms of the query's author."""
     for number, source in enumerate(query.sources):
         yield from source_lines(number, source)
     yield from (f"watermark: {watermark}" for watermark in query.watermarks)
@@ -159,12 +160,12 @@ def _told(query: Manifest) -> Iterator[str]:
 
 
 def _digest(digest: str) -> str:
-    """Enough of a digest to tell two apart."""
+    """A digest shortened to what distinguishes two of them."""
     return digest if len(digest) < 64 else digest[:12]
 
 
 def source_lines(number: int, source: Source) -> Iterator[str]:
-    """A source in the words of whoever wrote the query; the first line names it. Without secrets."""
+    """A source in the terms of the query's author, without secrets; the first line names it."""
     named = f" {source.name}" if source.name else ""
     yield f"source {number}{named}: {source.kind} {masked_place(source.location)}"
     yield from (f"  {key}: {masked_place(value)}" for key, value in sorted({**source.options, **source.limits}.items()))
@@ -172,7 +173,7 @@ def source_lines(number: int, source: Source) -> Iterator[str]:
 
 
 def operator_lines(number: int, operator: Operator) -> Iterator[str]:
-    """A stateful operator and what it keeps; the first line names it. ``masked_code`` is the caller's to ask."""
+    """A stateful operator and its state; the first line names it. The caller masks secrets (``masked_code``)."""
     yield f"stateful operator {number}: {operator.kind}"
     yield from (f"  key {key}" for key in operator.keys)
     yield from (f"  makes {expression}" for expression in operator.expressions)

@@ -1,7 +1,7 @@
-"""Rows that differ in their order alone, and functions that are written otherwise and do the same, are the same. Pure.
+"""Treats rows that differ only in order, and functions that are rewritten but do the same, as equal. Pure.
 
-Both manifests must say what remains without it (``Manifest.essentials``, ``Manifest.rewritten``), which only newer
-versions record.
+Both manifests must contain the normal form (``Manifest.essentials``, ``Manifest.rewritten``), which only newer versions
+record.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from streamkeeper.model.manifest import LOCAL_NAMES, SINK_FUNCTION, UNREADABLE, 
 
 
 def essentially_alike(old: Manifest, new: Manifest) -> Manifest:
-    """The old manifest with the new digest of what is the same in all that counts."""
+    """The old manifest with the new digest for everything whose normal form is equal."""
     same = {name: new.functions[name] for name in (*_differing(old, new), *_rewritten(old, new))}
     return msgspec.structs.replace(old, functions=old.functions | same) if same else old
 
 
 def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """What differs there."""
+    """A note for each of these differences."""
     for name in _differing(old, new):
         if new.essentials[name].startswith(LOCAL_NAMES):
             function = name.partition(" ")[2]
@@ -38,12 +38,12 @@ def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _differing(old: Manifest, new: Manifest) -> list[str]:
-    """Names that differ as they are, and whose essentials are the same."""
+    """Names of functions and rows with different digests and equal normal forms."""
     return _same_without(old.essentials, new.essentials, old, new)
 
 
 def _rewritten(old: Manifest, new: Manifest) -> list[str]:
-    """Names of functions that are written otherwise, in more than the names of local variables, and do the same."""
+    """Names of functions that were rewritten in more than the names of local variables, and do the same."""
     renamed = _differing(old, new)
     return [name for name in _same_without(old.rewritten, new.rewritten, old, new) if name not in renamed]
 

@@ -1,4 +1,4 @@
-"""Rules about a sink that is a function: where its rows go, by which columns, and what it reads from its batches."""
+"""Rules about sink functions: where rows go, by which columns, and which columns the function reads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_STREAMS = ("~", "StreamingRelation", _STRUCTURE)
 
 
 def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The function that writes batches, where only its log, its tuning or a filter of all its rows has changed."""
+    """The sink function changed only in logging, tuning or a filter over all of its rows."""
     for name, _, _ in _changed(old, new):
         if _routes_alike(name, old, new):
             changed = code_change(name, old, new)
@@ -56,8 +56,8 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """A function that writes to another table or path fills another output, which never gets the old rows.
 
-    Opaque rather than breaking: what of its code is an output, a key or a value shows nowhere, and a sink that is a
-    function cannot be read again to tell.
+    Opaque rather than breaking: the code does not show which of its texts is an output, a key or a value, and the
+    output of a function cannot be read to find out.
     """
     before, after = set(old.sink_names or ()), set(new.sink_names or ())
     for name, had, has in _changed(old, new):
@@ -78,7 +78,7 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
 
 
 def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """What a function writes to may hide in what cannot be looked into, such as an open connection."""
+    """The destination of a function may be inside an object that cannot be inspected, such as an open connection."""
     if same_context(old, new):
         return
     before = _functions(old)
@@ -96,8 +96,8 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """A column that the query computes may be the id, key, route, partition or unit by which the function writes.
 
-    Where the code names its columns, only these count; where it hands whole rows on, any that it had before may. A
-    column that came or went counts where the code names it, even if another one has its meaning.
+    If the code names its columns, only these count; if it passes whole rows on, every earlier column does. An added or
+    removed column counts if the code names it, even if another column has the same expression.
     """
     if not (_functions(old) and _functions(new)):
         return
@@ -122,9 +122,10 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column whose expression reads the same has other values once code or a table below it is another.
+    """A column with an unchanged expression has different values if the code or the table below it changed.
 
-    A plan's text shows a table changed wherever anything near it is, so it counts where the function names the column.
+    The text of a plan shows a table as changed if anything near it changed; therefore a table counts only for columns
+    that the function names.
     """
     if not (_functions(old) and _functions(new)):
         return
@@ -153,7 +154,7 @@ def sink_column_missing(old: Manifest, new: Manifest) -> Iterator[Finding]:
     produced = {name.casefold() for name, _ in columns_of(new.output_schema)}
     function = next(iter(_functions(new)), "")
     for name, line in new.sink_reads.items():
-        # Where the deployed function seems to lack it as well and runs, something gives it the column.
+        # If the deployed function seems to lack the column as well and still runs, the column comes from elsewhere.
         if name.casefold() not in produced and not _lacks(name, old):
             had = any(name.casefold() == before.casefold() for before, _ in columns_of(old.output_schema))
             yield Finding(
@@ -177,7 +178,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def _by_use(names: Sequence[str], old: Manifest, new: Manifest) -> Iterator[Sequence[str]]:
-    """Columns that the function names, and others: each kind has one finding."""
+    """The columns that the function names, then the others: one finding for each group."""
     named = _named(old, new)
     yield from filter(None, ([name for name in names if name in named], [name for name in names if name not in named]))
 
@@ -192,7 +193,7 @@ def _each(names: Sequence[str]) -> str:
 
 
 def _changed_code(names: Sequence[str], old: Manifest, new: Manifest) -> CodeChange:
-    """What differs in the functions that compute some columns; else in any of the plan."""
+    """The change in the functions that compute these columns, else in any function of the plan."""
     columns = output_columns(new)
     computing = {function for name in names for function in columns[name].functions or ()}
     before, after = _plan_code(old, new)
@@ -230,9 +231,9 @@ def _named(*manifests: Manifest) -> frozenset[str]:
 
 
 def _may_use(name: str, old: Manifest, new: Manifest) -> bool:
-    """Whether the sink's functions may use a column otherwise than as a value.
+    """Whether the sink's functions may use a column as more than a value.
 
-    A release of before this was recorded counts as the candidate does: other code is asked about anyway.
+    A release described before this was recorded counts like the candidate: changed code requires an approval anyway.
     """
     if name in _named(old, new) or ALL_COLUMNS in _named(new):
         return True
@@ -241,13 +242,13 @@ def _may_use(name: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _code_differs(old: Manifest, new: Manifest) -> bool:
-    """Whether Python code of the plan differs where that alone is no question."""
+    """Whether Python code of the plan differs in places where that alone does not require an approval."""
     before, after = _plan_code(old, new)
     return list(before.values()) != list(after.values())
 
 
 def _plan_code(*manifests: Manifest) -> Iterator[dict[str, str]]:
-    """Name -> digest of each function of a plan that is above its state, or that deduplications only carry."""
+    """Name -> digest of each function of a plan above its state, or whose result deduplications only carry."""
     carried = {name for manifest in manifests for name in manifest.carried}
     for manifest in manifests:
         found = {name: digest for name, digest in manifest.functions.items() if not is_rows(name)}
@@ -255,7 +256,7 @@ def _plan_code(*manifests: Manifest) -> Iterator[dict[str, str]]:
 
 
 def _rows_differ(old: Manifest, new: Manifest) -> bool:
-    """Whether the rows differ that the job makes itself."""
+    """Whether the rows that the job creates differ."""
     rows = [{name: digest for name, digest in each.functions.items() if is_rows(name)} for each in (old, new)]
     return rows[0] != rows[1]
 
@@ -263,7 +264,7 @@ def _rows_differ(old: Manifest, new: Manifest) -> bool:
 def _tables_differ(old: Manifest, new: Manifest) -> bool:
     """Whether static tables, or the joins with them, differ.
 
-    Where two plans read the same and are not, the difference may be the place of a table.
+    Of two different plans with the same text the difference may be the place of a table.
     """
     texts = [[line for line in each.plan.splitlines() if not line.startswith(_STRUCTURE)] for each in (old, new)]
     reads_alike = texts[0] == texts[1] and old.plan != new.plan
@@ -271,7 +272,7 @@ def _tables_differ(old: Manifest, new: Manifest) -> bool:
 
 
 def _shape(plan: str) -> list[str]:
-    """Lines of a plan that are below no stream, and joins, without the numbers of columns."""
+    """The lines of a plan outside of its streams, and its joins, without column numbers."""
     lines = [re.sub(r"^[:\s+\-|]*", "", line) for line in plan.splitlines()]
     kept = [line for line in lines if _JOIN.match(line) or not line.startswith(_OF_STREAMS)]
     return sorted(_NUMBER.sub("", line) for line in kept)
@@ -294,12 +295,12 @@ def _called(name: str) -> str:
 
 
 def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
-    """Whether nothing changed in a sink's function that may decide where its rows go."""
+    """Whether the code that may decide where a sink function's rows go is unchanged."""
     before, after = (old.sink_routing or {}).get(name), (new.sink_routing or {}).get(name)
     return before is not None and before == after
 
 
 def _first(names: Sequence[str]) -> Sequence[str]:
-    """The first few names that say something, each cut to what a line holds."""
+    """The first few meaningful names, each cut to a readable length."""
     told = [name for name in names if _WORD.search(name) and not name.startswith("__")][:_MOST_TEXTS]
     return [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in told]

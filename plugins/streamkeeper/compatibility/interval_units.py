@@ -1,4 +1,4 @@
-"""Lengths that are added to a time: 12 minutes and 720 seconds are one number of microseconds, of two types. Pure."""
+"""Normalises intervals added to a time: 12 minutes and 720 seconds are equal, but of two types. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NAMED = re.compile(r"\w*$")
 
 
 def in_one_unit(meaning: str) -> str:
-    """A meaning in which no length that is added to a time tells the units in which it is written.
+    """The expression with one type for all intervals that are added to a time, whatever their unit.
 
-    Adding takes the number of microseconds alone (``DateTimeUtils.timestampAddDayTime``); the type decides elsewhere,
-    as where an interval is a column or becomes a text.
+    The addition uses only the number of microseconds (``DateTimeUtils.timestampAddDayTime``). The type matters in other
+    places, for instance if an interval is a column or is converted to text.
     """
     if _ADDS not in meaning or ":interval " not in meaning:
         return meaning
@@ -30,7 +30,7 @@ def in_one_unit(meaning: str) -> str:
 
 
 def _types(meaning: str) -> list[tuple[int, int]]:
-    """Where the types of such lengths are written."""
+    """The positions of the types of such intervals."""
     found: list[tuple[int, int]] = []
     waiting: list[int] = []
     quotes = escaped = False
@@ -51,7 +51,7 @@ def _types(meaning: str) -> list[tuple[int, int]]:
 
 
 def _of_call(meaning: str, start: int, stop: int) -> list[tuple[int, int]]:
-    """The type of a call's second argument, if that is a length."""
+    """The type of a call's second argument if it is an interval."""
     inner = meaning[start:stop]
     comma = next((at for at, char in outside(inner) if char == ","), len(inner))
     length = _LENGTH.match(inner, comma)

@@ -1,4 +1,4 @@
-"""Time ranges in a join's condition: a narrower one only makes fewer pairs of the rows that the state holds."""
+"""Time ranges in join conditions: a narrower range only matches fewer of the rows in the state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _AT_LEAST = re.compile(rf"(?P<how>lessthan(?:orequal)?)\({_ADDED}, (?P<other>[^(
 
 
 def narrows(before: str, after: str) -> bool:
-    """Whether a condition differs from another only in bounds that are tighter than before."""
+    """Whether two conditions differ only in bounds, and each new bound is tighter."""
     old, new = _bounds(before), _bounds(after)
     if old.keys() != new.keys():
         return False
@@ -20,7 +20,7 @@ def narrows(before: str, after: str) -> bool:
 
 
 def _bounds(condition: str) -> dict[tuple[str, str], int | None]:
-    """(side, part without its length) -> length; None for a part that is no bound."""
+    """(side, part without its length) -> length; None for a part that is not a bound."""
     found: dict[tuple[str, str], int | None] = {}
     for part in condition.split(" and "):
         for side, pattern in (("most", _AT_MOST), ("least", _AT_LEAST)):

@@ -1,4 +1,4 @@
-"""Literal maps in which a value is looked up: the order of their entries does not count. Pure."""
+"""Normalises literal maps that are used for lookups: the order of their entries has no effect. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import re
 
 _LOOKUP = re.compile(r'"(?:[^"\\]|\\.)*"|\b(?:getmapvalue|elementat)\((?=\[\[)')
-"""A text of the job's own, which is passed over, or the beginning of a lookup in a literal."""
+"""A quoted text of the job, which is skipped, or the beginning of a lookup in a literal map."""
 _MAP = ':{"keyType":'
 
 
 class _Number(str):
-    """A number as it is written: 1.0 and 1.00 are two decimals."""
+    """A number as written: 1.0 and 1.00 are different decimals."""
 
     __slots__ = ()
 
@@ -20,10 +20,10 @@ _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_consta
 
 
 def in_key_order(meaning: str) -> str:
-    """A meaning in which the entries of such maps are in the order of their keys.
+    """The expression with the entries of such maps sorted by key.
 
-    Spark refuses a literal map with a key twice. Where the map itself is a value its order counts: it is seen by
-    ``map_keys``, ``explode`` and texts.
+    Spark rejects a literal map with a duplicate key. If the map itself is a value, its order matters: ``map_keys``,
+    ``explode`` and conversions to text show it.
     """
     if "([[" not in meaning:
         return meaning
@@ -46,7 +46,7 @@ def in_key_order(meaning: str) -> str:
 
 
 def _sorted(entries: object) -> str | None:
-    """``[[keys], [values]]`` by key; None where it is anything else, or a key comes twice."""
+    """``[[keys], [values]]`` sorted by key; None for any other text, or if a key is duplicated."""
     match entries:
         case [[*keys], [*values]] if len(keys) == len(values):
             told = sorted(zip(map(_text, keys), map(_text, values), strict=True))

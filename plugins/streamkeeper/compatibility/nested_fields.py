@@ -1,4 +1,4 @@
-"""Fields inside a source's column: which of them differ, and whether state is made of one of those."""
+"""Fields inside a source column: which of them differ, and whether any state is computed from one of those."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _NAME = re.compile(r"[\w$@ -]+(?=:)")
 _LEAF = re.compile(r"[a-z_ ]+(?:\([\d,]+\))?")
 _STEP = re.compile(r"(?:\[(?:\*|\d+:integer)?\])?\.(\w+|\"(?:[^\"\\]|\\.)*\")")
 _EXPLODES = re.compile(r"\b(?:Pos)?Explode\($")
-"""Generators of an array's elements: what is read of these is told where it is read, as a path through the array."""
+"""Generators of an array's elements: fields read from them appear as paths through the array."""
 _APPLIES = re.compile(r"\barray(?:aggregate|exists|forall|transform)\($")
-"""Functions of an array's elements: what is read of these is told as fields of a lambda's variable."""
+"""Functions over an array's elements: fields read from them appear as fields of a lambda's variable."""
 
 
 def changed_fields(before: str, after: str) -> set[Path] | None:
-    """The fields that differ between two struct types (``catalogString``), or between arrays of such; None where more
-    does than fields, or where a type cannot be read."""
+    """The fields that differ between two struct types (``catalogString``) or arrays of structs; None if there are other
+    differences, or if a type cannot be parsed."""
     had, has = _fields(before), _fields(after)
     if had is None or has is None:
         return None
@@ -27,14 +27,14 @@ def changed_fields(before: str, after: str) -> set[Path] | None:
 
 
 def come_or_go_alone(before: str, after: str) -> bool:
-    """Whether each field that differs is in one of two struct types only, and none is, or is inside of, an array."""
+    """Whether every field that differs exists in one of the struct types only, and none is an array or inside one."""
     had, has = _fields(before) or {}, _fields(after) or {}
     differ = [path for path in had.keys() | has.keys() if had.get(path) != has.get(path)]
     return all((path in had) != (path in has) and _ARRAY not in (had | has)[path] for path in differ)
 
 
 def uses_a_field(texts: Iterable[str], column: str, fields: set[Path]) -> bool:
-    """Whether any meaning reads the whole column, or one of these fields of it, or a struct that holds one."""
+    """Whether any expression reads the whole column, one of these fields, or a struct that contains one."""
     return any(
         _overlaps(path, field) and not (applied and _is_unnamed(text, field[len(path) :]))
         for text in texts
@@ -44,13 +44,13 @@ def uses_a_field(texts: Iterable[str], column: str, fields: set[Path]) -> bool:
 
 
 def _is_unnamed(text: str, within: Path) -> bool:
-    """Whether a meaning names none of the steps from an array's element to a field."""
+    """Whether an expression names none of the steps from an array's element to a field."""
     return bool(within) and not any(step[1].strip('"') in within for step in _STEP.finditer(text))
 
 
 def _reads(text: str, column: str) -> Iterator[tuple[Path, bool]]:
-    """The paths at which a meaning reads a column, the empty one is the whole of it; and whether it only applies a
-    function to the elements of what is there."""
+    """The paths at which an expression reads a column (empty: the whole column), each with whether it only applies a
+    function to the elements found there."""
     for found in re.finditer(rf"{re.escape(column)}(?!\w)", text):
         path: list[str] = []
         end = found.end()
@@ -67,7 +67,7 @@ def _overlaps(path: Path, field: Path) -> bool:
 
 
 def _fields(kind: str) -> dict[Path, str] | None:
-    """Path -> type of every leaf; arrays are passed through, as a path passes through them."""
+    """Path -> type of every leaf; paths do not name the arrays that they pass through."""
     try:
         found, rest = _read(kind.removesuffix(" not null"), ())
     except ValueError:

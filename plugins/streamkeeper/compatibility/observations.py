@@ -1,4 +1,4 @@
-"""What was seen beside the two manifests, as findings: the checkpoint, the sources and the output. Pure."""
+"""Findings from outside the two manifests: about the checkpoint, the sources and the output. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.model.row_risks import risk_of_option, risks_of_confs
 
 
 def open_batch_cannot_restart(batch: int) -> Finding:
-    """A fault of Spark 4.2.0: an open batch of named sources fails every start."""
+    """A bug of Spark 4.2.0: with an open batch of named sources every start fails."""
     return Finding(
         rule="open-batch-of-named-sources",
         severity=Severity.FATAL,
@@ -23,7 +23,7 @@ def open_batch_cannot_restart(batch: int) -> Finding:
 
 
 def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
-    """Spark begins anew in a directory that is empty, and repeats from one that has gone back."""
+    """In an empty directory Spark starts from the beginning; from an older state of it, it repeats batches."""
     return Finding(
         rule="checkpoint-lost",
         severity=Severity.FATAL,
@@ -35,7 +35,7 @@ def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
 
 
 def release_unknown(version: str, why: str) -> Finding:
-    """Whoever goes on from this checkpoint is held against nothing but its files."""
+    """The release that wrote this checkpoint is unknown, so that only its files can be compared."""
     return Finding(
         rule="release-not-on-record",
         severity=Severity.OPAQUE,
@@ -47,7 +47,7 @@ def release_unknown(version: str, why: str) -> Finding:
 
 
 def checkpoint_of_another(version: str, evidence: str, hint: str) -> Finding:
-    """Two installations on one checkpoint are two writers: neither knows of the other's drivers."""
+    """Two installations on one checkpoint are two writers: neither has a record of the other's drivers."""
     return Finding(
         rule="checkpoint-of-another-installation",
         severity=Severity.FATAL,
@@ -58,7 +58,7 @@ def checkpoint_of_another(version: str, evidence: str, hint: str) -> Finding:
 
 
 def checkpoint_elsewhere(version: str, directory: str) -> Finding:
-    """A version stays where it was made; only new ones are made where the installation is set to."""
+    """A checkpoint version stays where it was created; the setting of the installation applies to new ones only."""
     return Finding(
         rule="checkpoint-elsewhere",
         severity=Severity.NOTE,
@@ -69,7 +69,7 @@ def checkpoint_elsewhere(version: str, directory: str) -> Finding:
 
 
 def input_names_unreadable(message: str) -> Finding:
-    """A fault of Spark 4.2.0: the gate stops such a batch at every start."""
+    """A bug of Spark 4.2.0: the gate stops such a batch at every start."""
     return Finding(
         rule="input-names-unreadable",
         severity=Severity.FATAL,
@@ -82,7 +82,7 @@ def input_names_unreadable(message: str) -> Finding:
 
 
 def input_gone(message: str, *, pending: bool) -> Finding:
-    """Spark replays a batch without the files that are gone, and says nothing."""
+    """Spark replays a batch without its missing files and reports no error."""
     return Finding(
         rule="input-of-open-batch-gone" if pending else "input-of-last-batch-gone",
         severity=Severity.FATAL if pending else Severity.NOTE,
@@ -93,7 +93,7 @@ def input_gone(message: str, *, pending: bool) -> Finding:
 
 
 def input_not_checked(message: str) -> Finding:
-    """Spark runs a batch without files that are gone: where they cannot be looked for, a person has to know."""
+    """Spark runs a batch without its missing files; if they cannot be checked, a person must be informed."""
     return Finding(
         rule="input-not-checked",
         severity=Severity.NOTE,
@@ -104,7 +104,10 @@ def input_not_checked(message: str) -> Finding:
 
 
 def topic_short(source: str, message: str, *, answered: bool, dropped: bool = False) -> Finding:
-    """Spark fails at the first batch, or begins in another topic; ``dropped``: only the oldest records are gone."""
+    """Spark fails at the first batch, or starts in another topic.
+
+    ``answered``: whether the brokers replied; ``dropped``: only the oldest records are missing.
+    """
     gone = "deleted records cannot be read again: "
     gone += (
         "deploy a release that reads with failOnDataLoss=false; that deploy asks for approval of the skipped records"
@@ -122,7 +125,7 @@ def topic_short(source: str, message: str, *, answered: bool, dropped: bool = Fa
 
 
 def topic_passed_over(source: str, message: str) -> Finding:
-    """With ``failOnDataLoss`` off Spark goes on with the oldest record and says nothing: a person has to say it."""
+    """With ``failOnDataLoss`` off Spark continues at the oldest record without an error: a person must approve."""
     return Finding(
         rule="source-offsets-passed-over",
         severity=Severity.OPAQUE,
@@ -134,7 +137,7 @@ def topic_passed_over(source: str, message: str) -> Finding:
 
 
 def history_gone(source: str, clauses: str) -> Finding:
-    """What was read once is no longer there: it does not keep a query from going on, only from being rebuilt."""
+    """Input that was processed earlier no longer exists: a resume needs none of it, a rebuild would."""
     return Finding(
         rule="history-gone",
         severity=Severity.NOTE,
@@ -145,7 +148,7 @@ def history_gone(source: str, clauses: str) -> Finding:
 
 
 def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
-    """Spark would plan those numbers again, and the sink would skip as many batches in silence."""
+    """Spark would plan batches with these numbers again, and the sink would skip them without an error."""
     return Finding(
         rule="sink-ahead-of-checkpoint",
         severity=Severity.FATAL,
@@ -157,7 +160,7 @@ def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
 
 
 def output_lost(output: str, loss: str) -> Finding:
-    """The batches that the checkpoint has committed are not in it: a start would write later ones into what is left."""
+    """The output lacks batches that the checkpoint has committed: a start would add later ones to the rest."""
     return Finding(
         rule="output-lost",
         severity=Severity.FATAL,
@@ -168,7 +171,7 @@ def output_lost(output: str, loss: str) -> Finding:
 
 
 def output_of_another(output: str, owner: str, mine: str) -> Finding:
-    """A copied installation has the names of the one that it was copied from, and none of its outputs."""
+    """A copied installation has the same names as the original, but owns none of its outputs."""
     return Finding(
         rule="output-of-another-installation",
         severity=Severity.FATAL,
@@ -180,7 +183,7 @@ def output_of_another(output: str, owner: str, mine: str) -> Finding:
 
 
 def output_name_taken(output: str, conflict: str) -> Finding:
-    """Internal tables and directories have names of their own, in which nobody else's rows may lie."""
+    """Internal tables and directories have reserved names, under which no other rows may be stored."""
     return Finding(
         rule="output-name-taken",
         severity=Severity.FATAL,
@@ -192,7 +195,7 @@ def output_name_taken(output: str, conflict: str) -> Finding:
 
 
 def output_of_another_query(output: str, owner: str, mine: str) -> Finding:
-    """One output has one writer: its fence names the query that owns it."""
+    """An output has one writer: its fence names the query that owns it."""
     return Finding(
         rule="output-of-another-query",
         severity=Severity.FATAL,
@@ -203,7 +206,7 @@ def output_of_another_query(output: str, owner: str, mine: str) -> Finding:
 
 
 def sink_log_gone(directory: str, committed: int) -> Finding:
-    """Readers follow the sink's log: one that begins in the middle cannot be read."""
+    """Readers follow the sink's log; they cannot read one that starts in the middle."""
     return Finding(
         rule="sink-log-missing",
         severity=Severity.FATAL,
@@ -215,7 +218,7 @@ def sink_log_gone(directory: str, committed: int) -> Finding:
 
 
 def not_looked(look: str, reason: str) -> Finding:
-    """What was not looked at is no reason to go on."""
+    """A check that could not run is not a reason to resume."""
     return Finding(
         rule="not-looked",
         severity=Severity.OPAQUE,
@@ -226,7 +229,7 @@ def not_looked(look: str, reason: str) -> Finding:
 
 
 def plan_not_deterministic(query: str) -> Finding:
-    """Two builds of the same code gave two queries: what was checked is not what would run."""
+    """Two builds of the same code produced two queries: the one that runs may differ from the one checked."""
     return Finding(
         rule="plan-not-deterministic",
         severity=Severity.FATAL,
@@ -239,7 +242,11 @@ def plan_not_deterministic(query: str) -> Finding:
 def sources_without_promise(
     manifest: Manifest, reasons: dict[str, str], deployed: Manifest | None = None
 ) -> Iterator[Finding]:
-    """``reasons``: kind of source -> why no promise is implemented for it; ``deployed``: what serves, None without."""
+    """Sources without a guarantee, and sources that delete their input.
+
+    ``reasons``: kind of source -> why no guarantee is implemented for it; ``deployed``: the running query's manifest,
+    None if there is none.
+    """
     before = {source.location: source.cleaner for source in deployed.sources} if deployed is not None else {}
     for number, source in enumerate(manifest.sources):
         if source.kind in reasons:
@@ -266,7 +273,7 @@ def sources_without_promise(
 def row_risks(manifest: Manifest, confs: Mapping[str, str]) -> Iterator[Finding]:
     """Confs of the session and options of its readers with which rows can be lost without an error.
 
-    ``confs``: all that the session has, whoever set them.
+    ``confs``: all confs of the session, whatever set them.
     """
     found = [(f"conf {key}", f"{key}={confs[key]}", effect) for key, effect in risks_of_confs(confs)]
     for number, source in enumerate(manifest.sources):

@@ -1,4 +1,4 @@
-"""Comparing a manifest with one that an older release of Streamkeeper wrote: by what both say."""
+"""Makes a manifest comparable with one from an older Streamkeeper: only facts that both record are compared."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STRUCTURES = ("structure ", "whole query ", "static ")
 
 
 def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
-    """Both as they are, or, where one lacks what its state means, both without it: then its text decides alone."""
+    """Both unchanged, or, if one does not record the state's expressions, both without them: then only texts count."""
     old, new = _schemas_rewritten(old), _schemas_rewritten(new)
     old, new = _server_alike(old, new), _server_alike(new, old)
     old, new = _digests_alike(old, new)
@@ -44,15 +44,17 @@ def _in_one_form(meaning: str) -> str:
 
 
 def _server_alike(manifest: Manifest, other: Manifest) -> Manifest:
-    """A URL that says all by its identity is as one of which no server was recorded."""
+    """Treat a URL that identifies the server completely like one without a recorded server."""
     if manifest.sink.server or other.sink.server:
         return manifest
     return msgspec.structs.replace(manifest, sink=msgspec.structs.replace(manifest.sink, server=None))
 
 
 def as_described_before(found: Manifest, stored: Manifest) -> tuple[Manifest, Manifest]:
-    """Two descriptions of one release, the second by an older version: both without what digests of that could not
-    share. The release's own bundle says that its code is the same."""
+    """Two descriptions of one release, the second by an older version: both without digests that cannot be compared.
+
+    The code is the same, because both describe the release's own bundle.
+    """
     if found.digests == stored.digests or found.functions.keys() != stored.functions.keys():
         return found, stored
     told = _placed(_with_code_of(stored, found)) if found.bundle else _with_code_of(stored, found)
@@ -61,8 +63,8 @@ def as_described_before(found: Manifest, stored: Manifest) -> tuple[Manifest, Ma
 
 
 def _digests_alike(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
-    """Where an older version made the digests of one: the code as unchanged if all that it was made from is the same,
-    and the bundle's files by where they lay."""
+    """If an older version computed the digests of one: the code counts as unchanged if all it was built from is the
+    same, and files of the bundle are named by their old path."""
     if old.digests == new.digests:
         return old, new
     if same_context(old, new) and old.functions.keys() == new.functions.keys():
@@ -76,7 +78,7 @@ def _with_code_of(other: Manifest, manifest: Manifest) -> Manifest:
 
 
 def _placed(manifest: Manifest) -> Manifest:
-    """Static files of the bundle as an older version told them: by where they lay."""
+    """Static files of the bundle as in older versions: named by their path."""
     root = manifest.bundle
     if not root:
         return manifest
@@ -88,7 +90,7 @@ def _placed(manifest: Manifest) -> Manifest:
 
 
 def _meanings_rewritten(manifest: Manifest, rewrite: Callable[[str], str]) -> Manifest:
-    """With each text about expressions as ``rewrite`` has it."""
+    """The manifest with ``rewrite`` applied to each text about expressions."""
     told = _texts_rewritten({field: msgspec.to_builtins(getattr(manifest, field)) for field in _MEANINGS}, rewrite)
     return msgspec.structs.replace(
         manifest,
@@ -121,7 +123,7 @@ def _without_structure(manifest: Manifest) -> Manifest:
 
 
 def _schemas_rewritten(manifest: Manifest) -> Manifest:
-    """Write names with spaces as they are written now: earlier versions put none in backticks."""
+    """Write names with spaces in the current form: earlier versions used no backticks."""
     return msgspec.structs.replace(
         manifest,
         sources=tuple(msgspec.structs.replace(source, schema=_rewritten(source.schema)) for source in manifest.sources),
@@ -153,7 +155,7 @@ def _bare(manifest: Manifest, other: Manifest) -> Manifest:
 
 
 def _always_recorded(key: str) -> bool:
-    """Whether every format recorded a setting when it was set."""
+    """Whether every format records a setting that is set."""
     return key.startswith("spark.sql.") and not key.startswith(_RECORDED_SINCE_3)
 
 
@@ -173,5 +175,5 @@ def _bare_operator(operator: Operator, known: object) -> Operator:
 
 
 def _text_alone(plan: str) -> str:
-    """A plan without its digest, which every format makes in its own way."""
+    """A plan without its digest, which each format computes differently."""
     return "\n".join(line for line in plan.splitlines() if not line.startswith(_STRUCTURES))

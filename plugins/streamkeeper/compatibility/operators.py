@@ -1,4 +1,4 @@
-"""Rules about stateful operators: which there are, and what each is apart from its keys and values."""
+"""Rules about stateful operators: their number and kinds, and their settings apart from keys and values."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
 UNKNOWN = "unknown "
-"""Prefix of the kind of an operator that nobody has measured."""
+"""Prefix of the kind of an operator that was never measured."""
 
 _SYMMETRIC = frozenset({"INNER", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER"})
-"""Join types that keep every row of both sides, and whether it has found a partner."""
+"""Join types that keep every row of both sides, with a mark for rows that found a match."""
 
 _KEPT_BY_ALL = _SYMMETRIC | {"LEFT SEMI"}
 _CONDITION, _DEFINITION, _STATE = "condition", "definition", "state"
@@ -32,7 +32,7 @@ _COMPARED_ELSEWHERE = frozenset({"rows", "type"})
 
 
 def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """State directories are numbered by operator: one more, one fewer or another kind gets another's state."""
+    """State directories are numbered by operator: an added, removed or other operator gets the state of another."""
     before, after = [operator.kind for operator in old.operators], [operator.kind for operator in new.operators]
     if before == after:
         return
@@ -46,7 +46,7 @@ def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
 
 def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Nobody has measured what its state survives."""
+    """An operator was never measured: which changes its state survives is unknown."""
     for operator in new.operators:
         if operator.kind.startswith(UNKNOWN):
             yield Finding(
@@ -59,8 +59,10 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """What reaches the state goes through a class whose content cannot be compared: it never counts as equal, unless
-    all that it is made from is."""
+    """Rows pass a class whose content cannot be compared before they reach the state.
+
+    It counts as different unless the whole context is the same.
+    """
     if same_context(old, new):
         return
     for where, before, after in operator_pairs(old, new):
@@ -76,7 +78,7 @@ def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Most join types keep the same rows, with a mark for those that found a partner; a semi join keeps fewer."""
+    """Most join types keep the same rows, with a mark for those that found a match; a semi join keeps fewer."""
     for where, before, after in operator_pairs(old, new):
         was, now = before.detail.get("type"), after.detail.get("type")
         if was == now:
@@ -89,7 +91,7 @@ def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """State schema, timeout, time mode, join condition: what an operator is apart from its keys and values."""
+    """State schema, timeout, time mode, join condition: the settings of an operator apart from keys and values."""
     for where, before, after in operator_pairs(old, new):
         for key in sorted((before.detail.keys() | after.detail.keys()) - _COMPARED_ELSEWHERE):
             if before.detail.get(key) == after.detail.get(key):
@@ -105,7 +107,7 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 
 def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The state counts the rows that came through; another limit goes on from that count."""
+    """The state counts the rows that passed; another limit continues from that count."""
     for where, before, after in operator_pairs(old, new):
         if before.kind == "limit" and before.expressions != after.expressions:
             evidence = change(before.expressions, after.expressions)

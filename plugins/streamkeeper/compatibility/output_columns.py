@@ -1,6 +1,6 @@
-"""What an output's columns mean, and which of them a change redefines.
+"""The expressions of an output's columns, and the columns that a change redefines.
 
-Only in a redefined column may a rebuilt output differ without anybody's word.
+Only redefined columns of a rebuilt output may differ without an approval.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CODE = re.compile(rf"({_QUOTED})|\b(func=)\d+")
 
 
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
-    """Names of the columns that mean something else in the new output, that it no longer has, or has now.
+    """Names of the columns that have another expression in the new output, or were removed or added.
 
-    Where it is not known what one of two means, it counts as the same: then a difference is for a person to see. A
-    column that went while one came that may mean the same was renamed, perhaps: neither counts as redefined.
-    What rows are read, and through which joins, is no part of a column's meaning.
+    If one of two expressions is not known, the column counts as the same: a person then sees any difference. A removed
+    and an added column that may have the same expression may be one renamed column: neither counts as redefined. A
+    column's expression does not include the rows that are read, nor the joins they pass.
     """
     before, after = _meanings(old), _meanings(new)
     both = {name for name in before.keys() & after.keys() if _differ(before[name], after[name])}
@@ -36,7 +36,7 @@ def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
 def columns_that_may_differ(
     query: str, old: Manifest | None, new: Manifest, expect_different: Iterable[str]
 ) -> tuple[str, ...]:
-    """Those that the change redefines, and those that somebody declared: ``column``, or ``query.column``."""
+    """Columns that the change redefines, and columns declared as different: ``column``, or ``query.column``."""
     declared = {column.removeprefix(f"{query}.") for column in expect_different}
     known = names_of_columns(query, new) | (names_of_columns(query, old) if old is not None else set())
     named = known & declared
@@ -44,31 +44,31 @@ def columns_that_may_differ(
 
 
 def names_of_columns(query: str, manifest: Manifest) -> set[str]:
-    """Every name by which ``expect_different`` may name a column of this query."""
+    """Every name by which ``expect_different`` can refer to a column of this query."""
     names = set(_meanings(manifest))
     return names | {f"{query}.{name}" for name in names}
 
 
 def output_columns(manifest: Manifest) -> dict[str, StateColumn]:
-    """Name -> column of the output; without a meaning where none is on record."""
+    """Name -> column of the output; its meaning is empty if none is recorded."""
     unknown = {name: StateColumn(meaning="", type=kind, name=name) for name, kind in columns_of(manifest.output_schema)}
     return unknown | {column.name: column for column in manifest.columns if column.name}
 
 
 def is_known(meaning: str) -> bool:
-    """Whether a meaning is on record, and says all."""
+    """Whether an expression is recorded completely."""
     return bool(meaning) and "?" not in without_texts(meaning)
 
 
 def without_texts(meaning: str) -> str:
-    """A meaning without what is quoted in it: literals, and names."""
+    """An expression without its quoted texts: literals, and names."""
     return _TEXT.sub("", meaning)
 
 
 def same_meaning(before: str, after: str, old: Manifest, new: Manifest) -> bool:
-    """Whether two meanings are one expression, apart from what Python functions and static tables they name by number.
+    """Whether two expressions are equal apart from the numbers of Python functions and static tables.
 
-    Sources keep their numbers as long as none came, went or moved.
+    Sources keep their numbers as long as none was added, removed or moved.
     """
     moved = [_place(manifest) for manifest in (old, new)]
     pattern = _STATIC_AND_CODE if len(moved[0]) == len(moved[1]) and not _reordered(*moved) else _NUMBERED
@@ -76,14 +76,14 @@ def same_meaning(before: str, after: str, old: Manifest, new: Manifest) -> bool:
 
 
 def same_static_tables(before: str, after: str) -> bool:
-    """Whether two meanings of one expression name static tables by the same numbers."""
+    """Whether two equal expressions refer to static tables by the same numbers."""
     return _unnumbered(before, _CODE) == _unnumbered(after, _CODE)
 
 
 def told_by_state(before: str, after: str, old: Manifest, new: Manifest, *, keys_alone: bool) -> bool:
-    """Whether two meanings differ only in what a stateful operator keeps otherwise now: its own rules tell that.
+    """Whether two expressions differ only in keys or values of a stateful operator, which other rules report.
 
-    ``keys_alone``: what it keeps beside its keys does not count.
+    ``keys_alone``: only its keys count, not its values.
     """
     kept = [
         pair
@@ -111,12 +111,12 @@ def _reordered(before: list[tuple[str, str, str]], after: list[tuple[str, str, s
 
 
 def _meanings(manifest: Manifest) -> dict[str, str]:
-    """Column of the output -> what it means; empty where that is not known."""
+    """Column of the output -> its expression; empty if not known."""
     return {name: column.meaning for name, column in output_columns(manifest).items()}
 
 
 def _differ(*meanings: str) -> bool:
-    """Whether two are known to mean something else; the numbers of sources and of tables change with any that comes."""
+    """Whether all expressions are known and differ, apart from the numbers of sources and tables."""
     known = all(map(is_known, meanings))
     return known and len({_unnumbered(meaning, _NUMBERED) for meaning in meanings}) > 1
 

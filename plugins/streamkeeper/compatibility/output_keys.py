@@ -1,7 +1,7 @@
-"""Rules about the columns by which an output finds a row's place: the key of a table, the partitions of files.
+"""Rules about the columns that determine a row's place in the output: the key of a table, the partitions of files.
 
-They are to the output what grouping keys are to state. Where the same input gets another key, the rows that are there
-keep the old one, and nothing updates or removes them.
+They correspond to the grouping keys of state. If the same input gets another key, existing rows keep the old one and
+are never updated or removed.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
 _UNKNOWN = "unknown "
 
 Cause = tuple[Severity, str]
-"""Why a column may be another, and its evidence."""
+"""Severity and evidence of a column that may have other values."""
 
 
 def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column of both keys that is computed otherwise now, or of which nothing proves that it is not."""
+    """A column of both keys that is computed differently, or cannot be proven to be computed as before."""
     if not old.sink.same_place(new.sink):
         return
     had, has = output_columns(old), output_columns(new)
@@ -70,16 +70,16 @@ def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def kept_by(manifest: Manifest) -> tuple[str, ...]:
-    """The columns under whose values rows stay in the output from batch to batch."""
+    """The placing columns of an output whose rows stay from batch to batch."""
     replaced = capabilities_of(manifest.sink.kind).complete_replaces and manifest.output_mode == "complete"
     return () if replaced else placing_columns(manifest)
 
 
 def placing_columns(manifest: Manifest) -> tuple[str, ...]:
-    """The output's columns by whose values its sink finds a row's place.
+    """The output's columns whose values determine a row's place.
 
-    All of them where the list cannot be told apart, as with a comma in a name. Of a kind of sink that is not known, any
-    option that lists columns counts.
+    All columns if the list cannot be parsed, for instance because a name contains a comma. For an unknown kind of sink,
+    every option that lists columns counts.
     """
     columns = output_columns(manifest)
     option = capabilities_of(manifest.sink.kind).placed_by
@@ -106,7 +106,7 @@ def _finding(place: str, name: str, severity: Severity, evidence: str) -> Findin
 
 
 def _causes(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
-    """The surest first."""
+    """Possible causes, the most certain first."""
     yield from _of_meaning(before, after, old, new)
     yield from _of_time_zone(before, after, old, new)
     yield from _of_functions(before, after, old, new)
@@ -146,7 +146,7 @@ def _of_time_zone(before: StateColumn, after: StateColumn, old: Manifest, new: M
 
 
 def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
-    """Python functions, whose number in a meaning says which of them it is, and nothing of their code."""
+    """Python functions: an expression contains their number only, not their code."""
     if None in (before.functions, after.functions):
         before, after = (msgspec.structs.replace(column, functions=None) for column in (before, after))
     had, has = _functions(before, old), _functions(after, new)
@@ -159,8 +159,8 @@ def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: M
 
 
 def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]:
-    """Name and digest of each that computes a column; where that is not known, of all that may. Those in state have
-    rules of their own."""
+    """Name and digest of each function that computes a column; if not known, of all that may. Functions in state have
+    other rules."""
     known = column.functions
     if known is None:
         computed = not is_known(column.meaning) or _PYTHON in column.meaning
@@ -170,8 +170,7 @@ def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]
 
 
 def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
-    """A table beside the stream has a number in a meaning; which table that is, and how it is joined, is in the
-    output's shape."""
+    """An expression contains the number of a static table; the table itself and its join are in the output's shape."""
     if not (_STATIC in before.meaning or _STATIC in after.meaning):
         return
     if _rows_of_job(old) != _rows_of_job(new):
@@ -197,7 +196,7 @@ def _rows_of_job(manifest: Manifest) -> list[str]:
 
 
 def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
-    """How a value is read from a file decides what the key is made of."""
+    """Reader options that change the values from which the key is computed."""
     if any(each.severity is Severity.BREAKING for each in source_options_changed(old, new)):
         return
     for number, (was, now) in enumerate(zip(old.sources, new.sources, strict=False)):
@@ -208,7 +207,7 @@ def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, n
 
 
 def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
-    """A bare column is what was read; what is computed may depend on any setting that is not known to be harmless."""
+    """A bare column has the value that was read; an expression may depend on any setting not known as harmless."""
     for key, was, now in changed_settings(old, new, Role.MEANING):
         if key == TIME_ZONE or key in LENIENT or key in WRITING or _is_told(key, old, new):
             continue
@@ -219,6 +218,6 @@ def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Ma
 
 
 def _is_told(key: str, old: Manifest, new: Manifest) -> bool:
-    """Whether the rule about a setting asks for a switch already."""
+    """Whether the rule about this setting already requires a SWITCH."""
     found = (each for each in setting_changed(old, new) if each.where == key)
     return any(each.severity is Severity.BREAKING for each in found)

@@ -1,4 +1,4 @@
-"""Rules about the output mode: which rows of the state have been written already, and which never would be."""
+"""Rules about the output mode: which rows of the state are already written, and which would never be."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from streamkeeper.model.manifest import Manifest
 
 _WHOLE = ("update", "complete")
 _SAME_ROWS = ("deduplicate", "deduplicate-within-watermark", "limit")
-"""Operators that emit each row once, in append as in update mode."""
+"""Operators that emit each row once, in append mode and in update mode."""
 
 
 def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Rows that one mode has written are written again by another, or never."""
+    """Another mode writes rows a second time, or never."""
     before, after = old.output_mode, new.output_mode
     if before == after:
         return

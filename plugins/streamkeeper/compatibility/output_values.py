@@ -1,4 +1,4 @@
-"""Rules about what the output's columns mean beside its key, where the state below them stays the same."""
+"""Rules about output columns outside the key, if the state below them stays the same."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ OLD_VALUES = {
     "update": "new results would have the new {name}; groups without new rows keep the old {name} in the output",
     "complete": "the next batch would write every group again, with the new {name}",
 }
-"""Output mode -> what becomes of values that are there; in append mode each result is written once."""
+"""Output mode -> effect on existing values; in append mode each result is written once."""
 _RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)\[(\d+)\]", re.DOTALL)
 _WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
 
 
 def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Above the state a column is computed otherwise, for the results that are written from now on."""
+    """A column is computed differently above the state, which affects new results only."""
     for name in redefined_values(old, new):
         before, after = output_columns(old)[name].meaning, output_columns(new)[name].meaning
         if _told_of_code(before, after, old, new):
@@ -40,7 +40,7 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool:
-    """Whether two columns are the same result of stateful Python code of which another rule tells the change."""
+    """Whether two columns are the same result of stateful Python code whose change another rule reports."""
     results = [_RESULT_OF_CODE.fullmatch(meaning) for meaning in (before, after)]
     kept = [
         [(each.key_columns, each.values, each.detail) for each in manifest.operators if keeps_python_state(each)]
@@ -50,8 +50,7 @@ def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool
 
 
 def redefined_values(old: Manifest, new: Manifest) -> list[str]:
-    """Columns beside the key that a change above the state has redefined; those that follow from the state are told by
-    its rules."""
+    """Columns outside the key that a change above the state redefines; the state's own rules report the others."""
     if not is_stateful(old, new) or not same_kinds(old, new):
         return []
     had, has = output_columns(old), output_columns(new)

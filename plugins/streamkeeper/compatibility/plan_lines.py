@@ -1,4 +1,4 @@
-"""Lines of a plan as evidence: SQL's words for the nodes, and without what Spark alone has added. Pure."""
+"""Renders lines of a plan as evidence: nodes by their SQL keyword, without parts that Spark added. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NODES = {
     "Union": "union",
 }
 _PYTHON_RESULTS = re.compile(r", \[pythonUDF[^\[\]]*\](?:, \d+)?$")
-"""Columns that Spark makes of the results of Python functions, and how it runs them."""
+"""Spark's columns for the results of Python functions, and the way it runs them."""
 _READS = ("StreamingRelation", "StreamingDataSource", "FileSource[", "DataSource")
-"""Sources have findings of their own."""
+"""Sources, which have their own findings."""
 
 _BATCH_TIME = re.compile(r"current_batch_timestamp\([^()]*(?:\([^()]*\))?\)")
 _UNNAMED = ", name=<Unassigned>"
@@ -38,11 +38,11 @@ _IN_SQL = (
     ),
 )
 _ADDED = ("StructField(", "Some(")
-"""What Spark writes into a plan's text that no author has written."""
+"""Parts of a plan's text that Spark adds."""
 
 
 def plan_line(line: str, *, schemas: bool = False) -> Term:
-    """A line of a plan: SQL's word for the node, and its expressions; ``schemas``: with those of what they parse."""
+    """A line of a plan: the SQL keyword of the node, and its expressions; ``schemas``: with the schemas of parsers."""
     text = without_digests(line.removeprefix("~").replace(_UNNAMED, ""))
     if text.startswith(_READS):
         return leaf("read the source")
@@ -58,7 +58,7 @@ def plan_line(line: str, *, schemas: bool = False) -> Term:
 
 
 def _fields(text: str) -> str:
-    """Spark's schemas as SQL has them: fields by name and type."""
+    """Spark's schemas in SQL syntax: fields by name and type."""
     while (shorter := _inner_fields(text)) != text:
         text = shorter
     return text

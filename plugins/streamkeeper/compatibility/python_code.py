@@ -1,4 +1,4 @@
-"""Rules about code that no plan shows: Python functions, JVM functions, and rows that the job made itself."""
+"""Rules about code that plans do not show: Python functions, JVM functions, and rows that the job creates."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ABOVE = {
 }
 _UNKNOWN = "the code holds an object that cannot be compared"
 _WRAPPER = "transformWithStateUDF"
-"""PySpark's own function around the author's class."""
+"""PySpark's wrapper function around the author's class."""
 _PROCESSOR = "StatefulProcessor"
 _HEADER = re.compile(r"^class \w+\(([^()]*)\):", re.MULTILINE)
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Python in or below a stateful operator decides what its state means, and its body cannot be compared."""
+    """Python in or below a stateful operator determines its state; the effect of changed code cannot be compared."""
     names: dict[CodeChange, list[str]] = {}
     for name, _, _ in _changed(old, new, BELOW_STATE):
         if not is_rows(name) and not _is_carried(name, old, new):
@@ -42,9 +42,9 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Code that cannot be looked into may have changed although its digest has not.
+    """Code that cannot be inspected may have changed although its digest has not.
 
-    It has not where everything that it was made from is the same: the whole bundle, interpreter, packages, params,
+    It is unchanged if everything that it was built from is the same: the whole bundle, interpreter, packages, params,
     confs and environment.
     """
     if same_context(old, new):
@@ -62,7 +62,7 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The state of a deduplication holds keys: what is carried past it beside them is new with every row."""
+    """The state of a deduplication contains keys only: other columns pass it unchanged with each new row."""
     for name, _, _ in _changed(old, new, BELOW_STATE):
         if _is_carried(name, old, new):
             changed = code_change(name, old, new)
@@ -77,7 +77,7 @@ def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 
 def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Rows that the job joins below its state are part of what the state means."""
+    """Rows that the job creates and joins below its state determine the state."""
     for name, before, after in _changed(old, new, BELOW_STATE):
         if is_rows(name):
             yield Finding(
@@ -90,7 +90,7 @@ def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Code outside of every stateful operator touches neither state nor offsets."""
+    """Code outside of all stateful operators affects neither state nor offsets."""
     for name, _, _ in _changed(old, new, ABOVE_STATE):
         changed = code_change(name, old, new)
         yield Finding(
@@ -132,7 +132,7 @@ def _changed(old: Manifest, new: Manifest, place: str) -> Iterator[tuple[str, st
 def _by_position(
     old: Manifest, new: Manifest, place: str
 ) -> Iterator[tuple[tuple[str, str] | None, tuple[str, str] | None]]:
-    """Functions of a place, by their number there."""
+    """Pairs of functions at one place, by their number there."""
     before, after = _numbered(old, place), _numbered(new, place)
     for number in sorted(before.keys() | after.keys()):
         yield before.get(number), after.get(number)
@@ -144,7 +144,7 @@ def _numbered(manifest: Manifest, place: str) -> dict[str, tuple[str, str]]:
 
 
 def _is_carried(name: str, *manifests: Manifest) -> bool:
-    """Whether what has a function's place and number is only carried, wherever there is such."""
+    """Whether deduplications only carry the results of the functions with this place and number."""
     return all(
         known in manifest.carried
         for manifest in manifests
@@ -158,7 +158,7 @@ def _shown(name: str) -> str:
 
 
 def _function(name: str, manifest: Manifest) -> str:
-    """What a function is called; PySpark's wrapper goes by the class that the author has written."""
+    """The name of a function in a finding; PySpark's wrapper is shown as the author's class."""
     shown = _shown(name)
     if shown == _WRAPPER:
         found = _processors(name, manifest)
@@ -167,7 +167,7 @@ def _function(name: str, manifest: Manifest) -> str:
 
 
 def _processors(name: str, manifest: Manifest) -> list[str]:
-    """The classes that a wrapper reaches and that derive from PySpark's; no base class of another one."""
+    """The author's stateful classes that a wrapper reaches, without their base classes."""
     texts = {part: manifest.parts[part].text for part in manifest.reached.get(name, ()) if part in manifest.parts}
     headers = {part: found for part, text in texts.items() if (found := _HEADER.search(text))}
     bases = {part: {base.strip().rpartition(".")[2] for base in found[1].split(",")} for part, found in headers.items()}

@@ -1,4 +1,4 @@
-"""Queries that came and went: a checkpoint belongs to its query's name, so that a renamed query begins anew. Pure."""
+"""Rules about added and removed queries: a checkpoint belongs to a query's name; a renamed query starts empty. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from streamkeeper.model.manifest import SINK_FUNCTION, UNREADABLE, Manifest, Sou
 from streamkeeper.model.sink_capabilities import capabilities_of
 
 _SHORTEST_NAME = 3
-"""Characters from which on a text that two functions share says something."""
+"""Minimum number of characters of a shared text that counts as a similarity."""
 Queries = Mapping[str, Manifest]
 
 
 def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Finding]:
-    """A new query owns a new checkpoint; it may not take over an output that another checkpoint has been filling."""
+    """A new query has a new checkpoint; it must not take over an output that another query has written."""
     owners = _owners(new, deployed)
     renamed = [name for name, old in deployed.items() if name not in candidate and may_be_renamed(old, new)]
     if owners:
@@ -44,7 +44,7 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
 
 
 def removed(name: str, old: Manifest, candidate: Queries) -> Iterator[Finding]:
-    """Nothing is lost: its checkpoint stays where it is, and so does its output."""
+    """A removed query loses no data: its checkpoint and its output stay."""
     heirs = _owners(old, candidate)
     yield Finding(
         rule="query-removed",
@@ -56,10 +56,11 @@ def removed(name: str, old: Manifest, candidate: Queries) -> Iterator[Finding]:
 
 
 def may_be_renamed(old: Manifest, new: Manifest) -> bool:
-    """Whether a query that came may be one that went, and write where that one wrote.
+    """Whether an added query may be a removed one under a new name, with the same output.
 
-    Two outputs that name their places are compared by these. Of a function nothing names it: two functions ask where
-    anything is alike; a function and a named place where the query reads and keeps the same, or the function names it.
+    Two outputs with named places are compared by these. The place of a function is not known: two functions require an
+    approval if anything is similar; a function and a named place if both queries read and store the same, or if the
+    function names that place.
     """
     named = [manifest for manifest in (old, new) if capabilities_of(manifest.sink.kind).names_place]
     if len(named) == 2:
@@ -73,14 +74,14 @@ def may_be_renamed(old: Manifest, new: Manifest) -> bool:
 
 
 def _owners(manifest: Manifest, others: Queries) -> list[str]:
-    """The queries that write to the same place; a function's name is none."""
+    """The queries that write to the same place; none for a function, whose place is not known."""
     if not capabilities_of(manifest.sink.kind).names_place:
         return []
     return [name for name, other in others.items() if other.sink.same_place(manifest.sink)]
 
 
 def _alike_functions(old: Manifest, new: Manifest) -> bool:
-    """Whether two functions have one name, share code, or name one thing."""
+    """Whether two functions have the same name, share code, or contain the same text."""
     names = [{name for name in manifest.sink_names or () if _says_something(name)} for manifest in (old, new)]
     codes = [_codes(manifest) for manifest in (old, new)]
     return old.sink.same_place(new.sink) or bool(names[0] & names[1]) or bool(codes[0] & codes[1])
@@ -104,19 +105,19 @@ def _reads_alike(old: Manifest, new: Manifest) -> bool:
 
 
 def _read(source: Source) -> tuple[str, str]:
-    """What a source reads; a topic on other brokers may be the same one."""
+    """Kind and place of a source, without brokers: a topic on other brokers may be the same one."""
     place = source.location.rpartition("@")[0] if source.kind == "kafka" else source.location
     return source.kind, place or source.location
 
 
 def _keeps_alike(old: Manifest, new: Manifest) -> bool:
-    """Whether both keep state, by operators of the same kinds."""
+    """Whether both keep state with operators of the same kinds."""
     kinds = [[operator.kind for operator in manifest.operators] for manifest in (old, new)]
     return bool(kinds[0]) and kinds[0] == kinds[1]
 
 
 def _names(function: Manifest, place: Manifest) -> bool:
-    """Whether a function names the table or directory of another sink."""
+    """Whether a function's code contains the table or directory of another sink."""
     output = place.sink.output
     last = output.rpartition("#")[2] if "#" in output else output
     return any(last in name for name in function.sink_names or ())

@@ -1,4 +1,4 @@
-"""Rules about what reaches state: which rows, and through which joins, unions, generators and Python."""
+"""Rules about the rows that reach state: filters, joins, unions and generators below it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ _INDENT = re.compile(r"^[\s:|+-]*")
 
 
 def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Which rows are taken in from now on; those in the state stay. A join still finds partners among the old ones, and
-    what code makes of rows that it never met, or of those that are missing, only its author knows."""
+    """A filter decides which new rows reach the state; rows already there stay.
+
+    A join still matches the old rows. How Python code handles rows of a new kind, or missing ones, is unknown.
+    """
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved) or before.rows == after.rows:
             continue
@@ -68,7 +70,7 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
 
 def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """What flows into the state from now on is made in another way than what is in it."""
+    """New rows reach the state through other joins, unions or generators than the rows in it."""
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved):
             if before.upstream != after.upstream and (before.keys, before.expressions) == (
@@ -87,10 +89,10 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Renamed, reordered, unused or written differently: the state is made of the same as before."""
+    """Names, order, unused columns or spelling differ: the state is computed from the same values as before."""
     for where, before, after in operator_pairs(old, new):
         if old.watermarks != new.watermarks or (before.kind == "limit" and before.expressions != after.expressions):
-            # The rules about those say why the text differs.
+            # The rules about these report the difference.
             continue
         same = same_state(before, after) and before.rows == after.rows and _details(before) == _details(after)
         if not same or _types(before) != _types(after) or _own(before) == _own(after) or _differs_above(old, new):
@@ -108,7 +110,7 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def plan_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A change outside of every stateful operator touches neither state nor offsets."""
+    """A change outside of all stateful operators affects neither state nor offsets."""
     same_way = _way_out(old) is not None and _way_out(old) == _way_out(new)
     if old.plan == new.plan or (same_way and redefined_values(old, new)):
         return
@@ -137,14 +139,14 @@ RULES: tuple[Rule, ...] = (
 
 
 def _way_out(manifest: Manifest) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The filters, and the joins and the like, through which the output's rows come; None where it is not known."""
+    """The filters, and the joins and similar nodes, that the output's rows pass; None if not known."""
     if manifest.output_rows is None or manifest.output_shape is None:
         return None
     return manifest.output_rows, manifest.output_shape
 
 
 def _same_states(old: Manifest, new: Manifest) -> bool:
-    """Whether every operator keeps the same state of the same rows, however it is written."""
+    """Whether every operator keeps the same state of the same rows, whatever the spelling."""
     return (
         same_kinds(old, new)
         and old.watermarks == new.watermarks
@@ -159,14 +161,14 @@ def _same(before: Operator, after: Operator) -> bool:
 
 
 def _same_below_another_way(old: Manifest, new: Manifest) -> bool:
-    """Whether the same state is written otherwise, and its results come out through other filters or joins."""
+    """Whether the same state is spelled differently, and its results pass other filters or joins."""
     known = None not in (_way_out(old), _way_out(new))
     return known and _way_out(old) != _way_out(new) and _same_states(old, new)
 
 
 def _differs_above(old: Manifest, new: Manifest) -> bool:
-    """Whether it is known that columns or rows of the output differ although the state does not: Spark may compute both
-    in one node of the plan."""
+    """Whether columns or rows of the output are known to differ although the state does not: Spark may compute both in
+    one node of the plan."""
     if not _same_states(old, new):
         return False
     redefined = bool(redefined_values(old, new)) or any(output_keys_redefined(old, new))
@@ -182,7 +184,7 @@ def _columns(operator: Operator) -> tuple[list[str], list[str]]:
 
 
 def _own(operator: Operator) -> tuple[object, ...]:
-    """What may differ although the state is the same."""
+    """The parts that may differ although the state is the same."""
     return (operator.upstream, operator.keys, operator.expressions, operator.detail.get("rows"), operator.values)
 
 
@@ -195,20 +197,20 @@ def _types(operator: Operator) -> list[str]:
 
 
 def _has_own_findings(old: Manifest, new: Manifest) -> bool:
-    """Whether sources or settings differ, which are in a plan's digest and not in its text: their rules name them."""
+    """Whether sources or settings differ: in a plan only its digest covers them, and other rules report them."""
     keys = {key for key in old.confs.keys() | new.confs.keys() if old.confs.get(key) != new.confs.get(key)}
     sources = [[(source.name, source.schema) for source in manifest.sources] for manifest in (old, new)]
     return sources[0] != sources[1] or any(role(key) is Role.MEANING for key in keys)
 
 
 def _without_zone(plan: str, manifest: Manifest) -> str:
-    """A plan without the session's time zone, which has a rule of its own."""
+    """A plan without the session's time zone, which another rule compares."""
     zone = manifest.confs.get("spark.sql.session.timeZone", "")
     return plan.replace(f", Some({zone})", "") if zone else plan
 
 
 def _plan_change(before: str, after: str) -> str:
-    """Lines that only one of two plans has; empty where both read the same."""
+    """Evidence from lines that only one of two plans has; empty if the texts are equal."""
     old, new = _lines(before), _lines(after)
     gone, come = [line for line in old if line not in new], [line for line in new if line not in old]
     shown = lines_change(gone, come) if gone or come else ""
@@ -216,13 +218,13 @@ def _plan_change(before: str, after: str) -> str:
 
 
 def _operator_change(before: Operator, after: Operator) -> str:
-    """The keys and expressions that are written in other words."""
+    """Evidence from keys and expressions that are spelled differently."""
     old, new = ((*operator.keys, *operator.expressions) for operator in (before, after))
     return _first_change(list(zip(old, new, strict=False)), text_change)
 
 
 def _columns_change(old: Manifest, new: Manifest) -> str:
-    """The output's columns that are computed in another way."""
+    """Evidence from output columns that are computed differently."""
     had = {column.name: column.meaning for column in old.columns}
     pairs = [(had[column.name], column.meaning) for column in new.columns if column.name in had]
     return _first_change(pairs, expression_change)

@@ -1,4 +1,4 @@
-"""What a rehearsal showed, as findings. Pure."""
+"""Turns the outcome of a rehearsal into findings. Pure."""
 
 from __future__ import annotations
 
@@ -32,23 +32,26 @@ _SENTENCES = (
     "state format",
     "doesn't exist",
 )
-"""How Spark refuses state or offsets where it gives no error class."""
+"""Messages by which Spark rejects state or offsets without an error class."""
 _OF_PYTHON = "PYTHON_EXCEPTION"
-"""An error of the job's own function, which may contain any words."""
+"""An error of the job's own function; its message may contain any text."""
 
 FAILS_INSIDE_SPARK = "fails-inside-spark"
 _OF_SPARKS_CODE = re.compile(r"(?:Null|ClassCast|ArrayIndex|NegativeArray|IndexOutOf|UnsupportedOperation)\w*Exception")
 """Java's own exceptions: Spark's code did not expect what it read."""
 _FEW = 20
-"""As many batches as a rehearsal looks back for one with rows."""
+"""Number of batches that a rehearsal searches for one with rows."""
 
 _FIX = "fix the candidate: it would fail on a new checkpoint version as well"
 _OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
 
 
 def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool) -> Finding:
-    """Spark's word on the real state. What it says of state or offsets ends with a new checkpoint version; anything
-    else would fail there too. ``again``: whether it ran ``batch`` itself, rather than one after it."""
+    """Spark's error on the real state.
+
+    A new checkpoint version avoids an error about state or offsets; any other error would occur there as well.
+    ``again``: whether the rehearsal ran ``batch`` itself, rather than one after it.
+    """
     told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
         return Finding(
@@ -72,7 +75,7 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
 
 
 def is_of_state(error_class: str, message: str) -> bool:
-    """Whether Spark refuses the state or the offsets of the checkpoint, rather than the candidate itself."""
+    """Whether Spark rejects the state or the offsets of the checkpoint, rather than the candidate itself."""
     in_words = error_class != _OF_PYTHON and any(sentence in message for sentence in _SENTENCES)
     return error_class.startswith(_STATE_OR_OFFSETS) or in_words
 
@@ -88,15 +91,15 @@ def _failed_inside_spark(told: str, batch: int | None, *, again: bool) -> Findin
 
 
 def _failure(told: str, batch: int | None, *, again: bool) -> str:
-    """The error, and that the deployed release has run the same batch."""
+    """The error, with the remark that the deployed release has run the same batch."""
     return f"batch {batch} succeeded with the deployed release and fails with the candidate: {told}" if again else told
 
 
 def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
-    """The same finding, as SWITCH where the plans show that the state no longer fits.
+    """The same finding, as SWITCH if the plans show that the state no longer fits.
 
     A Java exception without an error class of Spark's comes from code that Spark generates, for instance
-    where it reads a null key from the state and the new plan declares the key not nullable. A new checkpoint version
+    if it reads a null key from the state and the new plan declares the key not nullable. A new checkpoint version
     does not have that state.
     ``findings``: of the two manifests, for the same query.
     """
@@ -117,7 +120,7 @@ def rehearsed_without_rows(batch: int | None) -> Finding:
 
 
 def rehearsal_unfinished(message: str) -> Finding:
-    """It did not end in time: nothing is known."""
+    """The rehearsal did not finish in time: its result is unknown."""
     return Finding(
         rule="rehearsal-timed-out",
         severity=Severity.OPAQUE,
@@ -128,7 +131,7 @@ def rehearsal_unfinished(message: str) -> Finding:
 
 
 def not_rehearsed(message: str, *, damaged: bool) -> Finding:
-    """Without what the batch before the last one left, the last one cannot run again; the last state may be whole."""
+    """Without the state before the last batch it cannot be rerun; the last state may still be complete."""
     return Finding(
         rule="not-rehearsed",
         severity=Severity.NOTE if damaged else Severity.OPAQUE,
@@ -142,7 +145,7 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
 
 
 def function_has_effects(message: str) -> Finding:
-    """A copy of the query runs beside its owner and must change nothing, so the batch was stopped."""
+    """A rehearsal runs while the real query runs and must have no effects, so the batch was stopped."""
     return Finding(
         rule="function-has-effects",
         severity=Severity.NOTE,

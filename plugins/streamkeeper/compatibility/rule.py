@@ -1,4 +1,4 @@
-"""What a rule is: a pure function from the deployed and the candidate manifest of one query to findings."""
+"""Defines a rule: a pure function from the deployed and the candidate manifest of one query to findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 
 SPARK_GUIDE = "Spark's guide, 'Recovery Semantics after Changes in a Streaming Query'"
 NEW_CHECKPOINT = "switch to a new checkpoint version, or revert the change"
-"""What that costs follows from both manifests (``way_out``)."""
+"""Replaced by the cost for the query, which follows from both manifests (``way_out``)."""
 
 AS_NEW_QUERY = (
     "run it as a new query with its own output; that one reads its sources from their beginning, because it cannot "
@@ -23,7 +23,7 @@ APPROVE = "the deploy takes a snapshot and waits until a person approves"
 NOT_NULL = " not null"
 
 PYTHON_STATE = ("pandas-with-state", "transform-with-state")
-"""Kinds of operators whose state is kept by Python code; the second is followed by its class."""
+"""Kinds of operators whose state Python code keeps; the second is followed by its class."""
 
 _CALLED = {
     "aggregate": "aggregation",
@@ -38,13 +38,15 @@ _CALLED = {
 def breaking(
     rule: str, where: str, evidence: str, measured: str = "", hint: str = NEW_CHECKPOINT, effect: str = ""
 ) -> Finding:
-    """A change that state or offsets do not survive; ``measured``: cases of the measured matrix; ``effect``: where the
-    rule knows more than its sentence in ``effects`` says."""
+    """A change after which state or offsets cannot be used.
+
+    ``measured``: cases of the measured matrix; ``effect``: a more specific sentence than the rule's in ``effects``.
+    """
     return _finding(Severity.BREAKING, rule, where, evidence, measured, hint, effect)
 
 
 def note(rule: str, where: str, evidence: str, measured: str = "", hint: str = "", effect: str = "") -> Finding:
-    """A change that is safe, and what it means."""
+    """A change that is safe."""
     return _finding(Severity.NOTE, rule, where, evidence, measured, hint, effect)
 
 
@@ -68,39 +70,41 @@ def is_stateful(*manifests: Manifest) -> bool:
 
 
 def same_context(old: Manifest, new: Manifest) -> bool:
-    """Whether both were built from the same in the same, so that what nobody can look into is the same as well; never
-    where it is not known of one of them."""
+    """Whether both were built from the same bundle in the same environment; False if the context of one is not known.
+
+    Then objects that cannot be inspected are the same as well.
+    """
     same = old.confs == new.confs and old.spark_version == new.spark_version
     return same and bool(old.context) and old.context == new.context
 
 
 def is_rows(function: str) -> bool:
-    """Whether a name in ``Manifest.functions`` stands for rows that the job makes itself."""
+    """Whether a name in ``Manifest.functions`` stands for rows that the job creates."""
     return function.endswith(" rows")
 
 
 def source_label(number: int, source: Source) -> str:
-    """How meanings call a source: by its name if it has one, else by its position."""
+    """The name of a source in expressions: its own name if it has one, else its position."""
     return f'source "{source.name}"' if source.name else f"source {number}"
 
 
 def source_column(number: int, source: Source, name: str) -> str:
-    """How meanings call a column of a source."""
+    """The name of a source's column in expressions."""
     return f"{source_label(number, source)}.{quoted_name(name)}"
 
 
 def state_uses(column: str, *manifests: Manifest) -> bool:
-    """Whether any state is made of a source's column, or might be."""
+    """Whether any state is, or might be, computed from a source's column."""
     return not all_resolved(*manifests) or any(column in text for text in state_texts(*manifests))
 
 
 def all_resolved(*manifests: Manifest) -> bool:
-    """Whether it is known of every operator what its state is made of."""
+    """Whether the expressions of every operator's state are known."""
     return all(operator.resolved for manifest in manifests for operator in manifest.operators)
 
 
 def state_texts(*manifests: Manifest) -> Iterator[str]:
-    """What is known of what state is made of, and of what decides when it goes."""
+    """The known expressions from which state is computed, and those that decide when it is evicted."""
     for manifest in manifests:
         for operator in manifest.operators:
             yield from _texts(operator)
@@ -126,9 +130,9 @@ def same_kinds(old: Manifest, new: Manifest) -> bool:
 
 
 def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator, Operator]]:
-    """Operators by position, up to the first whose state means something else: those above it follow from it.
+    """Pairs of operators by position, up to the first whose state differs: the state of those above depends on it.
 
-    None where their kinds already say why they differ.
+    No pairs if the kinds of operators differ.
     """
     if not same_kinds(old, new):
         return
@@ -140,7 +144,7 @@ def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator
 
 
 def operator_name(kind: str) -> str:
-    """What the author of a query calls a kind of stateful operator."""
+    """The name of a kind of stateful operator for the author of a query."""
     return _CALLED.get(kind) or ("transformWithState" if kind.startswith(PYTHON_STATE) else kind)
 
 

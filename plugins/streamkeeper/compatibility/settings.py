@@ -1,6 +1,7 @@
-"""Rules about the session's settings: those a checkpoint pins, and those that change what rows mean.
+"""Rules about the session's settings: those that a checkpoint pins, and those that change results.
 
-A setting that changes meaning ends the state's life, unless a proof says why it cannot matter to this query.
+A setting that changes results requires a new checkpoint version, unless a proof shows that it cannot affect the state
+of this query.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from streamkeeper.model.manifest import BELOW_STATE, Manifest, columns_of
 from streamkeeper.model.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
 
 Condition = Callable[[str, Manifest, Manifest], bool]
-"""Of a setting, the deployed and the candidate manifest."""
+"""Called with a setting, the deployed manifest and the candidate manifest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Why another value of the settings that it ``concerns`` cannot matter to state, if all it ``relies_on`` holds."""
+    """Proves that a setting which it ``concerns`` cannot affect state, if all conditions in ``relies_on`` are true."""
 
     name: str
     concerns: Callable[[str], bool]
@@ -40,19 +41,19 @@ class Proof:
     measured: str = ""
 
     def holds(self, key: str, old: Manifest, new: Manifest) -> bool:
-        """Whether it covers this setting in both manifests."""
+        """Whether the proof covers this setting in both manifests."""
         return self.concerns(key) and all(condition(key, old, new) for condition in self.relies_on.values())
 
 
 def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The checkpoint's own value wins until there is a new checkpoint version."""
+    """The value in the checkpoint applies until there is a new checkpoint version."""
     for key, before, after in changed_settings(old, new, Role.PINNED):
         measured = "conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression"
         yield note("setting-pinned", key, value_change(before, after), measured)
 
 
 def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Spark cannot go on in a checkpoint of another layout."""
+    """Spark cannot continue in a checkpoint with another layout."""
     for key, before, after in changed_settings(old, new, Role.REFUSED):
         if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
             effect = "no effect: a Spark version without the setting has this layout only"
@@ -67,7 +68,7 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 
 def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """When and how fast, never what; most such settings are not even recorded."""
+    """Settings that affect timing and speed only; most of them are not recorded at all."""
     for key, before, after in changed_settings(old, new, Role.TUNING):
         yield note(
             "tuning-changed", key, value_change(before, after), "conf_nodata, conf_checkcorrectness, conf_tuning"
@@ -75,7 +76,7 @@ def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Settings that change what new rows mean: the state keeps the old meaning."""
+    """Settings that change how new rows are computed, while the state keeps old results."""
     for key, before, after in changed_settings(old, new, Role.MEANING):
         evidence, rule = value_change(before, after), _RULES.get(key, "setting-changed")
         if key in CODE:
@@ -90,7 +91,7 @@ def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def settings_respelled(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """An older release kept values as they were written."""
+    """Values that differ only in spelling: older releases recorded them as written."""
     if old.confs != new.confs and _as_read(old) == _as_read(new):
         keys = sorted(key for key, _ in old.confs.items() ^ new.confs.items())
         yield note(
@@ -107,16 +108,16 @@ RULES: tuple[Rule, ...] = (
 )
 
 HASHED = "sha256:"
-"""Prefix of a value that a manifest keeps as its digest."""
+"""Prefix of a value that a manifest records as a digest."""
 
 CHECKPOINT_FORMAT = f"{SQL}streaming.stateStore.checkpointFormatVersion"
 _UNSAID = {CHECKPOINT_FORMAT: "1", f"{SQL}streaming.queryEvolution.enableSourceEvolution": "false"}
-"""The layout of a Spark that does not know the setting yet."""
+"""The layout used by Spark versions without the setting."""
 _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 
 def value_change(before: str | None, after: str | None, noun: str = "") -> str:
-    """Evidence from two values of a setting; of one that is kept as a digest, only that it differs."""
+    """Evidence from two values of a setting; of a value recorded as a digest it states only that it differs."""
     hashed = (before or "").startswith(HASHED), (after or "").startswith(HASHED)
     if any(hashed):
         how = "was added" if not before else "was removed" if not after else "differs"
@@ -125,7 +126,7 @@ def value_change(before: str | None, after: str | None, noun: str = "") -> str:
 
 
 def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
-    """A jar of another version may hold the same functions or others."""
+    """A jar of another version may contain the same functions or others."""
     if not stateful:
         return note("added-code-changed", key, evidence)
     hint = APPROVE
@@ -133,7 +134,7 @@ def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
 
 
 def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Finding:
-    """What was null until now may end the query later, on rows that no rehearsal has seen."""
+    """A result that was null until now may later stop the query, on rows that no rehearsal has read."""
     if not errors:
         return note(rule, key, evidence, hint="the query keeps no state")
     hint = f"{APPROVE}; try_divide, try_cast and similar functions return null as before" if key == ANSI else APPROVE
@@ -150,7 +151,7 @@ def _sparks_own_sources(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _no_static_input(key: str, old: Manifest, new: Manifest) -> bool:
-    """Files and tables beside the streams are read anew in each batch, by the session's settings."""
+    """Static files and tables are read again in each batch, with the session's settings."""
     found = {word for manifest in (old, new) for word in _RELATION.findall(_plans(manifest))}
     return found <= _STREAMS_AND_ROWS
 
@@ -170,12 +171,12 @@ def _no_extension(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _nothing_in_session_zone(key: str, old: Manifest, new: Manifest) -> bool:
-    """No expression in or below the state takes the session's zone."""
+    """No expression in or below the state uses the session's time zone."""
     return not any(_IN_SESSION_ZONE in text for text in state_texts(old, new))
 
 
 def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
-    """No time that a text format spells without a zone gets into the state."""
+    """No time read from a text format without a time zone reaches the state."""
     return not any(
         state_uses(source_column(number, source, name), old, new)
         for manifest in (old, new)
@@ -187,7 +188,7 @@ def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _names_as_written(key: str, old: Manifest, new: Manifest) -> bool:
-    """JSON and text know one spelling of a name; other formats look for a column in each file as it is read."""
+    """JSON and text match names exactly; other formats look up the column in each file that they read."""
     formats = {source.options.get("format", "") for manifest in (old, new) for source in manifest.sources}
     return formats <= {"", "json", "text"} and not any(
         word in _plans(manifest) for manifest in (old, new) for word in _FORMATS if word not in ("json", "text")
@@ -209,9 +210,9 @@ def _no_named_source(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _errors_until_now(key: str, old: Manifest, new: Manifest) -> bool:
-    """What could not be computed or read was an error: the state holds only what is the same in both modes."""
+    """Rows that could not be computed or read were errors: the state contains only results equal in both modes."""
     strict, lenient = LENIENT[key]
-    unsaid = None if key == ANSI else strict  # ANSI's default was another one before Spark 4
+    unsaid = None if key == ANSI else strict  # the default of ANSI was different before Spark 4
     return _as_read(old).get(key, unsaid) == strict and _as_read(new).get(key) == lenient
 
 
@@ -221,7 +222,7 @@ LENIENT = {
     "spark.sql.files.ignoreMissingFiles": ("false", "true"),
     "spark.sql.mapKeyDedupPolicy": ("EXCEPTION", "LAST_WIN"),
 }
-"""The value under which a row or a file that cannot be used ends the query, and the one that passes it over."""
+"""The value with which an unusable row or file stops the query, and the value with which it is skipped."""
 
 WRITING = frozenset(
     SQL + name
@@ -240,7 +241,7 @@ WRITING = frozenset(
         "storeAssignmentPolicy",
     )
 )
-"""What a sink's function or format does with rows that it is given."""
+"""Settings for the writing of rows by a sink's function or format."""
 
 _KNOWN_SOURCES = frozenset({"file", "kafka", "rate", "rate-micro-batch", "socket"})
 _STREAMS_AND_ROWS = frozenset(
@@ -316,7 +317,7 @@ PROOFS = (
         },
     ),
 )
-"""Each is perturbed, condition by condition, in tests/compatibility/test_settings.py."""
+"""tests/compatibility/test_settings.py violates each of their conditions in turn."""
 
 
 def _concerns_format(key: str, word: str) -> bool:
@@ -324,7 +325,7 @@ def _concerns_format(key: str, word: str) -> bool:
 
 
 def _plans(manifest: Manifest) -> str:
-    """Every plan that it shows, in lower case."""
+    """All plans in a manifest, in lower case."""
     return "\n".join(
         [manifest.plan, *(text for operator in manifest.operators for text in (operator.upstream, *operator.shape))]
     ).lower()
@@ -340,6 +341,6 @@ def changed_settings(old: Manifest, new: Manifest, kind: Role) -> Iterator[tuple
 
 
 def _as_read(manifest: Manifest) -> dict[str, str]:
-    """By the keys and in the spelling that Spark reads: an older release kept what was written."""
+    """The settings by current key, in Spark's spelling: older releases recorded them as written."""
     values = {current_key(key): value.strip() for key, value in manifest.confs.items()}
     return {key: value.lower() if value.lower() in ("true", "false") else value for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""Files that one query of a job deletes or moves and another one reads. Pure."""
+"""Finds files that one query of a job deletes or moves while another one reads them. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.model.manifest import Manifest
 def input_cleaned_under_others(
     query: str, candidate: Mapping[str, Manifest], deployed: Mapping[str, Manifest]
 ) -> Iterator[Finding]:
-    """Where a query of the job deletes or moves files that another one reads; refused, unless it serves like that."""
+    """Findings for files that this query deletes or moves and another one reads; fatal unless deployed like that."""
     served = _cleaned_under(query, deployed)
     for (location, other), cleaner in _cleaned_under(query, candidate).items():
         yield Finding(
@@ -24,7 +24,7 @@ def input_cleaned_under_others(
 
 
 def _cleaned_under(query: str, manifests: Mapping[str, Manifest]) -> dict[tuple[str, str], str]:
-    """Location and the other query -> what the query's cleaner does there."""
+    """(location, other query) -> the mode of this query's cleaner there."""
     found = {}
     for source in manifests[query].sources if query in manifests else ():
         for other, manifest in manifests.items():
@@ -35,6 +35,6 @@ def _cleaned_under(query: str, manifests: Mapping[str, Manifest]) -> dict[tuple[
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether a directory is the other one, or lies in it; patterns are compared as they are written."""
+    """Whether one directory equals or contains the other; patterns are compared as text."""
     first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
     return first.startswith(second) or second.startswith(first)

@@ -1,4 +1,4 @@
-"""Evidence: the piece of the author's expression that a change is about, before and after. Pure."""
+"""Renders evidence: the changed piece of the author's expression, before and after. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from streamkeeper.compatibility.terms import CUT, Term, leaf, pieces, short, tex
 from streamkeeper.compatibility.user_terms import Detail, term_of, type_term
 
 WIDTH = 72
-"""Characters of one side, about."""
+"""Approximate number of characters of one side."""
 _SEVERAL = 48
-"""Where several expressions are shown."""
+"""The same if several expressions are shown."""
 _MOST = 3
 _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
@@ -22,7 +22,7 @@ _MEANINGS = frozenset({"meaning", "rows", "shape"})
 """Parts of an operator that are expressions over the sources."""
 _UNSET = "not set"
 ARROW = " → "
-"""Between old and new text; code and types contain ``->``, never this one."""
+"""Separates old and new text; code and types contain ``->``, but never this arrow."""
 OTHERWISE = " (defined differently)"
 SAME_WORDS = "the plans differ in a detail that their text does not show"
 OTHER_WINDOW = " (another gap, offset or time column)"
@@ -39,7 +39,7 @@ _RUN_AS = {"100": "row by row", "101": "through Arrow", "200": "as pandas"}
 
 
 def change(before: object, after: object, noun: str = "") -> str:
-    """Evidence from both values: ``noun: `before` → `after```, or what was added or removed if one is empty."""
+    """Evidence from two values: ``noun: `before` → `after```; ``added`` or ``removed`` if one is empty."""
     return _pair(_listed(before), _listed(after), noun)
 
 
@@ -50,7 +50,7 @@ def given_change(before: str | None, after: str | None, noun: str = "") -> str:
 
 
 def expression_change(before: str, after: str, noun: str = "") -> str:
-    """Evidence from two meanings, cut down to what differs."""
+    """Evidence from two expressions, reduced to the difference."""
     left, right = _changed(before, after)
     return _pair(_quoted(left), _quoted(right), noun)
 
@@ -70,7 +70,7 @@ def _pair(before: str, after: str, noun: str = "") -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text between backticks, a remark about it outside of them; empty for none."""
+    """A text in backticks, with a remark about it outside of them; empty for an empty text."""
     for remark in _REMARKS:
         if text.endswith(remark):
             return f"`{text.removesuffix(remark)}`{remark}"
@@ -78,12 +78,12 @@ def _quoted(text: str) -> str:
 
 
 def _written(meanings: Sequence[str]) -> Sequence[str]:
-    """Without the checks for null that Spark adds beside a condition."""
+    """The expressions without the null checks that Spark adds to a condition; all of them if there are no others."""
     return [meaning for meaning in meanings if not _NULL_CHECK.match(meaning)] or meanings
 
 
 def typed_change(before: tuple[str, str], after: tuple[str, str]) -> str:
-    """Evidence from two meanings with their types as state has them."""
+    """Evidence from two expressions with their types in the state."""
     left, right = _changed(before[0], after[0])
     if left != right:
         return _pair(_quoted(left), _quoted(right))
@@ -91,13 +91,13 @@ def typed_change(before: tuple[str, str], after: tuple[str, str]) -> str:
 
 
 def schema_change(before: str, after: str) -> str:
-    """Evidence from two schemas of state, as JSON has them."""
+    """Evidence from two schemas of state, given as JSON."""
     left, right = pieces(type_term(before), type_term(after), WIDTH)
     return _pair(_quoted(left), _quoted(right))
 
 
 def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = "") -> str:
-    """Evidence from two lists of meanings; lists of one length are compared one by one."""
+    """Evidence from two lists of expressions; lists of equal length are compared one by one."""
     if len(before) == len(after) and before:
         differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
         width = WIDTH if len(differing) == 1 else _SEVERAL
@@ -109,7 +109,7 @@ def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = 
 
 
 def parts_change(before: object, after: object) -> str:
-    """Evidence from two values of one shape, of dicts and lists: only the parts that differ, by their names."""
+    """Evidence from two values made of dicts and lists: only the parts that differ, by their names."""
     parts = list(_parts_apart(before, after))
     sides = [without_digests(", ".join(pair[side] for pair in parts if pair[side])) for side in (0, 1)]
     left, right = text_pieces(sides[0], sides[1], WIDTH)
@@ -133,7 +133,7 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
 
 
 def expression(meaning: str) -> str:
-    """One meaning in its author's words."""
+    """One expression as its author would write it."""
     told = _named(meaning)
     return _whole(term_of(told, labels=_ambiguous(told)))
 
@@ -159,7 +159,7 @@ def _changed(before: str, after: str, width: int = WIDTH) -> tuple[str, str]:
 
 
 def _by_argument(same: str, before: str, after: str) -> tuple[str, str]:
-    """Two meanings of the same words, with the first argument that no author writes and that differs."""
+    """Two expressions that render equally, each with the first hidden argument that differs."""
     for (name, had), (other, has) in zip(_ARGUMENT.findall(before), _ARGUMENT.findall(after), strict=False):
         if name == other and had != has and len(had) + len(has) < WIDTH:
             if name == "evalType" and had in _RUN_AS and has in _RUN_AS:
@@ -193,12 +193,12 @@ def _part(name: str, value: object) -> str:
 
 
 def _named(meaning: str) -> str:
-    """A meaning that has named sources by their names alone."""
+    """An expression with named sources by name only."""
     return _SOURCE_NAME.sub(r'\1 "\2"', meaning)
 
 
 def _with_types(meaning: str) -> str:
-    """A meaning whose structs are written as in SQL."""
+    """An expression with structs in SQL syntax."""
     told = meaning
     while (shorter := _STRUCT.sub(_struct, told)) != told:
         told = shorter
@@ -216,7 +216,7 @@ def _line_alone(term: Term) -> str:
 
 
 def _computed(term: Term) -> Term:
-    """A line without the columns that it only hands on."""
+    """A line without the columns that it only passes on."""
     kept = [part for part in term.parts if _AS in str(part)] if term.before.endswith("[") else []
     if 0 < len(kept) < len(term.parts):
         return Term(term.before, (leaf(CUT), *kept), term.between, term.after)
@@ -224,7 +224,7 @@ def _computed(term: Term) -> Term:
 
 
 def _ambiguous(*meanings: str) -> bool:
-    """Whether two sources have a column of one name."""
+    """Whether two sources have a column with the same name."""
     found = {(column[1], column[2]) for text in meanings for column in _COLUMN.finditer(text)}
     return len({name for _, name in found}) < len(found)
 
@@ -245,7 +245,7 @@ def _more(count: int, noun: str = "") -> str:
 
 
 def _type(kind: str) -> str:
-    """A type as state keeps it, without what is inside of a struct."""
+    """A type in the state, without the fields of a struct."""
     null = " not null" if kind.endswith(" not null") else ""
     bare = kind.removesuffix(" not null")
     return f"{'struct' if bare.startswith('{') else bare if len(bare) <= WIDTH else f'{bare[:24]}…'}{null}"

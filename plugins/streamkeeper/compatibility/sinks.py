@@ -1,4 +1,4 @@
-"""Rules about what leaves the query: columns, sink, trigger."""
+"""Rules about a query's output: columns, sink, trigger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HISTORY = "readers of the output will find old and new rows side by side"
 
 
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Another kind of sink knows nothing of the batches written so far."""
+    """Another kind of sink has no record of the batches written so far."""
     if old.sink.kind != new.sink.kind:
         yield Finding(
             rule="sink-kind-changed",
@@ -29,7 +29,7 @@ def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Another output would begin in the middle: what was written so far stays in the old one."""
+    """Another output would receive only new batches: rows written so far stay in the old one."""
     if old.sink.kind != new.sink.kind:
         return
     if old.sink.output == new.sink.output:
@@ -44,7 +44,7 @@ def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Finding]:
-    """One key on record, and another server or schema behind it; what was recorded by older versions lacks it."""
+    """The same recorded output on another server or schema; older versions did not record the server."""
     was, now = old.server, new.server
     if was == now or (was is None and not now) or (now is None and not was):
         return
@@ -62,7 +62,7 @@ def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Find
 
 
 def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Another key, format or partitioning does not fit what is there."""
+    """Another key, format or partitioning does not fit the existing rows."""
     if old.sink.kind != new.sink.kind:
         return
     for key in sorted(old.sink.options.keys() | new.sink.options.keys()):
@@ -83,7 +83,7 @@ def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The output was made for the deployed columns; whether it takes others is the sink's own matter."""
+    """The output has the deployed columns; whether it accepts others depends on the kind of sink."""
     before, after = _columns(old), _columns(new)
     if before == after and list(before) == list(after):
         return
@@ -101,7 +101,7 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """When batches run is no part of what they compute."""
+    """The time at which batches run does not change their results."""
     if old.trigger != new.trigger:
         yield Finding(
             rule="trigger-changed",
@@ -122,7 +122,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def _columns(manifest: Manifest) -> dict[str, str]:
-    """Name -> type; a name that comes twice keeps both."""
+    """Name -> type; a duplicated name keeps both types."""
     found: dict[str, str] = {}
     for name, kind in columns_of(manifest.output_schema):
         found[name] = f"{found[name]}, {kind}" if name in found else kind
@@ -130,7 +130,7 @@ def _columns(manifest: Manifest) -> dict[str, str]:
 
 
 def _takes(manifest: Manifest) -> frozenset[ColumnChange]:
-    """The changes of its columns that an output takes."""
+    """The changes of its columns that an output accepts."""
     sink = manifest.sink
     return capabilities_of(sink.kind).columns.get(sink.options.get("format", ""), frozenset())
 

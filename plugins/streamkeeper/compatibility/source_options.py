@@ -1,6 +1,6 @@
-"""What a reader's option says beyond what holds anyway. Read from Spark 4.2.0's own option classes.
+"""Reader options that differ from Spark's defaults, which come from the option classes of Spark 4.2.0.
 
-A time format is in no table: unset, Spark reads times by a more generous parser than by the pattern it documents.
+No table contains a time format: if it is unset, Spark's parser accepts more than the documented pattern.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ DEFAULTS = {
         "wildcardcolname": "xs_any",
     },
 }
-"""Format -> option, in lower case -> the constant that stands for it where it is not given."""
+"""Format -> option in lower case -> its constant default."""
 
 _FILES = {"recursivefilelookup": "false"}
 _KAFKA = {"includeheaders": "false", "kafka.isolation.level": "read_uncommitted"}
 _SECOND_NAMES = {"csv": {"charset": "encoding", "delimiter": "sep"}, "json": {"charset": "encoding"}}
-"""Format -> second name -> the one that wins where both are given."""
+"""Format -> second name -> the name that takes precedence if both are given."""
 
 _WITHOUT_CASE = frozenset({"true", "false", "PERMISSIVE", "STOP_AT_DELIMITER", "off"})
 
@@ -91,21 +91,21 @@ _FOR_TYPES = {
     "timestampntzformat": re.compile("timestamp"),
     "timezone": re.compile("timestamp"),
 }
-"""What is read by them: columns of these types and no others."""
+"""Option -> the only types of columns that it affects."""
 
 _FOR_VALUES = frozenset(
     {"emptyvalue", "ignoreleadingwhitespace", "ignoresurroundingspaces", "ignoretrailingwhitespace", "locale"}
     | {"nullvalue", "preferdate", "primitivesasstring", "wholetext"}
 )
-"""What is read by them: values of any type."""
+"""Options that affect values of any type."""
 
 _CORRUPT = "_corrupt_record"
 JSON_CONFS = ("spark.sql.json.enablePartialResults", "spark.sql.columnNameOfCorruptRecord")
-"""Settings, recorded where they are not their defaults, by which a JSON text that does not fit is read otherwise."""
+"""Settings, recorded if not default, that change how malformed JSON is read."""
 
 
 def said_by(source: Source) -> dict[str, str]:
-    """Its options under their first names, without those that only say what holds anyway."""
+    """Its options under their main names, without those that only repeat a default."""
     form = source.options.get("format", "")
     first = _SECOND_NAMES.get(form, {})
     given = {first[key]: value for key, value in source.options.items() if key in first}
@@ -117,7 +117,7 @@ def said_by(source: Source) -> dict[str, str]:
 def says_of_values(
     before: Source, after: Source, meaning: str, number: int
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """Each option that reads values otherwise now, of columns in a meaning: its name, what it said and what it says.
+    """Each changed option that affects columns in ``meaning``: its name, its old and its new value.
 
     ``number``: the source's position.
     """
@@ -133,10 +133,10 @@ def says_of_values(
 
 
 def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:
-    """Whether no column is of a type that the option is for, or no state is made of one.
+    """Whether no column has a type that the option affects, or no state is computed from such a column.
 
-    A value that cannot be read leaves the row's other columns alone in JSON and CSV: in mode PERMISSIVE, with partial
-    results, and without a column that takes broken rows as they are.
+    In JSON and CSV an unreadable value does not affect the row's other columns in mode PERMISSIVE, with partial
+    results, and without a column for malformed rows.
     """
     names = _columns(key, before, after)
     if key not in _FOR_TYPES or not names:
@@ -156,8 +156,8 @@ def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, a
 def only_drops_malformed(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:
     """Whether the change is FAILFAST to DROPMALFORMED over the same columns, in CSV or JSON, and nothing else.
 
-    Both modes call the same rows malformed. Whatever the state was made of has passed FAILFAST, so DROPMALFORMED would
-    have read the same rows. Which columns are read decides what is malformed, so the plan must be the same.
+    The same rows are malformed in both modes. All rows in the state have passed FAILFAST, so DROPMALFORMED would have
+    read the same rows. The plan must be the same, because the columns that are read decide which rows are malformed.
     """
     had, has = said_by(before), said_by(after)
     modes = had.pop("mode", "").upper(), has.pop("mode", "").upper()
@@ -173,7 +173,7 @@ def only_drops_malformed(key: str, old: Manifest, before: Source, new: Manifest,
 
 
 def _columns(key: str, *sources: Source) -> set[str]:
-    """Names of the columns that the option is for."""
+    """Names of the columns that the option affects."""
     kinds = _FOR_TYPES.get(key)
     columns = [column for source in sources for column in columns_of(source.schema)]
     return {name for name, kind in columns if kinds is not None and kinds.search(kind)}

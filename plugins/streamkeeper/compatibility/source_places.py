@@ -1,4 +1,4 @@
-"""Where a source reads, and what it means when that changes."""
+"""Rules about the location that a source reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkeeper.model.topics import reads, subscribed_topics
 
 
 def place(source: Source) -> str:
-    """The location without what may move: for topics, the brokers' addresses."""
+    """The location without the part that may change: for topics, the brokers' addresses."""
     topics, separator, _ = source.location.rpartition("@")
     return topics if source.kind == "kafka" and separator else source.location
 
@@ -40,7 +40,7 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
 
 
 def asks_the_checkpoint(before: Source, after: Source) -> bool:
-    """Whether only the checkpoint's offsets tell if every partition that was read so far is read on."""
+    """Whether only the checkpoint's offsets show if every partition read so far is still read."""
     if not before.kind == after.kind == "kafka" or _brokers(before) != _brokers(after):
         return False
     return place(before) != place(after) and not _keeps_topics(place(before), place(after))
@@ -51,6 +51,6 @@ def _brokers(source: Source) -> str:
 
 
 def _keeps_topics(before: str, after: str) -> bool:
-    """Whether every topic read so far is read on, by its names alone."""
+    """Whether, by the names of the topics alone, every topic read so far is still read."""
     topics = subscribed_topics(before)
     return topics is not None and all(reads(after, topic) for topic in topics)

@@ -1,4 +1,4 @@
-"""Rules about sources. A checkpoint's offsets belong to sources by position: their number and order must not move,
+"""Rules about sources. A checkpoint's offsets belong to sources by position: their number and order must not change,
 unless every source is named."""
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from streamkeeper.model.manifest import Manifest, Source, columns_of
 
 
 def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Spark refuses another number of sources than the offset log has, unless every source is named."""
+    """Spark rejects a number of sources that differs from the offset log, unless every source is named."""
     if len(old.sources) != len(new.sources) and not _all_named(old, new):
         evidence = change(_labels(old), _labels(new))
         yield breaking("source-count-changed", "sources", evidence, f"src_add; {SPARK_GUIDE}", NEW_QUERY)
 
 
 def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The same sources in another order would each go on at another's offset."""
+    """The same sources in another order would each continue at the offset of another one."""
     if _reordered(old, new):
         evidence = change(_labels(old), _labels(new))
         hint = f"put the sources back into the deployed order, or {AS_NEW_QUERY}"
@@ -45,7 +45,10 @@ def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Named sources find their offsets by name: they may be added, dropped and reordered; a new name starts anew."""
+    """Named sources find their offsets by name: they may be added, removed and reordered.
+
+    A source with a new name is read from its beginning.
+    """
     if not _all_named(old, new):
         return
     before, after = [source.name or "" for source in old.sources], [source.name or "" for source in new.sources]
@@ -64,7 +67,7 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Naming cannot be switched on or off on a log that is there."""
+    """Naming cannot be switched on or off for an existing offset log."""
     if _all_named(old, new) or len(old.sources) != len(new.sources):
         return
     before, after = ([source.name or "unnamed" for source in manifest.sources] for manifest in (old, new))
@@ -74,7 +77,7 @@ def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Offsets of one kind of source mean nothing to another."""
+    """Another kind of source cannot use the stored offsets."""
     for where, before, after in _pairs(old, new):
         if before.kind != after.kind:
             evidence = change(before.kind, after.kind)
@@ -82,14 +85,14 @@ def source_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_location_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The offsets were reached in another place: another path is refused or read from its beginning."""
+    """The offsets belong to the old location: a new path is rejected or read from its beginning."""
     for where, before, after in _pairs(old, new):
         if before.kind == after.kind:
             yield from place_changed(where, before, after)
 
 
 def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Which files are read, in what order, and how a row is read from them."""
+    """Options that select files, order them, or change how rows are parsed."""
     for where, before, after in _pairs(old, new):
         if before.kind != after.kind:
             continue
@@ -110,7 +113,7 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column read as another type becomes null in silence; one that no state is made of may come and go."""
+    """A column read as another type becomes null without an error; columns outside of state may change freely."""
     for number, (where, before, after) in enumerate(_pairs(old, new)):
         if before.kind != after.kind or before.schema == after.schema:
             continue
@@ -149,7 +152,7 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """How much is read at once changes the batches to come, never which rows are read."""
+    """Rate limits change the size of later batches, never the rows that are read."""
     for where, before, after in _pairs(old, new):
         for key in sorted(before.limits.keys() | after.limits.keys()):
             if before.limits.get(key) != after.limits.get(key):
@@ -175,16 +178,16 @@ _UPKEEP = frozenset(
     {"cleansource", "failondataloss", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix"}
     | {"kafkaconsumer.polltimeoutms", "sourcearchivedir", "includeheaders"}
 )
-"""How rows are fetched and kept; ``includeheaders`` adds a column, which the rules of columns tell."""
+"""Fetching and retention of rows; ``includeheaders`` adds a column, which the rules about columns report."""
 _SELECTING = frozenset(
     {"filenameonly", "header", "format", "maxfileage", "modifiedafter", "modifiedbefore", "pathglobfilter"}
     | {"recursivefilelookup", "kafka.isolation.level"}
 )
 _FINDING = frozenset({"pathglobfilter", "recursivefilelookup"})
 _FRAMING = frozenset({"charset", "delimiter", "encoding", "escape", "linesep", "multiline", "quote", "sep"})
-"""Where a row or a field begins and ends: read otherwise, files of the old form become other rows or nulls."""
+"""Delimiters of rows and fields: with other values existing files are read as other rows or as nulls."""
 _BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
-"""Settings by which fields of Parquet are found by other marks than their names, or a file with them is passed over."""
+"""Settings with which Parquet fields are found by ids instead of names, or files with errors are skipped."""
 _WIDENING = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -223,18 +226,18 @@ def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told
 
 
 def _sums(text: str, column: str) -> bool:
-    """Whether a meaning reads a column only where its value counts and its type does not: a hash is of the type."""
+    """Whether an expression uses only a column's value, not its type; a hash depends on the type."""
     rest = re.sub(rf"(?:sum|average|count|isnotnull)\({re.escape(column)}\)", "", text)
     return column not in rest
 
 
 def _reads_fields_apart(manifest: Manifest, source: Source, *, alone: bool) -> bool:
-    """Whether a field inside a column comes out the same whatever other fields are asked for.
+    """Whether a field inside a column has the same value whatever other fields are requested.
 
-    In JSON it is found by its name, and what does not fit becomes null by itself. In Parquet it is found by its name as
-    well, and what does not fit is an error: so it is where fields only come or go (``alone``), unless files with errors
-    are passed over, or fields are found by their ids. Which of an array's fields are asked for may decide there whether
-    a file has such an array at all.
+    In JSON fields are found by name, and a value that does not fit becomes null by itself. In Parquet fields are found
+    by name as well, and a value that does not fit is an error: there this is true only if fields are just added or
+    removed (``alone``), files with errors are not skipped, and fields are not found by ids. In Parquet the requested
+    fields of an array may decide whether a file has such an array at all.
     """
     if source.options.get("format") == "parquet":
         plain = all(manifest.confs.get(key, "false") == "false" for key in _BY_OTHER_MARKS)
@@ -250,7 +253,7 @@ def _reads_fields_apart(manifest: Manifest, source: Source, *, alone: bool) -> b
 def _fields_changed(
     where: str, name: str, fields: set[tuple[str, ...]], column: str, old: Manifest, new: Manifest
 ) -> Finding:
-    """Fields that no state is made of may come, go and change."""
+    """Fields from which no state is computed may be added, removed and changed."""
     told = ", ".join(sorted(".".join((name, *field)) for field in fields))
     if not all_resolved(old, new) or uses_a_field(state_texts(old, new), column, fields):
         return breaking("source-column-type-changed", where, told, "src_schema_wrong_type")
@@ -258,7 +261,7 @@ def _fields_changed(
 
 
 def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]:
-    """Sources by name where all have one, else by position; none where their number or order already differs."""
+    """Pairs of sources by name if all have one, else by position; none if their number or order differs."""
     if _all_named(old, new):
         after = {source.name: source for source in new.sources}
         for source in old.sources:
@@ -272,7 +275,7 @@ def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]
 
 
 def _all_named(*manifests: Manifest) -> bool:
-    """Whether each source of each has a name of its own."""
+    """Whether each source in both manifests has its own name."""
     names = [[source.name for source in manifest.sources] for manifest in manifests]
     return all(all(listed) and len(set(listed)) == len(listed) for listed in names)
 

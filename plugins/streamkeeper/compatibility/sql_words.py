@@ -1,4 +1,4 @@
-"""SQL's words for what Spark calls otherwise: operators, functions, literals, lengths of time. Pure."""
+"""SQL names of Spark's operators, functions, literals and durations. Pure."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ WORDS = frozenset(OPERATORS.values()) | frozenset(MIRRORED.values())
 
 
 def literal_of(text: str, kind: str) -> str | None:
-    """A literal as SQL has it; None for what is none."""
+    """A literal in SQL syntax; None for any other text."""
     if text == "null" or (text.startswith('"') and text.endswith('"')):
         return text
     if text in ("True", "False"):
@@ -94,7 +94,7 @@ def literal_of(text: str, kind: str) -> str | None:
 
 
 def duration(microseconds: int) -> str:
-    """A length of time in the largest units that it is made of."""
+    """A duration in its largest units."""
     sign, left = ("-" if microseconds < 0 else ""), abs(microseconds)
     told = []
     for name, size in _UNITS:
@@ -115,5 +115,5 @@ _UNITS = (
 
 
 def without_digests(text: str) -> str:
-    """A text without what only tells contents apart."""
+    """A text without digests."""
     return _HEXADECIMAL.sub("…", text)

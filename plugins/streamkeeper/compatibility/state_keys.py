@@ -1,4 +1,4 @@
-"""Rules about what state is keyed by. Spark compares the keys' types only; what they mean is compared here."""
+"""Rules about the keys of state. Spark compares only their types; these rules compare their expressions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 _NOUNS = {"deduplicate": "deduplication-key", "deduplicate-within-watermark": "deduplication-key", "join": "join-key"}
 _WINDOW = "window("
 NULL_REPLACED = "-null-replaced"
-"""Ends the rule that a look into the state can settle: whether any key there is null."""
+"""Suffix of the rule that depends on whether any key in the state is null, which the state can answer."""
 
 
 def null_questions(old: Manifest, new: Manifest) -> list[tuple[int, int]]:
-    """(operator, key column) whose nulls alone decide: does the state hold any?"""
+    """(operator, key column) pairs for which the state must be searched for null keys."""
     return [
         (number, position)
         for number, (before, after) in enumerate(zip(old.operators, new.operators, strict=False))
@@ -36,7 +36,7 @@ def null_questions(old: Manifest, new: Manifest) -> list[tuple[int, int]]:
 
 
 def without_nulls(manifest: Manifest, operator: int, position: int) -> Manifest:
-    """The manifest once the state was seen to hold no null there."""
+    """The manifest after the state was found to contain no null in that column."""
     found = manifest.operators[operator]
     columns = list(found.key_columns)
     columns[position] = msgspec.structs.replace(columns[position], may_hold_null=False)
@@ -46,7 +46,7 @@ def without_nulls(manifest: Manifest, operator: int, position: int) -> Manifest:
 
 
 def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """State rows are found by these columns: other keys orphan the rows, or take them for their own."""
+    """State rows are found by these columns: other keys no longer find them, or match wrong ones."""
     for where, before, after in operator_pairs(old, new):
         noun = _NOUNS.get(before.kind, "grouping-key")
         if not (before.resolved and after.resolved):
@@ -68,7 +68,7 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _in_words(finding: Finding, before: Operator, after: Operator) -> Finding:
-    """A window whose meanings read alike is shown as the plans have it."""
+    """A window whose expressions render equally is shown as in the plans."""
     shown = window_change(before.upstream, after.upstream) if finding.evidence.endswith(OTHER_WINDOW) else ""
     return msgspec.structs.replace(finding, evidence=shown or finding.evidence)
 
@@ -112,7 +112,7 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn)
 
 
 def nullability_changed(noun: str, where: str, before: StateColumn, after: StateColumn) -> Finding:
-    """Spark takes state that was nullable for not null, and refuses the reverse."""
+    """Spark accepts nullable state for a column that is not null, and rejects the reverse."""
     evidence = typed_change((before.meaning, before.type), (after.meaning, after.type))
     if after.type.endswith(NOT_NULL):
         return note(f"{noun}-became-not-null", where, evidence, "agg_key_nullable_to_notnull")

@@ -1,4 +1,4 @@
-"""Rules about what state holds. A stored sum that is read as a maximum of the same type is accepted, and wrong."""
+"""Rules about the values in state. Spark accepts a stored sum as a maximum of the same type, which is wrong."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MOST_NAMES = 2
 _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
 
 _SOURCE_COLUMN = re.compile(r"source \d+\.\w+")
-"""Both sides of a join may have a column of one name."""
+"""Both sides of a join may have a column with the same name."""
 _FIELD = re.compile(r'<"(?:[^"\\]|\\.)*">')
 _OF_A_STRUCT = re.compile(r"(?:anyvalue|collectlist|collectset|first|last|max|maxby|min|minby)\(struct\(")
-"""Aggregates that keep a struct as it is, by the position of its fields."""
+"""Aggregates that store a struct unchanged, by the position of its fields."""
 
 _READ_NAMES = ("pythonudf(", "pythonudaf(", "structsto", "scalaudf(")
 _FIELD_BELOW = re.compile(r"((?:sum|average|count)\(.*[.\]]\S*):(byte|short|integer|long|float|double)\)")
@@ -39,13 +39,13 @@ _WIDENS = frozenset(
 )
 _AT_THE_END = re.compile(r"^((?:approximate)?percentile\(.*, )[\d.]+:double(, \d+:(?:integer|long)\b.*)$")
 _MOMENTS = frozenset({"stddevpop", "stddevsamp", "variancepop", "variancesamp"})
-"""They keep count, mean and squared deviations; what they make of them at the end differs."""
+"""They store count, mean and squared deviations; only the final computation differs."""
 _SAME_BUFFER = frozenset({("collectlist", "collectset")})
-"""A list that is read as a set gives the same set; not the other way round."""
+"""A stored list read as a set gives the same set; the reverse is not true."""
 
 
 def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Aggregates and stored columns, by position, as they lie in the state."""
+    """Aggregates and stored columns, compared by their position in the state."""
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved):
             if before.expressions != after.expressions:
@@ -140,7 +140,7 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
 
 
 def _output_names(meaning: str, manifest: Manifest) -> str:
-    """The columns of the output that an aggregate gets into; those that are it come first."""
+    """The output columns that equal an aggregate, else those that contain it."""
     same = [column.name for column in manifest.columns if column.meaning == meaning]
     made = [column.name for column in manifest.columns if meaning in column.meaning]
     return " and ".join((same or made)[:_MOST_NAMES])
@@ -152,7 +152,7 @@ def _groups(operator: Operator) -> str:
 
 
 def _fields_renamed(before: StateColumn, after: StateColumn) -> bool:
-    """Whether only names inside structs differ, and nothing reads them by name."""
+    """Whether only names inside structs differ, and no code reads them by name."""
     read = any(name in text for name in _READ_NAMES for text in (before.meaning, after.meaning))
     return (
         not read
@@ -168,12 +168,12 @@ def _field_widened(before: str, after: str) -> bool:
 
 
 def _kept_alike(function: str, other: str) -> bool:
-    """Whether two functions keep the same in the state of the same input."""
+    """Whether two functions store the same state for the same input."""
     return (function, other) in _SAME_BUFFER or (function in _MOMENTS and other in _MOMENTS)
 
 
 def _same_buffer(before: StateColumn, after: StateColumn) -> bool:
-    """Whether two aggregates differ in their function alone: the input, its options and the buffer are the same."""
+    """Whether two aggregates differ only in their function: input, options and buffer are the same."""
     return before.type == after.type and before.meaning.partition("(")[2] == after.meaning.partition("(")[2]
 
 
@@ -190,7 +190,7 @@ def _zero_for_null(before: StateColumn, after: StateColumn) -> bool:
 
 
 def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
-    """A join keeps the whole rows of both sides; their names do not matter, their order does."""
+    """A join stores the whole rows of both sides; the order of columns matters, their names do not."""
     had, has = [value.meaning for value in before.values], [value.meaning for value in after.values]
     noun = "join-column" if before.kind == "join" else "state-column"
     if had == has:
@@ -210,7 +210,7 @@ def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[F
 
 
 def _python_inputs(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
-    """Code reads its columns by name: one that means something else feeds the state something else."""
+    """Code reads its columns by name: another expression under a name changes the values in the state."""
     had, has = ({value.name: value for value in side.values} for side in (before, after))
     for name in had.keys() & has.keys():
         if had[name].meaning != has[name].meaning:

@@ -1,4 +1,4 @@
-"""Texts as trees of brackets: what can be cut out of them without leaving half an expression behind. Pure."""
+"""Represents texts as trees of brackets, so that whole expressions can be cut out. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OPENS = {close: opens for opens, close in _CLOSES.items()}
 _MOST_ALIGNED = 400
 _SHORT = 16
 _LEAST = 40
-"""Characters from which on a piece of an expression is shown with what is around it."""
+"""A piece of an expression is shown with its surroundings if this number of characters is left for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,20 @@ class Term:
 
     @property
     def frame(self) -> tuple[str, str, str, bool]:
-        """What two terms share that differ in their parts alone."""
+        """Equal for two terms that differ only in their parts."""
         return self.before, self.between, self.after, bool(self.parts)
 
 
 def leaf(text: str) -> Term:
-    """A term that is never looked into."""
+    """A term without parts."""
     return Term(before=text)
 
 
 def outside(text: str) -> Iterator[tuple[int, str]]:
-    """Position and character of all that is in no bracket and in no quotes; raises ValueError where brackets do not
-    match. Of a bracket that opens there, the bracket itself is told; so is the one that closes it."""
+    """Position and character of everything outside of brackets and quotes, including the outermost brackets.
+
+    Raises ValueError if brackets do not match.
+    """
     waiting: list[str] = []
     quotes = escaped = False
     for number, char in enumerate(text):
@@ -66,7 +68,7 @@ def outside(text: str) -> Iterator[tuple[int, str]]:
 
 
 def split(text: str, by: str) -> list[str]:
-    """The parts of a text between separators that are in no bracket."""
+    """The parts of a text between separators outside of brackets."""
     found, start = [], 0
     for number, char in outside(text):
         if char == by[0] and number >= start and text.startswith(by, number):
@@ -76,7 +78,7 @@ def split(text: str, by: str) -> list[str]:
 
 
 def groups_of(text: str) -> list[str]:
-    """A text as what stands between brackets, and the brackets with all in them, in turn."""
+    """A text as alternating pieces: outside of brackets, and brackets with their content."""
     found, start, inside = [], 0, False
     for number, char in outside(text):
         if char in _CLOSES:
@@ -101,8 +103,11 @@ def by_brackets(text: str) -> Term:
 
 
 def pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
-    """What differs between two terms, each in about ``width`` characters: the whole of both where they fit, else the
-    smallest expression around the difference. Two terms that differ give two texts that differ."""
+    """The difference between two terms, each side in about ``width`` characters.
+
+    Both are shown completely if they fit, else the smallest expression around the difference. Two terms that differ
+    give two texts that differ.
+    """
     shown = _pieces(before, after, width)
     if shown[0] != shown[1] or str(before) == str(after):
         return shown
@@ -125,7 +130,7 @@ def _pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
 def _one_part(
     around: Term, pairs: list[tuple[Term | None, Term | None]], left: Term | None, right: Term | None, width: int
 ) -> tuple[str, str] | None:
-    """The changed part in what is around it if there is room, else alone."""
+    """The changed part with its surroundings if there is room, else alone."""
     if left is None or right is None:
         return None
     alone = _pieces(left, right, width)
@@ -142,7 +147,7 @@ def _one_part(
 
 
 def _in_frame(around: Term, pairs: list[tuple[Term | None, Term | None]], width: int) -> tuple[str, str]:
-    """Several parts that differ, with what is the same between them cut out."""
+    """Several parts that differ, with the equal parts between them cut out."""
     changed = [pair for pair in pairs if pair[0] != pair[1]]
     each_width = max(24, width // max(1, len(changed)))
     shown: list[tuple[str | None, str | None]] = []
@@ -183,7 +188,7 @@ def _ifshort(term: Term | None, most: int) -> str | None:
 
 
 def _elided(texts: Iterable[str | None]) -> list[str]:
-    """What is to be told, with one mark for each run of what is not."""
+    """The texts, with one mark for each run of omitted ones."""
     found: list[str] = []
     for text in texts:
         told = CUT if text is None else text
@@ -197,7 +202,7 @@ def _marked(text: str) -> str:
 
 
 def short(term: Term, width: int) -> str:
-    """A term that nothing can be left out of but its own inside."""
+    """A term shortened to about ``width`` characters by omitting inner parts."""
     whole = str(term)
     if len(whole) <= width:
         return whole
@@ -217,8 +222,10 @@ def short(term: Term, width: int) -> str:
 
 
 def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Term | None, Term | None]]:
-    """Parts that belong together, by place or by what they are, whichever leaves less that differs; where one side has
-    more, the rest of it has no counterpart."""
+    """Pairs of corresponding parts, by position or by content, whichever leaves fewer differences.
+
+    None takes the place of a missing counterpart.
+    """
     by_place = list(zip_longest(before, after))
     differ = sum(left != right for left, right in by_place)
     if differ <= 1 or max(len(before), len(after)) > _MOST_ALIGNED:
@@ -233,10 +240,9 @@ def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Te
 
 
 def text_pieces(before: str, after: str, width: int) -> tuple[str, str]:
-    """Two texts around what differs, each in about ``width`` characters; whole where they fit.
+    """Two texts around their difference, each in about ``width`` characters; complete if they fit.
 
-    As much of what is the same is kept on both sides as there is room for, cut between words where there is such a
-    place nearby.
+    Equal text on both sides of the difference is kept as far as there is room, cut between words if possible.
     """
     if max(len(before), len(after)) <= width:
         return before, after
@@ -254,7 +260,7 @@ def text_pieces(before: str, after: str, width: int) -> tuple[str, str]:
 
 
 def _shared(before: str, after: str) -> tuple[int, int]:
-    """How many characters at the beginning and at the end are the same."""
+    """The number of equal characters at the beginning and at the end."""
     shorter = min(len(before), len(after))
     start = next((number for number in range(shorter) if before[number] != after[number]), shorter)
     most = shorter - start
@@ -266,7 +272,7 @@ def _in_word(char: str) -> bool:
 
 
 def _word_start(text: str, position: int) -> int:
-    """Where the word begins in which a position is, or a few characters before it."""
+    """The start of the word at a position, or a position a few characters before it."""
     begin = position
     while begin > max(0, position - _SHORT) and _in_word(text[begin - 1]):
         begin -= 1
@@ -274,7 +280,7 @@ def _word_start(text: str, position: int) -> int:
 
 
 def _word_end(text: str, position: int, most: int) -> int:
-    """Where the word ends in which a position is; the position where that is beyond ``most``."""
+    """The end of the word at a position, at most ``most``."""
     end = position
     while end < most and _in_word(text[end - 1]) and _in_word(text[end]):
         end += 1

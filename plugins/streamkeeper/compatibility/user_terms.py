@@ -1,8 +1,8 @@
-"""What an expression means (``inspection.meaning``), in the words of a job's author. Pure.
+"""Renders a canonical expression (``inspection.meaning``) as the job's author would write it. Pure.
 
-A meaning is told by Catalyst's classes, resolved down to the sources, with every type. Here it reads as SQL again, and
-what its author seldom wrote is left out: types, casts, the parser around each field of JSON, defaults. Where two
-meanings differ in nothing else, it is told (``Detail``).
+A canonical expression uses the names of Catalyst's classes, is resolved down to the sources and has every type. Here it
+becomes SQL again, without parts that authors seldom write: types, casts, the parser around each field of JSON,
+defaults. If two expressions differ only in such parts, they are shown (``Detail``).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _NEVER_WRITTEN = frozenset(
 
 
 class Detail(IntEnum):
-    """How much of a meaning is told."""
+    """How much of an expression is shown."""
 
     PLAIN = 0
     OPTIONS = 1
@@ -72,7 +72,7 @@ class Detail(IntEnum):
 
 
 def term_of(meaning: str, detail: Detail = Detail.PLAIN, *, labels: bool = False) -> Term:
-    """A meaning as its author would write it; ``labels``: with the source of each column."""
+    """An expression as its author would write it; ``labels``: with the source of each column."""
     try:
         if len(meaning) <= _LONGEST:
             return _Reader(detail, labels=labels).read(meaning)
@@ -87,7 +87,7 @@ class _Reader:
         self._labels = labels or detail is Detail.ALL
 
     def read(self, text: str) -> Term:
-        """A meaning, or one of its parts; raises ValueError for what is no such text."""
+        """An expression, or one of its parts; raises ValueError for any other text."""
         if found := _LABELLED.match(text):
             return Term(f"{found[1]}: ", (self.read(text[found.end() :]),), "")
         if found := _JOINED.match(text):
@@ -240,12 +240,12 @@ class _Reader:
         return Term(f"lambda {shown}: ", (self.read(body),), "")
 
     def window(self, found: re.Match[str]) -> Term:
-        """A time window: its column, and the lengths that it is made of, the longest first."""
+        """A time window: its column and its durations, the longest first."""
         lengths = sorted((int(length) for length in found["lengths"].split(", ") if length), reverse=True)
         return Term("window(", (self.read(found["column"]), *(leaf(duration(length)) for length in lengths)), ", ", ")")
 
     def long(self, found: re.Match[str]) -> Term:
-        """An expression of which only what it is made of was kept."""
+        """A long expression of which only its columns were recorded."""
         return Term("(an expression over ", tuple(map(self.read, split(found["told"], "; "))), ", ", ")")
 
     def files(self, found: re.Match[str]) -> Term:
@@ -256,18 +256,18 @@ class _Reader:
         return Term(f"{found['format'].lower()} files (", (leaf(place), *map(leaf, options), *more), ", ", ")")
 
     def rest(self, text: str) -> Term:
-        """What else is said of a table."""
+        """The remaining description of a table."""
         return leaf(without_digests(text.strip(", ()")))
 
     def subquery(self, found: re.Match[str]) -> Term:
-        """A query of static tables, of which one value is taken."""
+        """A scalar subquery over static tables."""
         columns, rows, tables, *_ = (clause[1:-1] for clause in split(found["plan"], "; "))
         parts = [Term("select ", self._index(columns)), Term("from ", self._index(tables))]
         parts += [Term("where ", self._index(rows), " and ")] if rows else []
         return Term("(", tuple(parts), " ", ")")
 
     def rows(self, found: re.Match[str]) -> Term:
-        """Rows that are no file's."""
+        """Rows that the job creates."""
         return leaf("rows made in the job's code")
 
 
@@ -281,7 +281,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], Term]],
 
 
 def _sliding(windows: list[str]) -> str:
-    """The windows that a row falls into, as one of two lengths: the whole and the slide; empty for anything else."""
+    """The windows that contain a row, as one sliding window; empty for any other list."""
     found = [_WINDOW.fullmatch(window) for window in windows]
     lengths = sorted({int(each) for match in found if match for each in match["lengths"].split(", ") if each})
     columns = {match["column"] for match in found if match}
@@ -291,7 +291,7 @@ def _sliding(windows: list[str]) -> str:
 
 
 def _opening(text: str) -> int:
-    """Where the bracket opens that the text ends with; -1 where it ends with none, or where others follow it."""
+    """The position of the bracket that the end of the text closes; -1 if it does not end with its only bracket."""
     places = [number for number, char in outside(text) if char in "([{"]
     return places[-1] if places and text[-1] in ")]}" else -1
 
@@ -316,7 +316,7 @@ def _options(text: str) -> list[str]:
 
 
 def type_term(kind: str) -> Term:
-    """A type as SQL has it; that of a state is one without the names of its fields."""
+    """A type in SQL syntax; the type of a state has no field names."""
     return _type_term(json.loads(kind)) if kind.startswith("{") else leaf(kind)
 
 

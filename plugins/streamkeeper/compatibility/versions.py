@@ -1,4 +1,4 @@
-"""Rules about the Spark version that wrote the checkpoint and the one that would go on in it."""
+"""Rules about the Spark version that wrote the checkpoint and the version that would continue it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streamkeeper.model.manifest import Manifest
 
 _HUB = "4.2.0"
 _MEASURED = frozenset({"3.5.6", "4.0.1", "4.1.1", "4.2.0"})
-"""Each was measured against 4.2.0, up and down, with aggregation and deduplication."""
+"""Measured against 4.2.0, as upgrade and as downgrade, with aggregation and deduplication."""
 
 _MEASURED_OPERATORS = frozenset({"aggregate", "deduplicate"})
 
 
 def spark_version_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A pair of versions is trusted only as far as it was measured."""
+    """A pair of versions is trusted only for operators measured with it."""
     if old.spark_version == new.spark_version:
         return
     pair = {old.spark_version, new.spark_version}

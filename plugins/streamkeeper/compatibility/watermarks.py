@@ -1,5 +1,8 @@
-"""Rules about watermarks. The old one lives in the checkpoint and goes on judging late rows; state that it has evicted
-is gone, and an expiry that it has stored stays."""
+"""Rules about watermarks.
+
+The old watermark stays in the checkpoint and still decides which rows are late. Evicted state cannot be recovered, and
+stored expiry times do not change.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _WITHIN = "deduplicate-within-watermark"
 
 
 def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
-    """Operators of which it decides whether they have evicted anything so far."""
+    """Operators for which the verdict depends on whether they have evicted any state so far."""
     removed = len(old.delays) > len(new.delays)
     completed = old.output_mode == "append" and new.output_mode == "complete"
     if not (removed or completed or _waits_longer(old, new)) or not same_kinds(old, new):
@@ -29,14 +32,14 @@ def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
 
 
 def without_eviction(manifest: Manifest, operator: int) -> Manifest:
-    """The manifest once every state of an operator was seen to live on."""
+    """The manifest after an operator was found to have evicted no state."""
     operators = list(manifest.operators)
     operators[operator] = msgspec.structs.replace(operators[operator], may_have_evicted=False)
     return msgspec.structs.replace(manifest, operators=tuple(operators))
 
 
 def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Added, removed, moved, waiting longer or less: each means something else to what is in the state."""
+    """A watermark added, removed, moved, or with another delay: each affects the state differently."""
     if old.watermarks == new.watermarks and old.delays == new.delays:
         return
     evidence = _evidence(old.watermarks, new.watermarks)
@@ -56,7 +59,7 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _evidence(before: Sequence[str], after: Sequence[str]) -> str:
-    """The watermarks that differ; all of them where some came, went or moved."""
+    """Evidence from the watermarks that differ; from all if their number differs."""
     pairs = list(zip(before, after, strict=False)) if len(before) == len(after) else []
     differing = [pair for pair in pairs if pair[0] != pair[1]]
     sides = ([was for was, _ in differing], [now for _, now in differing]) if differing else (before, after)
@@ -94,16 +97,16 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def _waits_longer(old: Manifest, new: Manifest) -> bool:
-    """Whether the same columns are waited for, one of them longer than before."""
+    """Whether the columns are the same and at least one delay is longer."""
     before, after = old.delays, new.delays
     same = [delay.column for delay in before] == [delay.column for delay in after]
     return same and any(left.delay_ms < right.delay_ms for left, right in zip(before, after, strict=True))
 
 
 def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
-    """What was evicted would be begun anew by a row that is not late any more; where nothing was, nothing is.
+    """A row that is no longer late would restart an evicted group; without evicted groups there is no effect.
 
-    A deduplication within the watermark has written beside each key when it goes, by the old delay.
+    A deduplication within the watermark has stored an expiry time with each key, by the old delay.
     """
     judged = [operator for operator in old.operators if evicts(operator, old.delays) or operator.kind == "deduplicate"]
     if any(operator.may_have_evicted or operator.kind == _WITHIN for operator in judged):
@@ -125,9 +128,9 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def evicts(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
-    """Whether it evicts state by a watermark: one of its keys, or a join's condition, is about the event time.
+    """Whether an operator evicts state by a watermark: a key or a join's condition uses the event time.
 
-    A window counts whatever it is of: an older manifest may show a part of its column only.
+    Every window counts, because an older manifest may show only a part of its column.
     """
     if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
         return True

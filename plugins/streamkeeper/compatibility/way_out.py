@@ -1,6 +1,6 @@
-"""What the way of a changed query costs: whether a new checkpoint version reads its input again. Pure.
+"""Adds the cost of the remedy to each finding: whether a new checkpoint version reads the input again. Pure.
 
-The deploy chooses the way (``lifecycle.ways``); here it is told beside each finding that asks for one.
+The deploy chooses the transition of a query (``lifecycle.ways``); this module only describes it in the findings.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _LOST = {
     "join": "rows waiting for a match are lost",
     "limit": "the row count restarts at zero",
 }
-"""First word of an operator's kind -> what the query loses with its state."""
+"""First part of an operator's kind -> the loss if its state is discarded."""
 
 _CODE_ALONE = "its code starts without everything that it has stored"
 
 
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """The findings, each of which that asks for a new checkpoint version says what that costs this query.
+    """The findings, with the cost for this query in each hint that recommends a new checkpoint version.
 
-    Where a source's offsets cannot be carried to one either, Spark's refusal has the same way out as the source.
+    If the offsets of a source cannot be used in a new version either, Spark's refusal gets the source's hint.
     """
     kept = tuple(findings)
     of_source = next((each.hint for each in kept if _keeps_no_offsets(each)), "")

@@ -1,7 +1,7 @@
-"""Time windows as Spark writes them out in a plan, read back as what their author wrote. Pure.
+"""Reads time windows from the expanded form in Spark's plans as their author wrote them. Pure.
 
-A meaning has the lengths of a window and a digest of how they are used: a session's gap, an offset and a computed time
-column show in the plan's text alone.
+A canonical expression contains the durations of a window and a digest of their use: a session's gap, an offset and a
+computed time column appear only in the plan's text.
 """
 
 from __future__ import annotations
