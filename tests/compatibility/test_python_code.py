@@ -174,7 +174,7 @@ def test_a_sinks_function_in_other_words_writes_where_it_did() -> None:
     old = changed(WRITES, rewritten={"sink/function": "form 1:e"})
     new = changed(old, functions={"sink/function": "bb"}, sink_routing={"sink/function": "s"})
     found = find_changes(old, new)
-    assert [(each.rule, each.where) for each in found] == [("code-rewritten-equally", "sink, function")]
+    assert [(each.rule, each.where) for each in found] == [("code-rewritten-equally", "sink function")]
     assert verdict_of(found) is Verdict.RESUME
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from streamkeeper.compatibility.code_changes import code_change
+from streamkeeper.compatibility.function_sinks import sink_function_called
+from streamkeeper.compatibility.python_code import function_called
 from streamkeeper.compatibility.rule import note
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import LOCAL_NAMES, SINK_FUNCTION, UNREADABLE, Manifest
@@ -26,14 +28,12 @@ def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """A note for each of these differences."""
     for name in _differing(old, new):
         if new.essentials[name].startswith(LOCAL_NAMES):
-            function = name.partition(" ")[2]
-            yield note("local-variables-renamed", f"Python function {function}", "only names of local variables differ")
+            yield note("local-variables-renamed", function_called(name, new), "only names of local variables differ")
         else:
             yield note("rows-reordered", "rows created in the job's code", "the same rows in another order")
     for name in _rewritten(old, new):
         changed = code_change(name, old, new)
-        where = f"sink, {name.removeprefix(SINK_FUNCTION)}" if name.startswith(SINK_FUNCTION) else ""
-        where = where or f"Python function {name.partition(' ')[2]}"
+        where = sink_function_called(name) if name.startswith(SINK_FUNCTION) else function_called(name, new)
         yield msgspec.structs.replace(note("code-rewritten-equally", where, changed.evidence), line=changed.line)
 
 

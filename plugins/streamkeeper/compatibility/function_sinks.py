@@ -47,7 +47,7 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="sink-function-changed",
                 line=changed.line,
                 severity=Severity.NOTE,
-                where=_called(name),
+                where=sink_function_called(name),
                 evidence=changed.evidence,
                 hint="make the function idempotent: it may be called twice for one batch",
             )
@@ -71,7 +71,7 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
             rule="sink-function-may-write-elsewhere",
             line=changed.line,
             severity=Severity.OPAQUE,
-            where=_called(name),
+            where=sink_function_called(name),
             evidence=evidence,
             hint=f"{APPROVE}; {_ELSEWHERE}",
         )
@@ -87,7 +87,7 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield Finding(
                 rule="sink-function-unreadable",
                 severity=Severity.OPAQUE,
-                where=_called(name),
+                where=sink_function_called(name),
                 evidence=_UNKNOWN,
                 hint=f"{APPROVE}; open connections inside the function, so that later checks can compare it",
             )
@@ -161,7 +161,7 @@ def sink_column_missing(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="sink-column-missing",
                 severity=Severity.FATAL,
                 line=line,
-                where=f"{_called(function)}, column {name}",
+                where=f"{sink_function_called(function)}, column {name}",
                 evidence=change(name, "", "column") if had else f"the query does not produce a column {name}",
                 hint=f"add a column {name} to the query, or do not read it in the function",
             )
@@ -210,7 +210,7 @@ def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str
         rule="sink-column-redefined",
         line=line,
         severity=Severity.OPAQUE,
-        where=f"{_called(next(iter(_functions(new))))}, which {does}",
+        where=f"{sink_function_called(next(iter(_functions(new))))}, which {does}",
         evidence=evidence,
         hint=f"{APPROVE}; if the function uses {listed} as a key, route or unit, revert the change or switch to a new "
         "checkpoint version",
@@ -289,7 +289,8 @@ def _functions(manifest: Manifest) -> dict[str, str]:
     return {name: digest for name, digest in manifest.functions.items() if name.startswith(SINK_FUNCTION)}
 
 
-def _called(name: str) -> str:
+def sink_function_called(name: str) -> str:
+    """The name of a sink's function in a finding."""
     shown = name.removeprefix(SINK_FUNCTION)
     return "sink function" if shown == "function" else f"sink function {shown}"
 

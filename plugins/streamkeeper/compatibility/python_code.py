@@ -28,7 +28,7 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     names: dict[CodeChange, list[str]] = {}
     for name, _, _ in _changed(old, new, BELOW_STATE):
         if not is_rows(name) and not _is_carried(name, old, new):
-            names.setdefault(code_change(name, old, new), []).append(_function(name, new))
+            names.setdefault(code_change(name, old, new), []).append(function_called(name, new))
     for changed, functions in names.items():
         yield Finding(
             rule="code-in-state-changed",
@@ -55,7 +55,7 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield Finding(
                 rule="code-in-state-unreadable",
                 severity=Severity.OPAQUE,
-                where=f"{_function(name, new)}, in or below a stateful operator",
+                where=f"{function_called(name, new)}, in or below a stateful operator",
                 evidence=_UNKNOWN,
                 hint=APPROVE,
             )
@@ -70,7 +70,7 @@ def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
                 rule="code-beside-state-changed",
                 line=changed.line,
                 severity=Severity.NOTE,
-                where=f"{_function(name, new)}, whose result is not part of a deduplication key",
+                where=f"{function_called(name, new)}, whose result is not part of a deduplication key",
                 evidence=changed.evidence,
                 reference="measured: dedup_udf_carried, dedup_payload_expr",
             )
@@ -97,7 +97,7 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             rule="code-above-state-changed" if new.operators else "stateless-code-changed",
             line=changed.line,
             severity=Severity.NOTE,
-            where=_function(name, new),
+            where=function_called(name, new),
             evidence=changed.evidence,
             reference="measured: proj_udf_change",
             effect=_ABOVE.get(new.output_mode, "") if new.operators else "",
@@ -157,7 +157,7 @@ def _shown(name: str) -> str:
     return name.partition(" ")[2] or name
 
 
-def _function(name: str, manifest: Manifest) -> str:
+def function_called(name: str, manifest: Manifest) -> str:
     """The name of a function in a finding; PySpark's wrapper is shown as the author's class."""
     shown = _shown(name)
     if shown == _WRAPPER:
