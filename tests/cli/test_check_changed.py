@@ -114,7 +114,7 @@ def test_what_serves_is_unchanged_and_needs_no_spark(checkout: Path, tmp_path: P
     commit(checkout)
     found = run("check", "--changed", "--markdown", str(tmp_path / "comment.md"))
     assert found.exit_code == 0, found.stderr
-    assert "no job's code differs from what serves" in found.stdout
+    assert "no job's code differs from its current release" in found.stdout
     comment = (tmp_path / "comment.md").read_text()
     assert comment.startswith(f"{MARKER}\n### Streamkeeper: no job's code differs")
     assert "**Unchanged**: `orders`, `refunds`." in comment
@@ -136,8 +136,8 @@ def test_a_new_job_is_a_first_deploy_and_a_renamed_one_too(checkout: Path) -> No
     found = run("check", "--changed")
     assert found.exit_code == 0, found.stderr
     assert "First deploys: returns." in found.stdout
-    assert "A job that was renamed is a new one, too." in found.stdout
-    assert "Serving without a file here: refunds." in found.stdout
+    assert "A renamed job counts as new." in found.stdout
+    assert "Running without a file here: refunds." in found.stdout
 
 
 def test_a_job_that_was_stopped_and_deleted_is_no_news(checkout: Path) -> None:
@@ -248,8 +248,8 @@ def test_the_comment_has_verdict_way_and_cost_of_each_job() -> None:
 def test_what_has_no_way_says_why() -> None:
     """In the place of a way."""
     comment = render_comment([replace(CHECKED, ways={}, refusal="query totals: no rebuild: its function output")])
-    assert "| **SWITCH** | nothing: query totals: no rebuild: its function output |" in comment
-    assert "way: query totals" in render_changes([replace(CHECKED, ways={}, refusal="query totals: none")])
+    assert "| **SWITCH** | none: query totals: no rebuild: its function output |" in comment
+    assert "path: none: query totals" in render_changes([replace(CHECKED, ways={}, refusal="query totals: none")])
 
 
 def test_a_comment_stays_below_the_limit_and_names_what_it_leaves_out() -> None:

@@ -73,7 +73,7 @@ def test_offsets_as_json(checkpoint: Path) -> None:
 def test_a_sound_checkpoint_passes(checkpoint: Path) -> None:
     """One line and exit code 0."""
     result = run("fsck", checkpoint)
-    assert (result.exit_code, result.stdout) == (0, "nothing is damaged\n")
+    assert (result.exit_code, result.stdout) == (0, "no damage\n")
 
 
 def test_a_note_passes(checkpoint: Path) -> None:
@@ -119,7 +119,7 @@ def test_state_that_is_gone_is_seen_when_told_that_there_was_some(checkpoint: Pa
         (("offsets", "nowhere"), "nowhere does not exist"),
         (("fsck", "nowhere"), "nowhere does not exist"),
         (("fsck", __file__), "test_checkpoints.py is not a directory"),
-        (("fsck", "{}/empty"), "empty is empty: it holds no checkpoint"),
+        (("fsck", "{}/empty"), "empty is empty: it contains no checkpoint"),
         (("offsets", "{}", "--batch", "9"), "has no batch 9 (its batches: 0 to 2)"),
         (("offsets", "{}/state"), "is not a checkpoint"),
     ],

@@ -268,7 +268,10 @@ def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
         (("release", "push", "orders", "--params", "[" * 100_000), "--params is nested too deeply"),
         (("release", "push", "orders", "--params", '{"a": 1, "a": 2}'), "--params has a more than once"),
         (("release", "push", "orders", "--params", '{"a": NaN}'), "--params has NaN, which is no JSON"),
-        (("release", "push", "orders", "--params", '{"a": 1e999}'), "param a is a number beyond what is stored"),
+        (
+            ("release", "push", "orders", "--params", '{"a": 1e999}'),
+            "param a is a number outside the range that can be stored",
+        ),
         (("fsck", "/" + "x" * 5_000), "too long a name"),
         (("release", "push", "orders", "--params", "[1]"), "--params must be a JSON object"),
         (("release", "push", "orders", "--params", '{"a": [1]}'), "param a must be"),
@@ -315,7 +318,7 @@ def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, 
     """A mistyped home is neither read as one without jobs nor made; nor is one that is there and empty."""
     result = run(*words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"error: STREAMKEEPER_HOME={home} does not exist (mend STREAMKEEPER_HOME or" in result.stderr
+    assert f"error: STREAMKEEPER_HOME={home} does not exist (correct STREAMKEEPER_HOME or" in result.stderr
     assert not home.exists()
     home.mkdir()
     result = run(*words)
@@ -324,16 +327,16 @@ def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, 
     assert list(home.iterdir()) == []
     home.rmdir()
     home.touch()
-    assert f"STREAMKEEPER_HOME={home}: {home} is a file (mend" in run(*words).stderr
+    assert f"STREAMKEEPER_HOME={home}: {home} is a file (STREAMKEEPER_HOME must be a directory" in run(*words).stderr
     home.unlink()
     (home / "store").mkdir(parents=True)
-    assert f"{home}: nothing was ever deployed or pushed to {(home / 'store').as_uri()}" in run(*words).stderr
+    assert f"{home}: no job was ever deployed or pushed to {(home / 'store').as_uri()}" in run(*words).stderr
     assert list((home / "store").iterdir()) == []
 
 
 def test_an_installation_that_begins_is_told_once(home: Path) -> None:
     """Whoever has mistyped the home of a deploy reads where the new one is; the next command says nothing of it."""
-    assert f"note: STREAMKEEPER_HOME={home} does not exist: a new installation begins there" in push().stderr
+    assert f"note: STREAMKEEPER_HOME={home} does not exist: a new installation is created there" in push().stderr
     assert push().stderr == ""
 
 

@@ -110,8 +110,8 @@ def test_forty_jobs_fit_a_terminal_of_eighty_columns() -> None:
 def test_how_old_the_look_is_is_said() -> None:
     """Ages are those of that moment; a watch that has made no pass for long is told."""
     assert shown(row())[1] == shown(row(), after_s=9000)[1]
-    assert shown(row())[2] == "as the watch saw them 40 s ago (--now looks again)"
+    assert shown(row())[2] == "observed by the watch 40 s ago (--now checks again)"
     assert shown(row(), after_s=9000)[2].endswith(
-        "2.5 h ago (--now looks again); it has made no pass since: see that it runs"
+        "2.5 h ago (--now checks again); it has made no pass since: check that it runs"
     )
     assert shown(row(), number=0)[2] == "as they are now"

@@ -159,7 +159,7 @@ def test_status_is_watched_in_a_pipe_as_well(job: Registered) -> None:
     environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environ)
     assert process.stdout is not None
-    pictures = (line for line in process.stdout if line.startswith("standing"))
+    pictures = (line for line in process.stdout if line.startswith("status"))
     assert next(pictures) == next(pictures)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=30)

@@ -69,7 +69,7 @@ def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
     assert "batch 7" in shown
     assert "offsets/7" in shown
     verified = shell.snapshot("verify")
-    assert (verified.exit_code, "all is as it was stored" in verified.output) == (0, True)
+    assert (verified.exit_code, "all objects are intact" in verified.output) == (0, True)
     restored = shell.snapshot("restore", "--id", "s0002", "--to", str(shell.root / "back"))
     assert restored.exit_code == 0
     assert files_below(shell.root / "back") == wanted(shell.root / "live", 8)
@@ -163,10 +163,10 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
     [
         (["snapshot", "take", "--checkpoint", "{root}/nothing", "--store", "{root}/store"], "does not exist"),
         (["snapshot", "take", "--checkpoint", "{root}", "--store", "{root}/store"], "is not a checkpoint"),
-        (["snapshot", "take", "--checkpoint", "{root}/live"], "name one: --store URL"),
+        (["snapshot", "take", "--checkpoint", "{root}/live"], "--store URL"),
         (["snapshot", "take", "--checkpoint", "gs://x/y", "--store", "{root}/store"], "gs://"),
         (["snapshot", "take", "--checkpoint", "{root}/live", "--store", "gs://x"], "gs:// is not supported"),
-        (["snapshot", "take", "a/b", "--checkpoint", "{root}/live"], "name one of them"),
+        (["snapshot", "take", "a/b", "--checkpoint", "{root}/live"], "name only one of them"),
         (["snapshot", "take", "../x", "--store", "{root}/store"], "not allowed"),
         (["snapshot", "take", "/"], "job name '' is not allowed"),
         (["snapshot", "take"], "STREAMKEEPER_HOME is not set"),

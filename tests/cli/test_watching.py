@@ -73,7 +73,7 @@ def test_a_pass_by_another_watch_does_not_hide_a_dead_scheduler(job: Registered)
     assert re.match(
         r"the last pass of the watch, by Airflow, is 10(\.\d)? min old, and 3 min are allowed: ", found.output
     )
-    told = r"Airflow made its last pass 10(\.\d)? min ago and sends no notices: see that it runs"
+    told = r"Airflow made its last pass 10(\.\d)? min ago and sends no notices: check that it runs"
     assert re.search(told, run("jobs").output)
 
 
@@ -88,7 +88,7 @@ def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
     assert next(iter(json.loads(run("incidents", "--json").stdout)[0]["open"])) == "driver-dead/-"
     listed = run("jobs").output
     assert "page: driver-dead" in listed
-    assert "as the watch saw them" in listed
+    assert "observed by the watch" in listed
     assert "as they are now" in run("jobs", "--now").output
 
 

@@ -196,7 +196,7 @@ def deploy_by_button(walker: Walker, api: AirflowApi) -> None:
     assert ended.outcome is Outcome.SUCCEEDED
     assert len(by_hand(api) - before) == 1
     expect(walker.frame.locator("#words")).to_contain_text("r0002 continues the checkpoint of r0001")
-    expect(walker.frame.get_by_role("table").last).to_contain_text("r0001, served before")
+    expect(walker.frame.get_by_role("table").last).to_contain_text("r0001, previous")
 
 
 def by_hand(api: AirflowApi, dag: str = DAG) -> set[str]:
@@ -211,7 +211,7 @@ def roll_back_by_button(walker: Walker, api: AirflowApi, *, loses: bool = False)
     if loses:
         with lost_answer(walker.page):
             walker.send("Roll back")
-            assert "what was sent once is not done twice" in walker.error()
+            assert "it is carried out only once" in walker.error()
     walker.send("Roll back")
     assert walker.until_over(walker.operation()).outcome is Outcome.SUCCEEDED
     assert len(by_hand(api, "streaming_rollback") - before) == 1
@@ -243,7 +243,7 @@ def approve_by_button(walker: Walker) -> None:
     expect(walker.frame.get_by_role("button", name="Approve or decline")).to_be_visible(timeout=WAIT_MS)
     shoot(walker.page, "operation")
     walker.open("Approve or decline")
-    walker.fill("Why", "read, it means the same")
+    walker.fill("Reason", "read, it means the same")
     walker.send("Approve")
     expect(walker.frame.get_by_text("read, it means the same")).to_be_visible(timeout=WAIT_MS)
     ended = walker.until_over(operation)

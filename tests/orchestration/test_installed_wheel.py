@@ -146,4 +146,4 @@ def test_a_driver_starts_from_the_wheel(installed: Installed) -> None:
     params = {"input": str(installed.root / "sales"), "warehouse": f"sqlite:///{installed.root}/warehouse.db"}
     told = installed.run("streamkeeper", "deploy", "sales_totals", "--params", json.dumps(params), "--dry-run")
     assert "verdict" in told
-    assert "no job is known yet" in installed.run("streamkeeper", "jobs")
+    assert "no job is registered yet" in installed.run("streamkeeper", "jobs")

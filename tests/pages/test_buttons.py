@@ -144,7 +144,7 @@ def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
     assert "command line" in told(job)
     carried(job)
     assert told(job) == ""
-    assert "ada may not answer what runs of streaming_deploy ask" in told(job, may=reads)
+    assert "ada may not answer questions of streaming_deploy" in told(job, may=reads)
     job.set(approvers=("bob",))
     assert "ada is not among the approvers" in told(job)
     assert told(job, name="bob") == ""

@@ -108,7 +108,7 @@ def test_a_deploy_is_filled_in_with_what_serves() -> None:
     assert json.loads(found["conf"].value) == {"spark.driver.memory": "512m"}
     assert found["params"].same
     assert found["conf"].same
-    assert "r0002 stays until" in dialog.sentence
+    assert "r0002 runs until" in dialog.sentence
 
 
 def test_a_first_release_is_filled_in_with_nothing() -> None:
@@ -146,7 +146,7 @@ def test_a_rollback_suggests_what_served_before() -> None:
     state = replace(served(), served={"r0001": {}, "r0003": {}, "r0002": {}})
     dialog = rollback_dialog(state)
     assert inputs(dialog)["release"].suggestions == ("r0003", "r0001")
-    assert "r0003 served before it" in dialog.sentence
+    assert "r0003 was before it" in dialog.sentence
 
 
 def test_a_snapshot_is_restored_by_its_name() -> None:

@@ -62,12 +62,12 @@ def test_a_row_a_job(tmp_path: Path) -> None:
     found = cells(text)
     assert list(found) == ["gamma", "beta", "alpha", "delta"]
     assert found["alpha"] == {
-        "Job": "alpha", "Standing": "serving", "Release": "r0003", "Health": "well", "Lag": "12 s",
-        "Batch of trigger": "1.2 s of 5 s", "Rows/s": "40", "Last commit": "4 min", "Verified backup": "2 h",
-        "Under way": "-", "Owner": "airflow:ada",
+        "Job": "alpha", "Status": "running", "Release": "r0003", "Health": "healthy", "Lag": "12 s",
+        "Batch duration": "1.2 s of 5 s", "Rows/s": "40", "Last commit": "4 min", "Verified backup": "2 h",
+        "In progress": "-", "Owner": "airflow:ada",
     }  # fmt: skip
     assert found["gamma"]["Health"] == "page stalled (q) no trigger Runbook: A job stands still"
-    assert found["gamma"]["Under way"] == "deploy at approve for 0 s waits for approval"
+    assert found["gamma"]["In progress"] == "deploy at approve for 0 s waits for approval"
     assert 'href="/streamkeeper/jobs/gamma"' in text
     assert 'href="/streamkeeper/jobs/gamma/operations/op-1"' in text
     assert "4 of 4 jobs" in text
@@ -178,7 +178,7 @@ def test_an_index_of_before_there_were_rates_is_read(tmp_path: Path) -> None:
     del told["rows"][0]["memory"]["facts"]["owner"]
     site.store.replace(INDEX_KEY, json.dumps(told).encode())
     found = cells(get(make_viewed(site), "/").text)["orders"]
-    assert (found["Batch of trigger"], found["Rows/s"], found["Owner"], found["Lag"]) == ("-", "-", "-", "12 s")
+    assert (found["Batch duration"], found["Rows/s"], found["Owner"], found["Lag"]) == ("-", "-", "-", "12 s")
     facts = open_index(site.store, site.id).rows[0].memory.facts
     assert facts is not None
     assert facts.owner is None

@@ -32,14 +32,14 @@ def names(found: FleetView) -> list[str]:
 @pytest.mark.parametrize("standing", list(Standing))
 def test_every_standing_has_a_row_and_a_tone(standing: Standing) -> None:
     """Whatever has become of a job, it is shown, in words and not by a colour alone."""
-    assert shown(row(standing=standing)).standing == standing.value
+    assert shown(row(standing=standing)).standing == ("running" if standing is Standing.SERVING else standing.value)
     assert shown(row(standing=standing)).tone == TONES[standing]
 
 
 def test_a_row_says_what_serves_and_how_well() -> None:
     """Release, lag, batch against trigger, rows, last commit, verified backup and owner, of the worst query."""
     told = shown(row(memory=remembered()))
-    assert (told.release, told.desired, told.owner, told.health) == ("r0003", "", "airflow:ada", "well")
+    assert (told.release, told.desired, told.owner, told.health) == ("r0003", "", "airflow:ada", "healthy")
     assert (told.lag, told.batch, told.rows, told.commit, told.verified) == (
         "12 s",
         "1.2 s of 5 s",
@@ -64,7 +64,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
     told = shown(JobRow(job="orders", standing=Standing.NOT_DEPLOYED, release=""))
     assert (told.lag, told.batch, told.rows, told.commit, told.verified) == ("-",) * 5
     assert (told.health, told.owner, told.desired) == ("-", "", "")
-    assert shown(row(unlooked={"status": "damaged"})).health == "not looked at"
+    assert shown(row(unlooked={"status": "damaged"})).health == "not checked"
 
 
 def test_the_first_cause_is_told_with_its_heading() -> None:

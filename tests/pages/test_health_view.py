@@ -45,5 +45,5 @@ def test_a_look_has_an_age(seconds: float, stale: bool) -> None:
 def test_what_was_never_looked_at_is_not_called_well() -> None:
     """Before the first pass, and for a job that is newer than the last one."""
     assert "no pass yet" in view_health(None, "orders", now=AT).unseen
-    assert "did not know" in view_health(FleetIndex(number=1, started=AT), "orders", now=AT).unseen
+    assert "is not in the last pass" in view_health(FleetIndex(number=1, started=AT), "orders", now=AT).unseen
     assert view().unseen == ""

@@ -62,18 +62,18 @@ def every_answer(page: FastAPI) -> list[httpx.Response]:
     [
         (
             "standing",
-            ("serving", DRIVER, "r0002", "1,200 in, 3,000 done", "every 5 s", "25%", f"/{OPERATION}"),
+            ("running", DRIVER, "r0002", "1,200 in, 3,000 processed", "every 5 s", "25%", f"/{OPERATION}"),
         ),
         (
             "health",
             ("lag-seconds", "look at a word", "A query falls behind", "started it: a word", "checkpoint: a"),
         ),
-        ("charts", ("Lag", "Batch duration against the trigger", "Memory of state", 'data-chart="rates"')),
+        ("charts", ("Lag", "Batch duration against the trigger", "State memory", 'data-chart="rates"')),
         ("timeline", ("handoff from v0001 to v0002", "SWITCH", "cli:bob: all done", "stop", "succeeded")),
         ("release", ("r0002", "Spark 4.2.0", REFERENCE)),
         (
             "queries",
-            ("source 0: file /in", "3 files, 90 s behind", "stateful operator 0: aggregate", "v0001 after its"),
+            ("source 0: file /in", "3 files, lag 90 s", "stateful operator 0: aggregate", "v0001 after its"),
         ),
         ("findings", ("grouping-keys-changed", "sales.py:7", "-RATE = 1", "+RATE = 2", "against r0001")),
         ("snapshots", ("s0001", "verified 2026-11-24T10:00:00 by drill d1", "kept: the newest")),
@@ -203,7 +203,7 @@ def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: 
         ("findings", "report", "the last findings cannot be read: "),
         ("snapshots", f"snapshots/{JOB}/{QUERY}/index/0000000001", "s0001"),
         ("findings", "bundle", "the difference is unknown: "),
-        ("charts", f"control/{JOB}/{DRIVER}/history.json", "has left no history"),
+        ("charts", f"control/{JOB}/{DRIVER}/history.json", "has recorded no measurements yet"),
     ],
 )
 def test_damage_of_a_part_is_told_in_it(job: WholeJob, page: FastAPI, name: str, key: str, told: str) -> None:
@@ -253,7 +253,7 @@ def test_an_entry_that_is_damaged_behind_a_fold_costs_the_timeline(job: WholeJob
     text = get(page, f"/jobs/{JOB}").text
     assert "its history cannot be read: " in text
     assert "stateful operator 0" in text
-    assert 'class="badge good">serving' in text
+    assert 'class="badge good">running' in text
 
 
 def test_a_store_that_does_not_answer_is_one_sentence(job: WholeJob) -> None:
@@ -275,15 +275,15 @@ def test_a_job_that_never_served_says_what_there_is_not(tmp_path: Path) -> None:
     for told in (
         "not deployed",
         "the watch has made no pass yet",
-        "no driver has served yet",
-        "no release of it serves",
+        "no driver has run yet",
+        "this job has no current release",
     ):
         assert told in text
     assert "op: deploy the code under the jobs root" in text
     for name, told in (
-        ("findings", "no operation of it was assessed"),
-        ("snapshots", "No query of it ever had a checkpoint"),
-        ("readers", "None that could be looked at"),
+        ("findings", "no operation of this job has been assessed"),
+        ("snapshots", "No query of this job has ever had a checkpoint"),
+        ("readers", "None among the jobs that could be checked"),
         ("log", "job orders has started no driver yet"),
     ):
         assert told in get(page, f"/jobs/orders?part={name}").text
@@ -340,7 +340,7 @@ def test_what_is_no_part_of_its_own_is_not_there(page: FastAPI, name: str) -> No
     """The frame that all pages have is made of blocks as well."""
     answer = get(page, f"/jobs/{JOB}?part={name}")
     assert answer.status_code == 404
-    assert "there is no such part" in answer.text
+    assert "this part of the page does not exist" in answer.text
 
 
 def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:

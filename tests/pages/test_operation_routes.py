@@ -84,7 +84,7 @@ def test_rows_that_differ_are_shown(tmp_path: Path) -> None:
     text = get(make_viewed(job.site), PAGE).text
     assert "customer=&#39;a|b&#39;" in text
     assert "4 of 4 common rows differ" in text
-    assert "no DAG run carries this operation on" in text
+    assert "no DAG run continues this operation" in text
     assert f"streamkeeper approve {JOB} op2 --about output" in text
 
 
@@ -93,7 +93,7 @@ def test_the_death_of_what_served_is_evidence(job: Registered, page: FastAPI) ->
     job.record(InstanceEnded(operation="op2", instance="op-candidate", proof="no process is left", exit="drained"))
     text = get(page, PAGE).text
     assert "no process is left" in text
-    assert "r0001, served before" in text
+    assert "r0001, previous" in text
 
 
 def test_what_is_counted_or_compared_is_asked_for_alone(job: Registered, page: FastAPI) -> None:
@@ -101,7 +101,7 @@ def test_what_is_counted_or_compared_is_asked_for_alone(job: Registered, page: F
     text = get(page, PAGE).text
     assert 'hx-get="?part=back"' in text
     assert 'hx-get="?part=code"' in text
-    assert "there is nothing to go back from" in get(page, f"{PAGE}?part=back").text
+    assert "Not applicable: " in get(page, f"{PAGE}?part=back").text
     assert "not known" in get(page, f"{PAGE}?part=code").text
 
 

@@ -63,7 +63,7 @@ def test_a_finished_operation_says_what_became_of_it() -> None:
     assert (told.is_open, told.outcome, told.tone) == (False, "succeeded", "good")
     assert "r0002 serves" in told.sentence
     (ended,) = told.ended
-    assert (ended.instance, ended.was) == ("old", "r0001, served before")
+    assert (ended.instance, ended.was) == ("old", "r0001, previous")
     assert ended.proof
     assert told.moments.started is not None
     assert told.moments.finished is not None
@@ -76,7 +76,7 @@ def test_a_fall_back_says_why_and_that_something_was_touched() -> None:
     told = view(fell)
     assert (told.outcome, told.tone, told.touched) == ("fell-back", "warn", True)
     assert "it broke" in told.given_up
-    assert [each.was for each in told.ended] == ["r0001, served before", "r0002, candidate"]
+    assert [each.was for each in told.ended] == ["r0001, previous", "r0002, candidate"]
     refused = Played(verdict=Verdict.REFUSE)
     refused.play()
     assert (view(refused).touched, bool(view(refused).given_up)) == (False, True)
@@ -117,7 +117,9 @@ def test_a_question_says_about_what_since_when_and_until_when() -> None:
         )
     told = view(played)
     assert told.question is None
-    assert [(each.by, each.approved, each.about) for each in told.answers] == [("ada", True, "taking over the state")]
+    assert [(each.by, each.approved, each.about) for each in told.answers] == [
+        ("ada", True, "continuing from the state")
+    ]
 
 
 def test_a_question_about_an_output_says_why(tmp_path: Path) -> None:

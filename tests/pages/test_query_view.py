@@ -46,9 +46,9 @@ def test_without_a_plan_the_driver_names_the_sources() -> None:
     [
         ({}, ""),
         ({"lag_records": 0}, "0 records"),
-        ({"lag_records": 12000, "lag_s": 210.0}, "12,000 records, 3.5 min behind"),
-        ({"lag_files": 3, "runway_s": 7200.0}, "3 files; it drops what comes next in 2 h"),
-        ({"runway_s": 7200.0}, "it drops what comes next in 2 h"),
+        ({"lag_records": 12000, "lag_s": 210.0}, "12,000 records, lag 3.5 min"),
+        ({"lag_files": 3, "runway_s": 7200.0}, "3 files; the source drops unread input in 2 h"),
+        ({"runway_s": 7200.0}, "the source drops unread input in 2 h"),
     ],
 )
 def test_what_waits_is_told_in_words(signals: dict[str, float], told: str) -> None:
@@ -89,9 +89,9 @@ def test_versions_are_told_newest_first_with_their_places() -> None:
     state = replace(STATE, versions={"totals": (first, second, shadow)}, current={"totals": "v0010"})
     found = view(state=state).versions
     assert [(each.version, each.stands, each.place) for each in found] == [
-        ("v0011", "never served", "/cp/sales/totals/v0011"),
-        ("v0010", "serves", "/cp/sales/totals/v0010"),
-        ("v0009", "served before", "s3a://old/cp/sales/totals/v0009"),
+        ("v0011", "never used", "/cp/sales/totals/v0011"),
+        ("v0010", "current", "/cp/sales/totals/v0010"),
+        ("v0009", "previous", "s3a://old/cp/sales/totals/v0009"),
     ]
     assert found[1].carries_on == "v0009 after its batch 7"
     assert found[1].operation == "", "an operation that is on no record has no page"

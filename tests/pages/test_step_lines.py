@@ -93,8 +93,8 @@ def test_whether_a_rebuild_asks_is_open_until_its_outputs_were_compared() -> Non
     assert lines(played)["compare"].told == "q: 3 rows and 3: the same"
 
 
-_STAYS = "end the candidate; r0001 stays as it was"
-_AGAIN = "end the candidate, and let r0001 serve again, by the way back that was assessed"
+_STAYS = "end the candidate; r0001 stays current, unaffected"
+_AGAIN = "end the candidate and start r0001 again, by the assessed rollback path"
 _BREAKS = {"candidate": {"serves": False}}
 
 

@@ -1,1 +1,1 @@
-"""The command line: what a person asks, and how the answer is shown. Decides nothing itself."""
+"""The command line: parses options and prints results. Operations make all decisions."""

@@ -1,4 +1,4 @@
-"""Who runs a command: the operating system's user, whatever the environment says."""
+"""The user who runs a command: that of the operating system, independent of the environment."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from streamkeeper.system_user import user_name
 
 
 def caller() -> str:
-    """``cli:ada``: as requests and answers from the command line are signed."""
+    """``cli:ada``: the name under which requests and answers from the command line are recorded."""
     return f"{CLI}{user_name()}"

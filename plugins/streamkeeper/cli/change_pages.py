@@ -1,4 +1,4 @@
-"""All changed jobs told together: in the terminal, as JSON, and as the comment of a pull request."""
+"""The report on all changed jobs: as text, as JSON, and as a pull request comment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamkeeper.model.secret_names import masked_code
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange
 
 MARKER = "<!-- streamkeeper-check -->"
-"""The first line of a comment, by which the next run finds it."""
+"""The first line of a comment; the next run finds the comment by it."""
 MOST_CHARACTERS = 60_000
 """GitHub refuses a comment of more than 65,536."""
 
@@ -26,9 +26,9 @@ _NO_CODE = str.maketrans("`|\n", "'/ ")
 
 
 class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One job of a change. ``answer``: of a changed one; ``ways``: query -> way, what it does, what it takes.
+    """One job of a change. ``answer``: of a changed job; ``ways``: query -> path, its effect, its cost.
 
-    ``refusal``: why a deploy would find no way.
+    ``refusal``: why no path is possible.
     """
 
     change: JobChange
@@ -39,17 +39,17 @@ class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error(self) -> str:
-        """Why it could not be checked; empty when it was, or need not be."""
+        """Why the job could not be checked; empty if it was checked, or need not be."""
         return masked_code(self.change.error or (self.answer.error if self.answer is not None else ""))
 
     @property
     def verdict(self) -> Verdict | None:
-        """None of a job that was not checked."""
+        """The verdict; None if the job was not checked."""
         return self.answer.assessment.verdict if self.answer is not None and self.answer.assessment else None
 
 
 def changes_json(jobs: Iterable[CheckedJob]) -> dict[str, object]:
-    """Job -> how it stands; of a changed one what ``check --json`` says, and its ways."""
+    """Job -> change and release; of a changed job also the fields of ``check --json``, and its paths."""
     return {"jobs": {job.change.job: _job_json(job) for job in jobs}}
 
 
@@ -64,7 +64,7 @@ def _job_json(job: CheckedJob) -> dict[str, object]:
 
 
 def render_changes(jobs: Sequence[CheckedJob]) -> str:
-    """Plain text: each changed job, then the others in a line each."""
+    """Plain text: each changed job, then one line for each other kind."""
     lines: list[str] = []
     for job in jobs:
         if job.error:
@@ -72,11 +72,13 @@ def render_changes(jobs: Sequence[CheckedJob]) -> str:
         elif job.answer is not None and job.answer.assessment is not None:
             lines.append(f"job {job.change.job}, against {job.change.release}")
             lines += render_text(job.answer.assessment).splitlines()
-            lines += [f"way: {job.refusal}"] if job.refusal else []
-            lines += [f"way of query {query}: {does}; {takes}" for query, (_, does, takes) in job.ways.items()]
+            lines += [f"path: none: {job.refusal}"] if job.refusal else []
+            lines += [f"path of query {query}: {does}; {takes}" for query, (_, does, takes) in job.ways.items()]
             lines.append("")
     told = [f"{heading}: {', '.join(names)}. {why}" for heading, names, why in _not_checked(jobs)]
-    return visible("\n".join([*(lines or ["no job's code differs from what serves", ""]), *told, ""]).lstrip("\n"))
+    return visible(
+        "\n".join([*(lines or ["no job's code differs from its current release", ""]), *told, ""]).lstrip("\n")
+    )
 
 
 def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> str:
@@ -97,10 +99,10 @@ def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> 
 def _summary(jobs: Sequence[CheckedJob]) -> Iterator[str]:
     changed = [job for job in jobs if job.error or job.verdict is not None]
     if not changed:
-        yield from ("### Streamkeeper: no job's code differs from what serves", "")
+        yield from ("### Streamkeeper: no job's code differs from its current release", "")
     else:
         yield from (f"### Streamkeeper: {_worst(changed)}", "")
-        yield from ("| job | verdict | what a deploy would do | what it takes |", "|---|---|---|---|")
+        yield from ("| job | verdict | planned actions | cost |", "|---|---|---|---|")
         yield from _rows(sorted(changed, key=lambda job: (not job.error, -(job.verdict or 0), job.change.job)))
         yield ""
     for heading, names, why in _not_checked(jobs):
@@ -108,7 +110,7 @@ def _summary(jobs: Sequence[CheckedJob]) -> Iterator[str]:
 
 
 def _rows(jobs: Sequence[CheckedJob]) -> Iterator[str]:
-    """What matters most first, as many as fit."""
+    """The most severe first, as many as fit."""
     left = MOST_CHARACTERS // 2
     for number, job in enumerate(jobs):
         row = f"| {_code(job.change.job)} | {' | '.join(_cells(job))} |"
@@ -125,7 +127,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _code(name: str) -> str:
-    """A name as code; that of a file may be anything."""
+    """A name as code; a file name may contain any character."""
     return f"`{visible(name).translate(_NO_CODE)}`"
 
 
@@ -140,7 +142,7 @@ def _cells(job: CheckedJob) -> tuple[str, str, str]:
     if job.error or job.verdict is None:
         return "**not checked**", _cell(job.error), ""
     if job.refusal:
-        return f"**{job.verdict.name}**", f"nothing: {_cell(job.refusal)}", ""
+        return f"**{job.verdict.name}**", f"none: {_cell(job.refusal)}", ""
     does = (f"`{query}`: {_cell(ways[1])}" for query, ways in job.ways.items())
     takes = (f"`{query}`: {_cell(ways[2])}" for query, ways in job.ways.items())
     return f"**{job.verdict.name}**", "<br>".join(does), "<br>".join(takes)
@@ -151,16 +153,16 @@ def _cell(text: str) -> str:
 
 
 def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], str]]:
-    """Heading, names and what it means, of the jobs of which nothing had to be compared."""
+    """Heading, names and consequence for the jobs that need no comparison."""
     of_kind = {kind: [job.change.job for job in jobs if job.change.kind is kind] for kind in ChangeKind}
     first, gone, same = of_kind[ChangeKind.FIRST], of_kind[ChangeKind.NO_FILE], of_kind[ChangeKind.SAME]
     if first:
-        renamed = " A job that was renamed is a new one, too." if gone else ""
-        yield "First deploys", first, f"Nothing of them has served: they begin without state.{renamed}"
+        renamed = " A renamed job counts as new." if gone else ""
+        yield "First deploys", first, f"These jobs have no current release: they start without state.{renamed}"
     if gone:
-        yield "Serving without a file here", gone, "They go on as they are until somebody stops them."
+        yield "Running without a file here", gone, "They keep running until a person stops them."
     if same:
-        yield "Unchanged", same, "Their code is what serves."
+        yield "Unchanged", same, "Their code is that of their current release."
 
 
 def _findings(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:

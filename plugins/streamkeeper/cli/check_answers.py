@@ -1,4 +1,4 @@
-"""Answers of a short-lived driver process to requests of a check, and the difference of what was compared."""
+"""The answers of a short-lived driver process to check requests, and the differences between the compared jobs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ERROR = 2
 
 
 def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
-    """The answers, one by one; a driver that dies is told as the error of what it was asked, and started anew.
+    """The answers, in order. If a driver dies, its request gets an error, and a new driver answers the rest.
 
-    Raises DriverDied where it cannot even start.
+    Raises DriverDied if a driver cannot start.
     """
     todo = list(requests)
     while todo:
@@ -39,7 +39,7 @@ def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[Ch
 
 
 def _without_secrets(request: CheckRequest, answer: CheckAnswer) -> CheckAnswer:
-    """The answer as it may be shown, where a secret stands in the params and no reference to it."""
+    """The answer with secrets masked that the params contain instead of a reference."""
     given = (values for job in (request.candidate, request.deployed) if job for values in (job.params, job.conf))
     literal = {secret: secret for values in given for secret in literal_secrets(values)}
     if not literal:
@@ -60,7 +60,7 @@ def _ask_one_driver(requests: list[CheckRequest], conf: dict[str, str]) -> Itera
 
 
 def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
-    """Reference -> value, of all that the requests refer to; raises InvalidInput for one that is not there."""
+    """Reference -> value for all references of the requests; raises InvalidInput for a secret that is not set."""
     found: dict[str, str] = {}
     resolvers = built_in_resolvers(os.environ)
     for request in requests:
@@ -73,9 +73,9 @@ def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
 def find_request_differences(
     site: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[Difference, ...]:
-    """Between the two jobs that were compared; of a candidate that could not be described, what can be read of it.
+    """The differences between the two compared jobs; of a candidate that could not be described, those in its files.
 
-    Where one of them cannot be read that is the difference: the verdict stands without it.
+    If one of them cannot be read, one difference says so; the verdict is valid without it.
     """
     try:
         return find_differences(*_versions(site, job, request, answer))

@@ -1,4 +1,4 @@
-"""From what was asked, on the command line or on a line of a batch, to a request for the driver."""
+"""Turn the options of ``check``, or a line of a batch, into a request for the driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamkeeper.operations.registered import deployed_of
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One question; the fields are the long option names, with underscores."""
+    """One check; the fields are the long option names, with underscores."""
 
     deployed: str = ""
     candidate: str = ""
@@ -49,7 +49,7 @@ def request_of(asked: Asked, site: Callable[[], Installation]) -> CheckRequest:
         raise InvalidInput("no candidate is named", hint="--candidate FILE:NAME")
     if asked.job:
         if asked.deployed or asked.checkpoint:
-            raise InvalidInput("--job stands for --deployed and --checkpoint", hint="leave those two out")
+            raise InvalidInput("--job replaces --deployed and --checkpoint", hint="leave those two out")
         return _registered(asked, site())
     if not asked.deployed or not asked.checkpoint:
         missing = "deployed job" if not asked.deployed else "checkpoint"
@@ -78,7 +78,7 @@ def _registered(asked: Asked, site: Installation) -> CheckRequest:
 
 
 def _candidate(asked: Asked, params: dict[str, ParamValue], conf: dict[str, str]) -> JobFile:
-    """The deployed job's params and confs hold for the candidate too, as far as it is not given others."""
+    """The candidate gets the deployed job's params and confs, except those that are given for it."""
     return read_job_file(asked.candidate, {**params, **asked.candidate_params}, {**conf, **asked.candidate_conf})
 
 

@@ -1,4 +1,4 @@
-"""``check``: would a candidate go on from a checkpoint? Asked of a short-lived driver process; nothing is touched."""
+"""``check``: can a candidate resume from a checkpoint? A short-lived driver process answers; nothing is changed."""
 
 from __future__ import annotations
 
@@ -22,27 +22,34 @@ from streamkeeper.locations import local_path
 from streamkeeper.model.check import CheckAnswer, CheckRequest, answer_json
 
 _Deployed = Annotated[str, typer.Option("--deployed", metavar="FILE:NAME", help="The job as it runs now")]
-_Candidate = Annotated[str, typer.Option("--candidate", metavar="FILE:NAME", help="The job as it would run")]
+_Candidate = Annotated[str, typer.Option("--candidate", metavar="FILE:NAME", help="The job as it would be deployed")]
 _Checkpoint = Annotated[
     str,
-    typer.Option("--checkpoint", metavar="DIR", help="The query's checkpoint, or the folder of the job's; only read"),
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="The query's checkpoint, or the folder with the job's checkpoints; only read",
+    ),
 ]
 _Job = Annotated[str, typer.Option("--job", metavar="NAME", help="A registered job, for --deployed and --checkpoint")]
-_Query = Annotated[str, typer.Option("--query", metavar="NAME", help="Look at this query only")]
+_Query = Annotated[str, typer.Option("--query", metavar="NAME", help="Check only this query")]
 _Params = Annotated[str, typer.Option("--params", metavar="JSON", help="Params of both jobs")]
-_NewParams = Annotated[str, typer.Option("--candidate-params", metavar="JSON", help="What differs for the candidate")]
-_Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark conf of both")]
-_NewConf = Annotated[
-    list[str] | None, typer.Option("--candidate-conf", metavar="KEY=VALUE", help="What differs for the candidate")
+_NewParams = Annotated[
+    str, typer.Option("--candidate-params", metavar="JSON", help="Values that differ for the candidate")
 ]
-_NoRehearsal = Annotated[bool, typer.Option("--no-rehearsal", help="Compare and read only; run nothing")]
+_Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark conf of both jobs")]
+_NewConf = Annotated[
+    list[str] | None, typer.Option("--candidate-conf", metavar="KEY=VALUE", help="Values that differ for the candidate")
+]
+_NoRehearsal = Annotated[bool, typer.Option("--no-rehearsal", help="Compare and read only; do not run the candidate")]
 _Changed = Annotated[
-    bool, typer.Option("--changed", help="Check every job under the jobs root whose code is not what serves")
+    bool,
+    typer.Option("--changed", help="Check every job under the jobs root whose code differs from its current release"),
 ]
 _Markdown = Annotated[
-    str, typer.Option("--markdown", metavar="FILE", help="With --changed: write a pull request's comment")
+    str, typer.Option("--markdown", metavar="FILE", help="With --changed: write a comment for a pull request")
 ]
-_Batch = Annotated[str, typer.Option("--batch", metavar="FILE", help="Requests as JSON lines, one answer a line")]
+_Batch = Annotated[str, typer.Option("--batch", metavar="FILE", help="Requests as JSON lines; one answer per line")]
 
 
 def check(
@@ -64,11 +71,11 @@ def check(
     diff: Diff = False,
     diff_to: DiffTo = "",
 ) -> None:
-    """Say whether a candidate can go on from a checkpoint, and why; exit code 0 RESUME, 10 BACKUP, 11 SWITCH,
+    """Check whether a candidate can resume from a checkpoint, and report why. Exit code 0 RESUME, 10 BACKUP, 11 SWITCH,
     12 REFUSE, 2 for an error."""
     page = _page_of(batch=batch, changed=changed, markdown=markdown, as_json=as_json, diff=diff, diff_to=diff_to)
     if batch or changed:
-        alone = "--batch takes its requests from the file alone" if batch else "--changed finds its jobs by itself"
+        alone = "--batch takes its requests only from the file" if batch else "--changed finds its jobs itself"
         if any((candidate, deployed, checkpoint, job, query, conf, candidate_conf, params != "{}")):
             raise InvalidInput(alone, hint="leave the other options out")
         if batch:
@@ -108,18 +115,18 @@ def check(
 
 
 def _page_of(*, batch: str, changed: bool, markdown: str, as_json: bool, diff: bool, diff_to: str) -> Path | None:
-    """Where differences are to be written; raises InvalidInput for options that do not go together."""
+    """The file for the differences; raises InvalidInput for options that cannot be combined."""
     if batch and (changed or diff or diff_to):
-        raise InvalidInput("--batch answers with one object a line", hint="leave --changed and --diff out")
+        raise InvalidInput("--batch prints one object per line", hint="leave --changed and --diff out")
     if markdown and not changed:
-        raise InvalidInput("--markdown tells of all changed jobs", hint="--changed --markdown FILE")
+        raise InvalidInput("--markdown reports all changed jobs", hint="--changed --markdown FILE")
     if as_json and diff:
-        raise InvalidInput("--json prints one object and nothing else", hint="--diff-to FILE writes a page beside it")
+        raise InvalidInput("--json prints one object and nothing else", hint="--diff-to FILE writes the differences")
     return page_file("--diff-to", diff_to, ".md", ".html")
 
 
 def _answer_batch(file: Path) -> None:
-    """Answer each line on a line, in the same order; one that fails answers ``error`` and the rest go on."""
+    """Print one answer per line, in the same order; a failed request gets ``error``, the others are answered."""
     try:
         lines = [line for line in file.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""``check --changed``: every job whose code is not what serves, checked against that, and told together."""
+"""``check --changed``: check every job whose code differs from its current release, and report them together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streamkeeper.operations.installation import Installation
 
 
 def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown: bool, page: Path | None) -> int:
-    """Check them, tell them, and return the exit code: of the strictest verdict, ERROR where one was not checked.
+    """Check and report the jobs; returns the exit code of the strictest verdict, or ERROR if a job was not checked.
 
     ``comment``: the file for a pull request's comment; ``shown`` and ``page``: whether and where to show differences.
     """
@@ -42,7 +42,7 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
         for difference in checked.differences
     ]
     if shown or page is not None:
-        show_differences("What serves -> this change", differences, shown=shown, file=page)
+        show_differences("Current release -> this change", differences, shown=shown, file=page)
     if as_json:
         echo_json(json.dumps(changes_json(found), ensure_ascii=False))
     else:
@@ -55,7 +55,7 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
 def _check_all(
     site: Installation, changes: list[JobChange], *, rehearse: bool, differences: bool
 ) -> Iterator[CheckedJob]:
-    """All of them, in their order; what is wrong with one is told of that one."""
+    """Each job in order; an error of one job is reported for that job only."""
     requests: dict[str, CheckRequest] = {}
     failed: dict[str, CheckAnswer] = {}
     for change in changes:
@@ -71,7 +71,7 @@ def _check_all(
             try:
                 checked = _with_ways(site, checked, requests[change.job])
             except StreamkeeperError as error:
-                checked = msgspec.structs.replace(checked, refusal=f"not known: {error}")
+                checked = msgspec.structs.replace(checked, refusal=f"unknown: {error}")
             if differences:
                 found = find_request_differences(lambda: site, change.job, requests[change.job], answers[change.job])
                 checked = msgspec.structs.replace(checked, differences=found)
@@ -82,13 +82,13 @@ def _request(site: Installation, job: str, *, rehearse: bool) -> CheckRequest:
     checkpoints_must_be_here(site, job)
     file = Path(site.settings.jobs) / f"{job}.py"
     request = request_of(Asked(candidate=f"{file}:{job}", job=job, no_rehearsal=not rehearse), lambda: site)
-    # Of a secret that is not there, the others are not to hear.
+    # A missing secret of one job must not fail the others.
     secrets_of([request])
     return request
 
 
 def _ask_together(requests: dict[str, CheckRequest]) -> dict[str, CheckAnswer]:
-    """Job -> answer; one session for all jobs of the same confs, of which Spark takes some only when it starts."""
+    """Job -> answer. Jobs with equal confs share a session, because Spark reads some confs only at its start."""
 
     def conf_of(job: str) -> bytes:
         return to_json(requests[job].candidate.conf)
@@ -100,12 +100,12 @@ def _ask_together(requests: dict[str, CheckRequest]) -> dict[str, CheckAnswer]:
             asked = [requests[name] for name in jobs]
             answers |= zip(jobs, ask_check(asked, asked[0].candidate.conf), strict=False)
         except DriverDied as died:
-            answers |= {name: CheckAnswer(error=f"no session was to be had: {died}") for name in jobs}
+            answers |= {name: CheckAnswer(error=f"no Spark session started: {died}") for name in jobs}
     return answers
 
 
 def _with_ways(site: Installation, checked: CheckedJob, request: CheckRequest) -> CheckedJob:
-    """What a deploy with the form's defaults would do, and what that takes."""
+    """Add what a deploy with default options would do, and its cost."""
     answer = checked.answer
     if answer is None or answer.assessment is None or answer.evidence is None:
         return checked

@@ -1,4 +1,4 @@
-"""``offsets`` and ``fsck``: what a checkpoint directory says, read as files; no query is started or stopped."""
+"""``offsets`` and ``fsck``: read a checkpoint directory's files; no query is started or stopped."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpo
 def offsets(
     directory: Directory,
     *,
-    batch: Annotated[int | None, typer.Option("--batch", metavar="N", help="Else the last committed batch")] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", metavar="N", help="This batch; without it, the last committed one")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Print where every source of a checkpoint stands; a Kafka offset is ready for startingOffsets."""
+    """Print the position of every source after a batch. A Kafka position can be used as startingOffsets."""
     checkpoint = open_tree(directory)
     facts, found = read_facts(checkpoint), offsets_at(checkpoint, batch)
     number = batch_of(checkpoint, batch)
@@ -53,17 +55,17 @@ def fsck(
     directory: Directory,
     *,
     stateful: Annotated[
-        bool, typer.Option("--stateful", help="The query keeps state: see it too when all of it is gone")
+        bool, typer.Option("--stateful", help="The query keeps state: report it if all of it is missing")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Tell what is damaged in a checkpoint and what a start would do; exit code 1 when a start is unsafe."""
+    """Report the damage in a checkpoint and what a start would do. Exit code 1: a start is unsafe."""
     checkpoint = open_tree(directory)
     found = (*examine(checkpoint, stateful=stateful), *_recorded_damage(checkpoint))
     if not found and not any(not name.startswith(".") for name in checkpoint.names("")):
         raise NotFound(
-            f"{directory} is empty: it holds no checkpoint",
-            hint="a query that starts here reads its sources from the beginning; is a disk not mounted?",
+            f"{directory} is empty: it contains no checkpoint",
+            hint="a query that starts here reads its sources from the beginning; check that the disk is mounted",
         )
     if json:
         echo_json(to_json(found))
@@ -72,7 +74,7 @@ def fsck(
         for version in found:
             console.print(_told(version))
         if not found:
-            console.print(Text("nothing is damaged"))
+            console.print(Text("no damage"))
     if not all(version.safe for version in found):
         raise typer.Exit(1)
 
@@ -84,7 +86,7 @@ def _recorded_damage(checkpoint: Tree) -> Iterator[Damage]:
     try:
         damage = find_damage(open_to_look(), checkpoint)
     except StreamkeeperError as error:
-        echo(f"note: what was recorded of {checkpoint.where('')} is not known: {error}", err=True)
+        echo(f"note: the records about {checkpoint.where('')} cannot be read: {error}", err=True)
         return
     if damage is not None:
         yield damage

@@ -41,7 +41,7 @@ Release = Annotated[str | None, asked("release", metavar="r0007")]
 Older = Annotated[str | None, asked("release", metavar="r0003", help=ROLLBACK["release"])]
 Kept = Annotated[str | None, asked("params", metavar="JSON")]
 NoInherit = Annotated[
-    bool, typer.Option("--no-inherit", help="Without --params or --conf: none, not those of the serving release")
+    bool, typer.Option("--no-inherit", help="Start from no params and confs instead of those of the current release")
 ]
 How = Annotated[Strategy, asked("strategy")]
 Warmth = Annotated[Handover, asked("handover")]
@@ -64,7 +64,10 @@ ApproveS = Annotated[float, asked("approve_s")]
 CatchUpS = Annotated[float, asked("catch_up_s")]
 Batches = Annotated[int, asked("probation_batches")]
 ProbationS = Annotated[float, asked("probation_s")]
-Open = Annotated[OnOpen, typer.Option("--on-open", help="What to do about an operation that is open")]
+Open = Annotated[
+    OnOpen,
+    typer.Option("--on-open", help="If another operation of the job is open: refuse, continue it, or abort it first"),
+]
 
 _USUAL = DeployRequest(job="any")
 _TURN_POLL_S = 2.0

@@ -1,4 +1,4 @@
-"""``describe``: what Spark makes of a job's queries, asked of a short-lived driver process."""
+"""``describe``: print the manifests of a job's queries, made by a short-lived driver process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def describe(
     params: Params = "{}",
     conf: Conf = None,
 ) -> None:
-    """Print the manifest of every query of a job, as JSON; nothing is registered and no query is started."""
+    """Print the manifest of every query of a job as JSON. No release is registered and no query is started."""
     given = read_job_file(job, read_params(params), read_conf(conf))
     secrets = resolve(find_references(given.params, given.conf), built_in_resolvers(os.environ))
     asked = [given.root, given.entry, given.name, json.dumps(given.params), json.dumps(given.conf)]
@@ -35,7 +35,7 @@ def describe(
 
 
 def _ask_driver(asked: list[str], secrets: dict[str, str]) -> str:
-    """Run the driver's describing in its own process; raises JobUnusable with its one line."""
+    """Describe the job in a driver process; raises JobUnusable with the one line that it prints."""
     command = [sys.executable, "-m", "streamkeeper.driver.describe", *asked]
     try:
         done = subprocess.run(

@@ -21,9 +21,12 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import local_path
 from streamkeeper.model.markdown_text import escaped
 
-Diff = Annotated[bool, typer.Option("--diff", help="Show the difference of params, code and plans to what serves")]
+Diff = Annotated[
+    bool, typer.Option("--diff", help="Print the differences from the current release in params, confs, code and plans")
+]
 DiffTo = Annotated[
-    str, typer.Option("--diff-to", metavar="FILE", help="Write it as a page: .md for Markdown, .html for HTML")
+    str,
+    typer.Option("--diff-to", metavar="FILE", help="Write the differences to a file: .md for Markdown, .html for HTML"),
 ]
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
@@ -50,9 +53,9 @@ def page_file(option: str, location: str, *suffixes: str) -> Path | None:
         return None
     file = local_path(option, location)
     if file.suffix not in suffixes:
-        raise InvalidInput(f"{option} {location}: a page ends in {' or '.join(suffixes)}")
+        raise InvalidInput(f"{option} {location}: the file name must end in {' or '.join(suffixes)}")
     if not file.parent.is_dir() or file.is_dir():
-        raise InvalidInput(f"{option} {location} cannot be written", hint="name a file in a folder that is there")
+        raise InvalidInput(f"{option} {location} cannot be written", hint="name a file in an existing folder")
     return file
 
 

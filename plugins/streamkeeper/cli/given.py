@@ -1,4 +1,4 @@
-"""What is given on the command line, turned into values; anything else is InvalidInput with one clear line."""
+"""Options that several commands share, and their parsing; wrong values raise InvalidInput with one clear line."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's name")]
 
 _MISTYPED = (
-    "mend STREAMKEEPER_HOME or STREAMKEEPER_STORE; if the store was lost: streamkeeper registry rebuild; else a first"
-    " deploy or release push begins one"
+    "correct STREAMKEEPER_HOME or STREAMKEEPER_STORE; if the store was lost: streamkeeper registry rebuild; otherwise"
+    " the first deploy or release push creates one"
 )
 _EXAMPLE = '--params \'{"input": "/data/sales"}\''
 
 
 def open_site(*, begins: bool = False) -> Installation:
-    """The installation that the environment names; raises OperationRefused for a copied or moved one.
+    """Open the installation that the environment names; raises OperationRefused for a copied or moved one.
 
-    ``begins``: for commands that an installation may begin with, which is told; any other raises NotFound where there
-    is none, and makes nothing.
+    ``begins``: whether the command may create an installation; it then prints a note. Without it, NotFound is raised
+    if there is none, and nothing is created.
     """
     _, none_yet = _look_for_site()
     if none_yet and not begins:
         raise NotFound(none_yet, hint=_MISTYPED)
     if none_yet:
-        echo(f"note: {none_yet}: a new installation begins there", err=True)
+        echo(f"note: {none_yet}: a new installation is created there", err=True)
     return Installation.from_environment(os.environ)
 
 
 def open_to_look(*, empty: bool = False) -> Installation:
-    """The same for commands that change nothing: of a copied or moved one with a warning.
+    """Open the installation for a command that changes nothing; a copied or moved one only prints a warning.
 
-    Raises NotFound where there is no installation, unless it may be ``empty``: then that is a warning as well.
+    Raises NotFound if there is no installation; with ``empty``, prints a warning instead.
     """
     site, none_yet = _look_for_site()
     if none_yet and not empty:
@@ -62,23 +62,23 @@ def open_to_look(*, empty: bool = False) -> Installation:
 
 
 def _look_for_site() -> tuple[Installation | None, str]:
-    """What is there, and why that is no installation yet, empty where it is one. Makes nothing.
+    """The installation, and the reason why there is none yet (empty if there is one). Creates nothing.
 
-    Raises InvalidInput where none can begin: part of the home is a file.
+    Raises InvalidInput if none can be created because part of the home is a file.
     """
     settings = read_settings(os.environ)
     home = f"STREAMKEEPER_HOME={settings.home}"
     there = next(part for part in (Path(settings.home), *Path(settings.home).parents) if part.exists())
     if not there.is_dir():
-        raise InvalidInput(f"{home}: {there} is a file", hint="mend STREAMKEEPER_HOME: it is a directory")
-    # A local store that is opened is made.
+        raise InvalidInput(f"{home}: {there} is a file", hint="STREAMKEEPER_HOME must be a directory")
+    # Opening a local store creates it.
     if (directory := settings.store_directory) is not None and not directory.exists():
         missing = f"{home}: there is no store at {settings.store}"
         return None, missing if Path(settings.home).exists() else f"{home} does not exist"
     site = Installation.from_environment(os.environ, looking=True)
     if site.record is not None or list_jobs(site.store):
         return site, ""
-    return site, f"{home}: nothing was ever deployed or pushed to {site.store.url}"
+    return site, f"{home}: no job was ever deployed or pushed to {site.store.url}"
 
 
 def read_params(text: str) -> dict[str, ParamValue]:
@@ -95,7 +95,9 @@ def read_params(text: str) -> dict[str, ParamValue]:
         if isinstance(value, list | dict):
             raise InvalidInput(f"param {name} must be a string, a number, true, false or null")
         if isinstance(value, float) and not math.isfinite(value):
-            raise InvalidInput(f"param {name} is a number beyond what is stored", hint="write it as a string")
+            raise InvalidInput(
+                f"param {name} is a number outside the range that can be stored", hint="write it as a string"
+            )
     return found
 
 
@@ -106,7 +108,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(constant: str) -> Any:
-    raise InvalidInput(f"--params has {constant}, which is no JSON", hint='write it as a string: "NaN"')
+    raise InvalidInput(f"--params has {constant}, which is not JSON", hint='write it as a string: "NaN"')
 
 
 def read_conf(pairs: list[str] | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``home``: which installation this is, and what a copied or moved one is told to be."""
+"""``home``: show the installation, and record that it is a new one or has moved."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from streamkeeper.model.settings import read_settings
 from streamkeeper.registry.installations import begin_anew, find_misplaced, note_moved, read_installation
 from streamkeeper.stores.opening import open_store
 
-app = typer.Typer(no_args_is_help=True, help="The installation: which one it is, and whether it is where it belongs.")
+app = typer.Typer(no_args_is_help=True, help="The installation: its id, and whether it was copied or moved.")
 
 Reason = Annotated[str, asked("reason", help="Why; kept with the record")]
 
 
 @app.command("show")
 def show(*, json: Json = False) -> None:
-    """Show the installation's id and place; exit code 1 when the store or the home is a copy, or was moved."""
+    """Show the installation's id and location. Exit code 1: the store or the home is a copy, or was moved."""
     settings = read_settings(os.environ)
     store = open_store(settings.store)
     found = read_installation(store)
@@ -33,7 +33,7 @@ def show(*, json: Json = False) -> None:
         echo_json(to_json({"home": settings.home, "store": store.url, "installation": found, "misplaced": misplaced}))
     else:
         echo(f"home {settings.home}\nstore {store.url}")
-        echo(_told(found) if found is not None else "no installation yet: the first command that writes makes it")
+        echo(_told(found) if found is not None else "no installation yet: the first command that writes creates it")
         if misplaced:
             echo(misplaced)
     if misplaced:
@@ -42,26 +42,26 @@ def show(*, json: Json = False) -> None:
 
 @app.command("new")
 def new(*, reason: Reason) -> None:
-    """Make a copied home or store an installation of its own: the other one's drivers, checkpoints and outputs are
-    none of its."""
+    """Make a copied home or store a new installation. The original's drivers, checkpoints and outputs do not belong to
+    it."""
     settings = read_settings(os.environ)
     made = begin_anew(open_store(settings.store), settings.home, by=caller(), reason=reason)
     echo(_told(made))
     if made.is_a_copy:
-        echo("its jobs go on from snapshots: streamkeeper snapshot restore JOB/QUERY, then deploy, with outputs of")
-        echo("their own; give it schedules, and STREAMKEEPER_SNAPSHOTS, of its own as well")
+        echo("its jobs resume from snapshots: streamkeeper snapshot restore JOB/QUERY, then deploy with separate")
+        echo("outputs; give it separate schedules and STREAMKEEPER_SNAPSHOTS as well")
 
 
 @app.command("moved")
 def moved(
     *,
     reason: Reason,
-    id: Annotated[str, typer.Option("--id", help="Which installation it is; else the last one recorded")] = "",
+    id: Annotated[str, typer.Option("--id", help="The installation's id; without it, the last one recorded")] = "",
     former_gone: Annotated[
-        bool, typer.Option("--former-gone", help="Its former place is gone for good, and nobody can ask it")
+        bool, typer.Option("--former-gone", help="The former location no longer exists and cannot be checked")
     ] = False,
 ) -> None:
-    """Record that the installation lives here from now on; refused while its former place still holds it."""
+    """Record that the installation has moved here. Refused while it still exists at its former location."""
     settings = read_settings(os.environ)
     store, by = open_store(settings.store), caller()
     made = note_moved(store, settings.home, by=by, reason=reason, id=id, former_gone=former_gone)
@@ -69,4 +69,4 @@ def moved(
 
 
 def _told(found: InstallationRecord) -> str:
-    return f"installation {found.id}, at {found.place}{' (began as a copy)' if found.is_a_copy else ''}"
+    return f"installation {found.id}, at {found.place}{' (started as a copy)' if found.is_a_copy else ''}"

@@ -1,4 +1,4 @@
-"""The list of jobs: what whoever is on call needs to see of each, worst things in words."""
+"""The list of jobs: status, lag, backups and problems of each, for the person on call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.cli.terminal import Console
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.fleet import FleetIndex, JobRow
-from streamkeeper.model.fleet_words import tell_commit, tell_lag, tell_verified
+from streamkeeper.model.fleet_words import tell_commit, tell_lag, tell_status, tell_verified
 from streamkeeper.model.health import Severity
 from streamkeeper.model.quantities import tell_age
 from streamkeeper.model.standing import Standing
@@ -32,40 +32,42 @@ STYLES = {
 
 SEVERITY_STYLES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severity.INFO: "dim"}
 
-HEADERS = ("job", "release", "standing", "lag", "commit", "restarts", "verified")
+HEADERS = ("job", "release", "status", "lag", "commit", "restarts", "verified")
 _STALE_S = 300.0
-"""A watch that looks each minute has missed some passes by then."""
+"""A watch with a pass each minute has then missed some of them."""
 
 
 def show_jobs(index: FleetIndex, rows: Iterable[JobRow], *, now: float, console: Console | None = None) -> None:
-    """One row a job, by name, and below them when they were looked at; ages are those of that moment."""
+    """Print one row per job and the time of the observation; ages are relative to that time."""
     console = console or Console(highlight=False)
     print_rows(HEADERS, [_row(row, index.started) for row in rows], console=console)
     console.print(Text(_told_age(index, now)), soft_wrap=True)
 
 
 def described(row: JobRow) -> dict[str, object]:
-    """A row without what only the watch needs to remember."""
+    """A row without the fields that only the watch needs."""
     return {name: getattr(row, name) for name in row.__struct_fields__ if name != "memory"}
 
 
 def _told_age(index: FleetIndex, now: float) -> str:
     if not index.number:
-        return "as they are now"
+        return "observed now"
     age_s, pass_age_s = max(0.0, now - index.started), index.pass_age_s(now)
-    told = f"as the watch saw them {tell_span(age_s)} ago (--now looks again)"
+    told = f"observed by the watch {tell_span(age_s)} ago (--now checks again)"
     if pass_age_s <= _STALE_S:
         return told
     if age_s <= _STALE_S:
-        return f"{told}; Airflow made its last pass {tell_span(pass_age_s)} ago and sends no notices: see that it runs"
-    return f"{told}; it has made no pass since: see that it runs"
+        return (
+            f"{told}; Airflow made its last pass {tell_span(pass_age_s)} ago and sends no notices: check that it runs"
+        )
+    return f"{told}; it has made no pass since: check that it runs"
 
 
 def _row(row: JobRow, at: float) -> Row:
     cells = (
         row.job,
         row.release or "-",
-        row.standing.value,
+        tell_status(row.standing),
         tell_lag(row.queries.values()),
         tell_commit(row.queries.values(), at),
         _restarts(row),
@@ -79,7 +81,7 @@ def _restarts(row: JobRow) -> str:
 
 
 def _notes(row: JobRow, at: float) -> Iterator[Text]:
-    """What is wrong first; then what is under way, and what was said last."""
+    """Problems first, then the operation in progress and the last error."""
     if row.symptoms:
         first, more = row.symptoms[0], len(row.symptoms) - 1
         about = f"{first.rule} ({first.query})" if first.query else first.rule

@@ -1,4 +1,4 @@
-"""Lists for a terminal and for a pipe: one line for each thing, and what others wrote in it stays text."""
+"""Lists for a terminal and for a pipe: one line per row; text from other sources cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing. ``notes``: what there is to say of it beside its cells; ``styles``: of cells, by their column."""
+    """One row. ``notes``: text next to its cells; ``styles``: column -> style of its cell."""
 
     cells: tuple[str, ...]
     notes: tuple[Text, ...] = ()
@@ -28,8 +28,8 @@ class Row:
 def print_rows(headers: Sequence[str], rows: Sequence[Row], *, console: Console | None = None) -> None:
     """Print a header and the rows.
 
-    In a pipe or a file a row is one line, its notes at the end, and nothing is cut. On a terminal notes that do not fit
-    beside their row stand below it, each on a line of its own, and what is wider than the terminal is cut with ….
+    In a pipe or a file a row is one line with its notes at the end, and no cell is cut. On a terminal, notes that do
+    not fit next to their row follow on separate lines, and lines wider than the terminal are cut with ….
     """
     console = console or Console(highlight=False)
     widths = [
@@ -52,7 +52,7 @@ def print_rows(headers: Sequence[str], rows: Sequence[Row], *, console: Console 
 
 
 def one_line(text: str) -> str:
-    """Text on one line, in which nothing steers a terminal."""
+    """The text on one line, with control characters spelled out."""
     return visible(" ".join(text.split()))
 
 

@@ -1,4 +1,4 @@
-"""``jobs``, ``status`` and ``history``: look, change nothing."""
+"""``jobs``, ``status``, ``old-input`` and ``history``: commands that read and change nothing."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from streamkeeper.registry.control import stray_orders
 from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 2.0
-_NOT_LISTED = "a pattern, options that choose its files, another server or scheme, or too many files"
+_NOT_LISTED = "a pattern, options that select its files, another server or scheme, or too many files"
 _STYLES = {Tone.PLAIN: "", Tone.WARN: "yellow", Tone.BAD: "red"}
 
 
 def jobs(
     *,
     now: Annotated[
-        bool, typer.Option("--now", help="Look at every job now, not at the last pass of the watch")
+        bool, typer.Option("--now", help="Check every job now instead of printing the last pass of the watch")
     ] = False,
     json: Json = False,
 ) -> None:
-    """List every job: how it stands and keeps up, its newest commit and verified backup, and what is wrong with it."""
+    """List every job: status, lag, newest commit, newest verified backup, and problems."""
     site = open_to_look()
     index = None if now else read_index(site.store, site.id)
-    # The last pass may be from before the first deploy.
+    # The last pass may be older than the first deploy.
     index = index if index and index.rows else look_now(site, now=time.time())
     rows = [row for row in index.rows if not row.forgotten]
     forgotten = ", ".join(row.job for row in index.rows if row.forgotten)
@@ -59,7 +59,7 @@ def jobs(
     elif forgotten:
         echo(f"every job at {site.store.url} was forgotten: deploy one with --revive, or a new one")
     else:
-        echo(f"no job is known yet to {site.store.url}: deploy one, or push a release")
+        echo(f"no job is registered yet at {site.store.url}: deploy one, or push a release")
     if forgotten:
         echo(f"forgotten: {forgotten}")
 
@@ -67,10 +67,10 @@ def jobs(
 def status(
     job: Job,
     *,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every two seconds, until Ctrl-C")] = False,
     json: Json = False,
 ) -> None:
-    """Show what serves, what its driver last said, and what is under way."""
+    """Show the current release, the driver's last report, and the operation in progress."""
     site = open_to_look()
     seen = job_overview(site, job)
     if json:
@@ -88,7 +88,7 @@ def status(
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
-    """Where one picture takes the place of the last one; in a pipe they follow each other."""
+    """Yield a function that shows a view: on a terminal it replaces the last one, in a pipe it follows it."""
     if not console.is_terminal:
         yield console.print_table
         return
@@ -97,7 +97,7 @@ def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
 
 
 def old_input(job: Job, *, json: Json = False) -> None:
-    """List the input files that Spark never reads because they are older than maxFileAge allows, one path a line."""
+    """List the input files that Spark never reads because maxFileAge excludes them, one path per line."""
     site = open_to_look()
     found = list(list_old_input(site, read_job(site, job)))
     if json:
@@ -154,14 +154,14 @@ def history(
 
 
 class BeatWatch:
-    """Sees whether a heartbeat grows, by this machine's monotonic clock only."""
+    """Measures whether a heartbeat grows, by this machine's monotonic clock only."""
 
     def __init__(self) -> None:
         self._last: tuple[str, int, int] | None = None
         self._grew_at = 0.0
 
     def say(self, seen: JobOverview, now: float) -> str:
-        """The beat and for how long it has not grown; ``now``: monotonic seconds."""
+        """The beat, and the time since it last grew; ``now``: monotonic seconds."""
         if seen.status is None:
             return ""
         mark = (seen.status.instance, seen.status.generation, seen.status.beat)
@@ -171,7 +171,7 @@ class BeatWatch:
 
 
 def render_overview(seen: JobOverview, beat: str) -> RenderableType:
-    """One job as a page."""
+    """The status of one job as text and tables."""
     facts = Table.grid(padding=(0, 2))
     for fact in overview_facts(seen, beat=beat):
         facts.add_row(Text(fact.name, style="dim"), Text(visible(fact.text), style=_style(fact, seen.standing)))
@@ -188,13 +188,13 @@ def _queries(seen: JobOverview) -> Table:
 
 
 def _signals(seen: JobOverview) -> Table:
-    """How each query keeps up, by its driver's own figures of its last batch."""
-    table = Table("query", "batch", "due every", "rows in", "done", "behind", "checkpoint", "dropped")
+    """Durations, rates and lag of each query, as its driver measured them for its last batch."""
+    table = Table("query", "duration", "trigger", "rows in", "processed", "lag", "checkpoint", "dropped")
     for name, query in sorted((seen.status.queries if seen.status else {}).items()):
         at = query.signals
         if at.last_trigger is None:
             continue
-        due = f"{at.trigger_s:g} s" if at.trigger_s else "at once"
+        due = f"{at.trigger_s:g} s" if at.trigger_s else "as soon as possible"
         behind = tell_span(at.lag_s) if at.lag_s is not None else "-"
         rates = (f"{at.input_rows_per_s:.0f}/s", f"{at.processed_rows_per_s:.0f}/s")
         table.add_row(
@@ -204,4 +204,4 @@ def _signals(seen: JobOverview) -> Table:
 
 
 def _style(fact: Fact, standing: Standing) -> str:
-    return STYLES[standing] if fact.name == "standing" else _STYLES[fact.tone]
+    return STYLES[standing] if fact.name == "status" else _STYLES[fact.tone]

@@ -32,19 +32,19 @@ from streamkeeper.cli.terminal import Console, echo
 from streamkeeper.errors import StreamkeeperError
 
 _WrongUse: Any = typer.BadParameter.__mro__[1]
-"""An option or an argument that a command does not take; typer has no public name for it."""
+"""The error for a wrong option or argument; typer has no public name for it."""
 
 _OF_THE_MACHINE = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
 )
-"""A disk that is full or may not be written, too many open files: what is wrong is not the program."""
+"""Errors of the machine, not of the program: a full or read-only disk, missing rights, too many open files."""
 
 
 class Commands(TyperGroup):
-    """A group whose commands end with one line and exit code 2 for anything that Streamkeeper refuses."""
+    """A group whose commands print one line and exit with 2 for every error that Streamkeeper raises."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; a StreamkeeperError or a wrong use becomes ``error: …`` on stderr."""
+        """Run a command; a StreamkeeperError or a wrong use is printed as ``error: …`` on stderr."""
         try:
             return super().invoke(ctx)
         except StreamkeeperError as error:
@@ -53,18 +53,18 @@ class Commands(TyperGroup):
         except OSError as error:
             if error.errno not in _OF_THE_MACHINE:
                 raise
-            print_error(f"{error.strerror}: {error.filename or 'no file is named'} (nothing more was done)")
+            print_error(f"{error.strerror}: {error.filename or 'unknown file'} (the command stopped there)")
             raise typer.Exit(2) from None
         except _WrongUse as error:
             wrong = error.format_message().replace("Value error, ", "").rstrip(".")
-            if error.ctx is None or not wrong or "\n" in wrong:  # no words at all: the help, which is no error
+            if error.ctx is None or not wrong or "\n" in wrong:  # without any argument typer prints the help
                 raise
             print_error(f"{wrong} (see: {error.ctx.command_path} --help)")
             raise typer.Exit(2) from None
 
 
 def print_error(line: str) -> None:
-    """``error: …`` on stderr, on one line however long it is."""
+    """Print ``error: …`` on stderr, on one line whatever its length."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(f"error: {' '.join(line.split())}", style="red", markup=False)
 

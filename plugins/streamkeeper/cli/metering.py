@@ -1,4 +1,4 @@
-"""``metrics``: the fleet for Prometheus, once or at an address."""
+"""``metrics``: serve the metrics of all jobs for Prometheus, or print them once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from streamkeeper.cli.terminal import echo
 def metrics(
     *,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Serve there until Ctrl-C; it asks for no password")
+        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Listen there until Ctrl-C, without a password")
     ] = "127.0.0.1:9464",
-    once: Annotated[bool, typer.Option("--once", help="Print what it would serve, and end")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the metrics once and exit")] = False,
 ) -> None:
     """Serve the metrics of all jobs for Prometheus."""
     from streamkeeper.metrics import read_listen, render_metrics, serve_metrics

@@ -1,4 +1,4 @@
-"""``open``: where in Airflow the page of a job is."""
+"""``open``: print the address of a job's page in Airflow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def open_(
     job: Annotated[str, typer.Argument(metavar="[JOB]", help="The job's name; without it, the fleet's page")] = "",
     *,
     airflow: Annotated[
-        str, typer.Option("--airflow", metavar="ADDRESS", help="Airflow's address; else as it is set")
+        str, typer.Option("--airflow", metavar="ADDRESS", help="Airflow's address; without it, the configured one")
     ] = "",
 ) -> None:
     """Print the address of a job's page in Airflow."""
@@ -37,17 +37,17 @@ def open_(
 
 
 def read_base_url(environ: Mapping[str, str], given: str = "") -> str:
-    """Airflow's address: as given, as its variable says, or its file. Raises InvalidInput."""
+    """Airflow's address, from the option, the variable or the configuration file. Raises InvalidInput."""
     found = given or environ.get(VARIABLE, "") or _in_file(environ)
     if not found:
-        raise InvalidInput("Airflow's address is not known here", hint=_HINT)
+        raise InvalidInput("Airflow's address is not configured here", hint=_HINT)
     if urlsplit(found).scheme not in ("http", "https") or not urlsplit(found).netloc:
-        raise InvalidInput(f"{found!r} is no address of Airflow's", hint=_HINT)
+        raise InvalidInput(f"{found!r} is not an address of Airflow", hint=_HINT)
     return found
 
 
 def _in_file(environ: Mapping[str, str]) -> str:
-    """Without Airflow, which may not be installed here."""
+    """Read airflow.cfg without Airflow, which may not be installed here."""
     file = Path(environ.get("AIRFLOW_HOME") or "~/airflow", "airflow.cfg").expanduser()
     file = Path(environ.get("AIRFLOW_CONFIG") or file)
     found = ConfigParser(interpolation=None)

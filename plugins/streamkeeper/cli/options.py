@@ -1,4 +1,4 @@
-"""Options that follow from the fields of a request: their names, help and bounds."""
+"""Options made from the fields of a request: names, help and bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamkeeper.model.request_limits import check_length
 
 
 def asked(name: str, **other: Any) -> Any:
-    """The option of a request's field; ``other``: what the command line says otherwise."""
+    """The option of a request's field; ``other``: settings that differ on the command line."""
     field = asked_fields(DeployRequest)[name]
     flags = [] if field.default is True else [f"--{name.replace('_', '-')}"]
     description = f"{field.description}; repeatable" if isinstance(field.default, tuple) else field.description
@@ -23,7 +23,7 @@ def asked(name: str, **other: Any) -> Any:
 
 
 def _bounds(extra: dict[str, Any]) -> dict[str, Any]:
-    """Typer has no open bounds: above 0 is from 1 on. The upper bound of seconds is checked with the request."""
+    """Typer has no exclusive bounds: above 0 becomes from 1. The upper bound of seconds is checked with the request."""
     if "exclusiveMinimum" in extra:
         return {"min": extra["exclusiveMinimum"] + 1}
     return {"min": extra.get("minimum"), "max": extra.get("maximum")}

@@ -1,4 +1,4 @@
-"""``prune``: remove what nothing keeps, or print the very list."""
+"""``prune``: remove snapshots and leftovers that no rule keeps, or print that list."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ def prune_(
     checkpoint: CheckpointOption = "",
     store: StoreOption = "",
     keep: Annotated[
-        str, typer.Option("--keep", metavar="RULES", help="Like last=3,hourly=24,daily=7,weekly=4,monthly=6")
+        str, typer.Option("--keep", metavar="RULES", help="Retention, like last=3,hourly=24,daily=7,weekly=4,monthly=6")
     ] = "",
     grace: Annotated[
         float,
         typer.Option(
             "--grace",
             metavar="S",
-            help="How long a pack that no snapshot needs any more stays; 0 only while nobody takes snapshots",
+            help="Seconds that a pack stays after the last snapshot that needs it; 0 only while no snapshot is taken",
         ),
     ] = GRACE_S,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go and why, and remove nothing")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be removed and why, and remove nothing")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Prune snapshots, and the checkpoints of deployed jobs; exit code 1 when something could not be pruned."""
+    """Remove snapshots that retention no longer keeps, and leftovers of deployed jobs' checkpoints and drivers. Exit
+    code 1: something could not be removed."""
     check_grace(grace)
     place = read_place(series, checkpoint, store)
     policy = read_policy(keep) if keep else None

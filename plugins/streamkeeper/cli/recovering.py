@@ -33,17 +33,19 @@ from streamkeeper.operations.diagnosing import diagnose_without_store
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.recovering import Asked, diagnose_for, must_be_possible, open_recovery, recovery_request
 
-Action = Annotated[RecoveryAction, typer.Option("--action", help="diagnose only looks")]
+Action = Annotated[RecoveryAction, typer.Option("--action", help="diagnose changes nothing")]
 Queries = Annotated[
-    list[str] | None, typer.Option("--query", metavar="QUERY", help="One that is sound, too; repeatable")
+    list[str] | None, typer.Option("--query", metavar="QUERY", help="Include a healthy query; repeatable")
 ]
 Snapshots = Annotated[
     list[str] | None,
-    typer.Option("--snapshot", metavar="QUERY=ID", help="restore: this one instead; repeatable"),
+    typer.Option("--snapshot", metavar="QUERY=ID", help="With restore: use this snapshot; repeatable"),
 ]
 DryRun = Annotated[bool, asked_option("dry_run", help=RECOVERY["dry_run"])]
-Replay = Annotated[bool, typer.Option("--accept-replay", help="The output's function may get batches twice")]
-Loss = Annotated[bool, typer.Option("--accept-loss", help="What is said to be lost may be lost")]
+Replay = Annotated[
+    bool, typer.Option("--accept-replay", help="Accept that the output's function may get batches twice")
+]
+Loss = Annotated[bool, typer.Option("--accept-loss", help="Accept the announced data loss")]
 
 _USUAL = Asked(job="any", action=RecoveryAction.DIAGNOSE)
 

@@ -19,7 +19,7 @@ from streamkeeper.model.settings import read_settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_journals import Rebuild, checkpoint_root, end_drivers, plan_rebuild, record_rebuild
 
-app = typer.Typer(no_args_is_help=True, help="The records of all jobs, and making them again when their store is lost.")
+app = typer.Typer(no_args_is_help=True, help="Rebuild the records of all jobs after the loss of their store.")
 
 Outputs = Annotated[
     list[str] | None,
@@ -27,41 +27,64 @@ Outputs = Annotated[
 ]
 Unfenced = Annotated[
     list[str] | None,
-    typer.Option("--unfenced", metavar="JOB/QUERY", help="It writes with a function of yours, which keeps no epoch"),
+    typer.Option(
+        "--unfenced",
+        metavar="JOB/QUERY",
+        help="A query that writes with your own function, which records no epoch; repeatable",
+    ),
 ]
 Gone = Annotated[
     list[str] | None,
-    typer.Option("--gone", metavar="JOB/QUERY", help="The job has it no more: its checkpoint may be missing"),
+    typer.Option(
+        "--gone",
+        metavar="JOB/QUERY",
+        help="A query that the job no longer has: its checkpoint may be missing; repeatable",
+    ),
 ]
 Versions = Annotated[
     list[str] | None,
-    typer.Option("--version", metavar="JOB/QUERY=v0002", help="This one serves, where no output says which"),
+    typer.Option(
+        "--version", metavar="JOB/QUERY=v0002", help="The current version, if no output records it; repeatable"
+    ),
 ]
 
 
 @app.command("rebuild")
 def rebuild(
-    job: Annotated[str, typer.Argument(metavar="[JOB]", help="Only this job; else every one that is found")] = "",
+    job: Annotated[
+        str, typer.Argument(metavar="[JOB]", help="Only this job; without it, all jobs that are found")
+    ] = "",
     *,
     output: Outputs = None,
     unfenced: Unfenced = None,
     gone: Gone = None,
     version: Versions = None,
-    end_drivers_: Annotated[bool, typer.Option("--end-drivers", help="End those that still run here")] = False,
+    end_drivers_: Annotated[
+        bool, typer.Option("--end-drivers", help="End the drivers that still run on this machine")
+    ] = False,
     no_driver_elsewhere: Annotated[
-        bool, typer.Option("--no-driver-elsewhere", help="You have seen to it that none runs where nobody can look")
+        bool,
+        typer.Option(
+            "--no-driver-elsewhere",
+            help="You have made sure that no driver runs on a machine that cannot be checked from here",
+        ),
     ] = False,
     reason: Annotated[str, options.asked("reason", help="Why; kept in the journals")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be recorded, and why what not")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be recorded, and why the rest would not")
+    ] = False,
 ) -> None:
-    """Make the journals of a lost store again, from checkpoints, outputs and snapshots; never over one that is there.
+    """Rebuild journals of a lost store from checkpoints, outputs and snapshots; existing journals are never replaced.
 
-    Again: goes on with the jobs that are left. Exit code 1: a job could not be rebuilt, or, with --dry-run, would not.
+    The same command again continues with the remaining jobs. Exit code 1: a job could not be rebuilt, or, with
+    --dry-run, would not be.
     """
     if not dry_run and not reason:
-        raise InvalidInput("a rebuild needs a reason", hint='--reason "the bucket was deleted"; or look with --dry-run')
+        raise InvalidInput(
+            "a rebuild requires a reason", hint='--reason "the bucket was deleted"; or preview with --dry-run'
+        )
     by, versions = caller(), _read_versions(version)
-    # Before a store is opened, which makes it: a home that is mistyped is left as it is.
+    # Checked before the store is opened, because that creates it: a mistyped home must stay unchanged.
     checkpoint_root(read_settings(os.environ))
     site = open_to_look(empty=True)
     now = pendulum.now("UTC")
@@ -91,7 +114,7 @@ def rebuild(
     _show(found)
     if not dry_run:
         for made in record_rebuild(site, found, by=by, reason=reason):
-            echo(f"{made}: rebuilt; nothing serves until it is deployed: streamkeeper deploy {made} --params …")
+            echo(f"{made}: rebuilt; no driver runs until it is deployed: streamkeeper deploy {made} --params …")
     if any(plan.refusals for plan in found.plans):
         raise typer.Exit(1)
 
@@ -103,7 +126,7 @@ def _end(site: Installation, found: Rebuild) -> None:
 
 def _show(found: Rebuild) -> None:
     if found.installation:
-        echo(f"installation {found.installation}, as outputs and snapshots know it")
+        echo(f"installation {found.installation}, as recorded in outputs and snapshots")
     for line in found.known:
         echo(line)
     for plan in found.plans:
@@ -112,7 +135,7 @@ def _show(found: Rebuild) -> None:
         for line in plan.refusals:
             echo(f"{plan.job}: NOT rebuilt: {line}")
     if not found.plans and not found.known:
-        echo("no job was found: look at STREAMKEEPER_CHECKPOINTS, and name outputs with --output")
+        echo("no job was found: check STREAMKEEPER_CHECKPOINTS, and name outputs with --output")
 
 
 def _read_versions(pairs: list[str] | None) -> dict[str, str]:

@@ -25,7 +25,7 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.release_list import OPEN, SERVES, ListedRelease, list_releases
 from streamkeeper.operations.releases import push_release
 
-HEADERS = ("release", "registered", "stands", "verdict", "by")
+HEADERS = ("release", "registered", "status", "verdict", "by")
 _STYLES = {SERVES: "green", OPEN: "yellow", "failed": "red", "fell-back": "red"}
 
 app = typer.Typer(no_args_is_help=True, help="Releases: immutable, numbered versions of a job.")
@@ -44,7 +44,7 @@ def push(job: Job, *, params: Params = "{}", conf: Conf = None, json: JsonResult
 
 @app.command("list")
 def list_(job: Job, *, json: Json = False) -> None:
-    """List a job's releases, oldest first: when, by whom and why, what it was assessed as, and how it stands."""
+    """List a job's releases, oldest first: when, by whom and why, the verdict, and the status."""
     site = open_to_look()
     found = list_releases(site, read_job(site, job))
     hidden = literals_of(row.release for row in found)
@@ -58,7 +58,7 @@ def list_(job: Job, *, json: Json = False) -> None:
 
 
 def _described(listed: ListedRelease) -> dict[str, object]:
-    """The release's own fields, and beside them what became of it."""
+    """The release's own fields, with its status."""
     found = {name: getattr(listed, name) for name in listed.__struct_fields__ if name not in ("release", "verdict")}
     release = {name: getattr(listed.release, name) for name in listed.release.__struct_fields__}
     release["content"] = _shown_content(listed.release.content)
@@ -85,7 +85,7 @@ def _row(listed: ListedRelease) -> Row:
 
 
 def _shown_content(content: ReleaseContent) -> ReleaseContent:
-    """Without values under the names of secrets; the hash of the whole stays that of the release."""
+    """The content with secrets masked; its hash stays that of the release."""
     params = {key: _shown(key, value) for key, value in content.params.items()}
     conf = {key: str(_shown(key, value)) for key, value in content.conf.items()}
     return msgspec.structs.replace(content, params=params, conf=conf)
@@ -99,7 +99,7 @@ def _shown(key: str, value: ParamValue) -> ParamValue:
 
 @app.command("show")
 def show(job: Job, release: Annotated[str, typer.Argument(metavar="RELEASE", help="r0007")]) -> None:
-    """Print everything that a release is made of, and its manifests' hashes once it was described."""
+    """Print the content of a release, and the hashes of its manifests once it has been described."""
     release_number(release)
     state = read_job(open_to_look(), job)
     if release not in state.releases:

@@ -79,28 +79,33 @@ def forget(job: Job, *, reason: Reason, json: JsonResult = False) -> None:
 
 def state_dead(
     job: Job,
-    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="The driver, as status names it")],
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="The driver, as printed by status")],
     *,
     reason: Reason,
-    accept: Annotated[bool, typer.Option("--accept", help="Record it; without, only what it risks is said")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Record the statement; without it, only its risks are printed")
+    ] = False,
 ) -> None:
-    """Say that a driver is dead which nobody can look at: its machine is gone. What it owned can then be taken over."""
+    """State that a driver has terminated although that cannot be proven, because its machine will not come back. A copy
+    of its checkpoints can then be restored."""
     for line in state_death(open_site(), job, instance, by=caller(), reason=reason, accept=accept):
         echo(line)
     if not accept:
-        echo("nothing is recorded: add --accept once it is certain that it runs no more")
+        echo("nothing is recorded: add --accept once you are certain that the driver has terminated")
         raise typer.Exit(1)
-    echo(f"recorded: {instance} is stated dead, not proven. Go on with: streamkeeper recover {job}")
+    echo(f"recorded: the termination of {instance} is stated, not proven. Continue with: streamkeeper recover {job}")
 
 
 def logs(
     job: Job,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C, or the driver has ended")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines")] = 100,
-    instance: Annotated[str, typer.Option("--instance", help="Another driver than the one that serves")] = "",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C or the end of the driver")
+    ] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of last lines to print")] = 100,
+    instance: Annotated[str, typer.Option("--instance", help="A driver other than the current one")] = "",
 ) -> None:
-    """Show what a job's driver has printed, without secrets."""
+    """Print the log of a job's driver, with secrets masked."""
     site = open_to_look()
     place = find_log(site, job, instance)
     if place.elsewhere:

@@ -1,4 +1,4 @@
-"""``snapshot list``: how old each snapshot is, whether a drill has resumed it, and what keeps it."""
+"""``snapshot list``: the age of each snapshot, whether a drill has verified it, and why it is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS = ("series", "snapshot", "batch", "taken", "age", "size", "new", "verifi
 
 
 def print_json(listed: Iterable[ListedSnapshot]) -> None:
-    """One object a line; what cannot be read is told on stderr."""
+    """Print one object per line; snapshots that cannot be read go to stderr."""
     for row in listed:
         if row.snapshot is None:
             echo(f"{row.series} {row.name}  {row.error}", err=True)

@@ -1,4 +1,4 @@
-"""Which series of snapshots a command means: a deployed query's, or that of any checkpoint in any store."""
+"""Find the series of snapshots that a command names: of a deployed query, or of any checkpoint in any store."""
 
 from __future__ import annotations
 
@@ -22,16 +22,20 @@ from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
 
 Series = Annotated[
-    str, typer.Argument(metavar="[JOB[/QUERY]]", help="A deployed job or query, or a series that list shows")
+    str, typer.Argument(metavar="[JOB[/QUERY]]", help="A deployed job or query, or a series printed by snapshot list")
 ]
 CheckpointOption = Annotated[
     str,
-    typer.Option("--checkpoint", metavar="DIR", help="Any Spark checkpoint instead; a directory, s3a://… or hdfs://…"),
+    typer.Option("--checkpoint", metavar="DIR", help="Any Spark checkpoint instead: a directory, s3a://… or hdfs://…"),
 ]
-StoreOption = Annotated[str, typer.Option("--store", metavar="URL", help="Where the snapshots are; else the site's")]
-Id = Annotated[str, typer.Option("--id", metavar="ID", help="This snapshot, like s0007; else the latest")]
+StoreOption = Annotated[
+    str, typer.Option("--store", metavar="URL", help="The store with the snapshots; without it, the installation's")
+]
+Id = Annotated[str, typer.Option("--id", metavar="ID", help="This snapshot, like s0007; without it, the latest")]
 Batch = Annotated[int | None, typer.Option("--batch", metavar="N", help="The newest snapshot of this batch")]
-At = Annotated[str, typer.Option("--at", metavar="TIME", help="The newest taken by then, like 2026-11-21T10:00:00Z")]
+At = Annotated[
+    str, typer.Option("--at", metavar="TIME", help="The newest snapshot taken by this time, like 2026-11-21T10:00:00Z")
+]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +60,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         if self.store_url:
             return open_store(self.store_url, begins=self.begins)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
-            raise InvalidInput("there is no store for the snapshots", hint="name one: --store URL")
+            raise InvalidInput("no store for the snapshots is named", hint="--store URL")
         return (open_to_look() if self.looking else open_site(begins=self.adopted)).snapshots
 
     def policy(self) -> Policy:
@@ -84,7 +88,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     def hint(self) -> str:
         """The series that there are."""
-        return f"series there: {', '.join(list_series(self.store())) or 'none yet'}"
+        return f"known series: {', '.join(list_series(self.store())) or 'none yet'}"
 
     def catalogue(self) -> Catalogue:
         """The one series that is meant; raises InvalidInput, naming those to choose from."""
@@ -92,14 +96,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         if len(found) == 1:
             return found[0]
         known = ", ".join(catalogue.series for catalogue in found) or "none yet"
-        what = f"{self.series} is not one series" if self.series else "no series is named"
-        raise InvalidInput(what, hint=f"series there: {known}")
+        what = f"{self.series} names more or less than one series" if self.series else "no series is named"
+        raise InvalidInput(what, hint=f"known series: {known}")
 
 
 def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False, begins: bool = False) -> Place:
     """Raises InvalidInput for names that are none, or for both a series and a checkpoint."""
     if series and checkpoint:
-        raise InvalidInput("a series and a checkpoint were given", hint="name one of them")
+        raise InvalidInput("a series and a checkpoint are named", hint="name only one of them")
     if "/" in series:
         check_series(series)
     return Place(series=series, checkpoint=checkpoint, store_url=store, looking=looking, begins=begins)

@@ -46,9 +46,9 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
 
-app = typer.Typer(no_args_is_help=True, help="Verified, restorable copies of checkpoints in a store.")
+app = typer.Typer(no_args_is_help=True, help="Verified, restorable copies of checkpoints.")
 
-_ONLY_LOCAL = "write to a local directory, and copy that from there"
+_ONLY_LOCAL = "write to a local directory, then copy it"
 
 
 @app.command("take")
@@ -57,17 +57,19 @@ def take(
     *,
     checkpoint: CheckpointOption = "",
     store: StoreOption = "",
-    batch: Annotated[int | None, typer.Option("--batch", metavar="N", help="Else the last committed batch")] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", metavar="N", help="This batch; without it, the last committed one")
+    ] = None,
     without_open_batch: Annotated[
         bool,
         typer.Option(
             "--without-open-batch",
-            help="Leave out the plan of the open batch, whose input is gone or cannot be read: a restore lists it anew",
+            help="Leave out the plan of the open batch if its input is missing or unreadable; a restore replans it",
         ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Take a snapshot of one query, of a job's, of all jobs', or of any checkpoint; exit code 1 if one fails."""
+    """Take snapshots of one query, of all queries of one or every job, or of a checkpoint. Exit code 1: one failed."""
     place = read_place(series, checkpoint, store, begins=True)
     where, failed = place.store(), False
     for target in place.targets():
@@ -91,7 +93,7 @@ def take(
 def list_(
     series: Series = "", *, checkpoint: CheckpointOption = "", store: StoreOption = "", json: Json = False
 ) -> None:
-    """List snapshots, oldest first: batch, age, size, whether a drill has verified it, and what keeps it."""
+    """List snapshots, oldest first: batch, age, size, whether a drill has verified it, and why it is kept."""
     place = read_place(series, checkpoint, store, looking=True)
     found = place.catalogues()
     listed = [snapshot for catalogue in found for snapshot in list_snapshots(catalogue, place.policy())]
@@ -114,10 +116,10 @@ def show_(
     id: Id = "",
     batch: Batch = None,
     at: At = "",
-    files: Annotated[bool, typer.Option("--files", help="Every file, too")] = False,
+    files: Annotated[bool, typer.Option("--files", help="Print every file as well")] = False,
     json: Json = False,
 ) -> None:
-    """Show one snapshot: who wrote it, where its sources stand, which drills it went through, what its sink holds."""
+    """Show one snapshot: its release, source offsets, drills, and how many batches its sink is ahead."""
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, at)
     if json:
         echo_json(to_json({**described(snapshot), "files": [file.path for file in snapshot.files]}))
@@ -144,12 +146,12 @@ def verify_(
     id: Id = "",
     json: Json = False,
 ) -> None:
-    """Read all that snapshots need and compare it with its hashes; exit code 1 when anything is damaged."""
+    """Read every object of the snapshots and compare it with its hash. Exit code 1: something is damaged."""
     damaged = False
     place = read_place(series, checkpoint, store, looking=True)
     catalogues = place.catalogues()
     if series and not catalogues:
-        raise NotFound(f"there are no snapshots of {series}", hint=place.hint())
+        raise NotFound(f"{series} has no snapshots", hint=place.hint())
     for catalogue in catalogues:
         with progress_bar(catalogue.series) as show:
             found = verify(catalogue, [_there(catalogue, id)] if id else None, show=show)
@@ -162,7 +164,7 @@ def verify_(
             Console(soft_wrap=True, highlight=False).print(
                 Text(f"damage {damage.key}: {damage.why}; cannot be restored: {lost}", style="red")
             )
-        state = f"{len(found.damaged)} objects are damaged" if found.damaged else "all is as it was stored"
+        state = f"{len(found.damaged)} objects are damaged" if found.damaged else "all objects are intact"
         echo(
             f"{catalogue.series}: {found.snapshots} snapshots, {found.packs} packs, {found.bytes:,} bytes read: {state}"
         )
@@ -180,17 +182,20 @@ def drill_(
     batch: Batch = None,
     at: At = "",
     job_file: Annotated[
-        str, typer.Option("--job-file", metavar="FILE:NAME", help="The job's code; else the release that wrote it")
+        str,
+        typer.Option(
+            "--job-file", metavar="FILE:NAME", help="The job's code; without it, the release that wrote the snapshot"
+        ),
     ] = "",
-    query: Annotated[str, typer.Option("--query", metavar="NAME", help="With --job-file: which of its queries")] = "",
+    query: Annotated[str, typer.Option("--query", metavar="NAME", help="With --job-file: the query")] = "",
     params: Params = "{}",
     conf: Conf = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", min=1, help="How long one batch may take")
+        float, typer.Option("--timeout", metavar="S", min=1, help="Longest duration of one batch, seconds")
     ] = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Restore a snapshot into a scratch place and resume its query there, sink diverted; exit code 1 if that fails."""
+    """Restore a snapshot to scratch space and resume its query there, sink diverted. Exit code 1: that failed."""
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     site = site_of(catalogue.series)
     with TemporaryDirectory(prefix="streamkeeper-drill-") as scratch:
@@ -198,12 +203,12 @@ def drill_(
             job = read_job_file(job_file, read_params(params), read_conf(conf))
             named = query or (catalogue.series.rpartition("/")[2] if site is not None else "")
             if not named:
-                raise InvalidInput("which query it is cannot be known", hint="name it: --query NAME")
+                raise InvalidInput("the query is not named", hint="--query NAME")
             where = DrillPlace(job=job, query=named, scratch=Path(scratch))
         elif site is not None:
             where = released_job(site, snapshot)
         else:
-            raise InvalidInput("the job's code is not known here", hint="name it: --job-file FILE:NAME --query NAME")
+            raise InvalidInput("the job's code is not recorded here", hint="--job-file FILE:NAME --query NAME")
         resolvers = site.resolvers if site is not None else built_in_resolvers(os.environ)
         result = drill(catalogue, snapshot, where, resolvers, timeout_s=timeout)
     if json:
@@ -227,10 +232,10 @@ def export(
     id: Id = "",
     batch: Batch = None,
     at: At = "",
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="A directory that does not exist")],
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="A directory that does not exist yet")],
     json: Json = False,
 ) -> None:
-    """Write the state in a snapshot, store by store, as Parquet files."""
+    """Write the state of a snapshot as Parquet files, one per state store."""
     target = local_path("--to", to, hint=_ONLY_LOCAL)
     if target.exists():
         raise InvalidInput(f"{target} exists already", hint="export into a directory that does not exist")

@@ -1,6 +1,6 @@
-"""Where the commands print: nothing in a text can steer the terminal, whoever wrote it.
+"""Printing: control characters in a text are spelled out, so that no text can control the terminal.
 
-Every module of the command line prints by this one; ``tests/cli/test_terminal.py`` holds them to it.
+Every module of the command line prints through this one; ``tests/cli/test_terminal.py`` checks that.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _COLUMN_GAP = 2
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text; an escape sequence in it is spelled out."""
+    """Print a text with escape sequences spelled out."""
     typer.echo(visible(text), err=err, nl=nl)
 
 
 def echo_json(data: bytes | str) -> None:
-    """Print JSON; what is in its strings stays the same for whoever parses it."""
+    """Print JSON with control characters escaped; it parses to the same values."""
     text = data.decode() if isinstance(data, bytes) else data
     typer.echo("".join(_in_json(each) for each in text))
 
 
 class Console(rich.console.Console):
-    """Rich's, whose own colours stay: only what is printed is spelled out."""
+    """Rich's console with control characters in texts spelled out; its own colours stay."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """Each piece of text, fit to be shown."""
+        """Each segment of text with control characters spelled out."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 

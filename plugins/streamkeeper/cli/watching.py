@@ -1,4 +1,4 @@
-"""``watch`` and ``incidents``: one pass after another without Airflow, and what they have raised."""
+"""``watch`` and ``incidents``: watch jobs without Airflow, and print the incidents."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from streamkeeper.registry.jobs import list_job_folders, list_jobs
 
 EVERY_S = 60.0
 
-Name = Annotated[str, typer.Argument(metavar="[JOB]", help="Only this job's, and all that came of each")]
+Name = Annotated[str, typer.Argument(metavar="[JOB]", help="Only this job: everything raised, done and cleared")]
 
 
 def watch(
     *,
-    once: Annotated[bool, typer.Option("--once", help="One pass, then end")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Make one pass and exit")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be raised and done, and write nothing")
+        bool, typer.Option("--dry-run", help="Print what would be raised and done, and write nothing")
     ] = False,
     overdue_s: Annotated[
         float | None,
@@ -53,9 +53,9 @@ def watch(
         ),
     ] = None,
 ) -> None:
-    """Look at every job each minute, name causes, and do what is safe without a person; until Ctrl-C.
+    """Check every job each minute, report causes, and carry out actions that are safe without a person; until Ctrl-C.
 
-    Notices go out through Airflow's notifiers only: the DAG streaming_watch sends what is raised here.
+    Notices are sent only by Airflow's notifiers: the DAG streaming_watch also sends the incidents raised here.
     """
     if overdue_s is not None:
         _must_be_recent(overdue_s)
@@ -88,7 +88,7 @@ def _must_be_recent(overdue_s: float) -> None:
     by = "by Airflow" if index.is_behind_airflow(now) else f"by {index.by}"
     told = f"the last pass of the watch, {by}, is {tell_span(age_s)} old"
     if age_s > overdue_s:
-        echo(f"{told}, and {tell_span(overdue_s)} are allowed: see that Airflow's scheduler runs", err=True)
+        echo(f"{told}, and at most {tell_span(overdue_s)} are allowed: check that Airflow's scheduler runs", err=True)
         raise typer.Exit(1)
     echo(told)
 
@@ -98,12 +98,12 @@ def _pass(made: Watch) -> None:
     for line in report.lines:
         echo(f"{_moment(time.time())}  {line}")
     wrong = sum(1 for row in report.index.rows if row.symptoms)
-    told = f"{len(report.index.rows)} jobs in {report.index.seconds:.1f} s, {wrong} with something wrong"
+    told = f"{len(report.index.rows)} jobs in {report.index.seconds:.1f} s, {wrong} with problems"
     echo(f"{_moment(time.time())}  pass {report.index.number}: {told}")
 
 
 def incidents(job: Name = "", *, json: Json = False) -> None:
-    """Show what is wrong now, of all jobs; of one, everything that was ever raised, done and cleared."""
+    """Show the open incidents of all jobs; for one job, every incident with its actions and end."""
     site = open_to_look()
     if job:
         with suppress(JournalLost):
@@ -118,7 +118,7 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
         for entry in entries:
             console.print(Text(f"{entry.number:6}  {_moment(entry.at)}  {one_line(render_incident(entry.record))}"))
         if not entries and not log.passed:
-            console.print(f"nothing was ever wrong with {job}, as far as a watch has seen")
+            console.print(f"no incident of {job} was ever raised by a watch")
         _end_with(log.passed)
         return
     found: list[JobIncidents] = []
@@ -135,9 +135,9 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
 
 
 def _end_with(passed: list[str]) -> None:
-    """Name the records that could not be read; exits with 1 where there are any."""
+    """Print the records that could not be read; exits with 1 if there are any."""
     for why in passed:
-        echo(f"an incident record is passed over: {why}", err=True)
+        echo(f"an incident record is ignored: {why}", err=True)
     if passed:
         raise typer.Exit(1)
 
@@ -156,21 +156,21 @@ def _show_open(found: list[JobIncidents], *, complete: bool) -> None:
         since = tell_span(max(0.0, time.time() - incident.raised_at))
         head = Text(f"{symptom.severity.value} {symptom.rule}", style=SEVERITY_STYLES[symptom.severity])
         console.print(head.append(f" of {about} for {since}: {one_line(symptom.cause)}", style="default"))
-        console.print(Text(f"    to do: {symptom.action}"))
+        console.print(Text(f"    how to fix: {symptom.action}"))
         if incident.acts:
             console.print(Text(f"    done: the watch {one_line(incident.acts[-1])}"))
         console.print(Text(f"    runbook: {symptom.heading}"))
     if not worst_first and not complete:
-        console.print("no incident is open in the records that can be read")
+        console.print("no open incident in the records that can be read")
     elif not worst_first:
-        console.print("nothing is wrong, as far as a watch has seen")
+        console.print("no open incident in the last pass of a watch")
 
 
 def render_incident(record: IncidentRecord) -> str:
-    """One line that says what a record of an incident means."""
+    """An incident record as one line of text."""
     match record:
         case IncidentRaised(symptom=symptom) | IncidentRepeated(symptom=symptom):
-            verb = "raised" if isinstance(record, IncidentRaised) else "still there"
+            verb = "raised" if isinstance(record, IncidentRaised) else "still open"
             about = f" of {symptom.query}" if symptom.query else ""
             return (
                 f"{symptom.severity.value} {symptom.rule}{about} {verb}: {symptom.cause} (runbook: {symptom.heading})"
@@ -180,7 +180,7 @@ def render_incident(record: IncidentRecord) -> str:
         case WatchActed(key=key, sentence=sentence):
             return f"{key}: the watch {sentence}"
         case NoticeSent(of=of, to=to):
-            return f"notice of {of} sent to {', '.join(to) or 'nobody'}"
+            return f"notice of {of} sent to {', '.join(to) or 'no notifier'}"
 
 
 def _moment(at: float) -> str:

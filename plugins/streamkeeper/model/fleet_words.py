@@ -6,6 +6,12 @@ from collections.abc import Iterable
 
 from streamkeeper.model.fleet import QueryRow
 from streamkeeper.model.quantities import least, most, tell_age
+from streamkeeper.model.standing import Standing
+
+
+def tell_status(standing: Standing) -> str:
+    """A job's status in one word, as users read it; JSON and addresses have the stored value."""
+    return "running" if standing is Standing.SERVING else standing.value
 
 
 def tell_lag(queries: Iterable[QueryRow]) -> str:

@@ -54,7 +54,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             title="Release",
-            description="A pushed release, like `r0007`; else the code now under the jobs root",
+            description="A pushed release, like `r0007`; without one, the code under the jobs root",
             extra={"pattern": "^(r[0-9]{4,})?$"},
         ),
     ] = None
@@ -62,7 +62,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         dict[str, ParamValue],
         Meta(
             title="Job params",
-            description="All that the job declares, as JSON; left out: those of the serving release",
+            description="All params that the job declares, as JSON; left out: those of the current release",
             # Airflow cannot pass a larger number to a task.
             extra={
                 "additionalProperties": {
@@ -77,7 +77,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         dict[str, str],
         Meta(
             title="Spark conf",
-            description='As JSON, for example `{"spark.sql.shuffle.partitions": "4"}`; empty: that of the serving'
+            description='As JSON, for example `{"spark.sql.shuffle.partitions": "4"}`; empty: that of the current'
             " release",
         ),
     ] = {}
@@ -93,13 +93,13 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Strategy,
         Meta(
             title="Strategy",
-            description="auto follows the verdict; another way is refused where it cannot be shown to be possible",
+            description="auto follows the verdict; any other path is refused unless it is provably possible",
             extra={
                 "values_display": {
                     "auto": "Auto: follow the verdict",
                     "resume": "Resume only",
-                    "handoff": "Handoff: a new checkpoint, at the exact offsets",
-                    "rebuild": "Rebuild: a new checkpoint, everything read again",
+                    "handoff": "Handoff: a new checkpoint at the exact offsets",
+                    "rebuild": "Rebuild: a new checkpoint that reads all input again",
                 }
             },
         ),
@@ -108,20 +108,27 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Handover,
         Meta(
             title="Handover",
-            description="cold: where there is no room for two drivers",
+            description="cold: the new driver starts after the old one has ended, where there is no room for two",
             extra={
-                "values_display": {"warm": "Warm: start beside the serving driver", "cold": "Cold: no room for two"}
+                "values_display": {
+                    "warm": "Warm: start next to the running driver",
+                    "cold": "Cold: start after the old driver",
+                }
             },
         ),
     ] = Handover.WARM
     dry_run: Annotated[
-        bool, Meta(title="Dry run", description="Describe and assess, then stop; what serves goes on")
+        bool,
+        Meta(
+            title="Dry run",
+            description="Describe and assess the candidate, then end; the current release keeps running",
+        ),
     ] = False
     accept_state_loss: Annotated[
         bool,
         Meta(
             title="Accept the loss of state",
-            description="A stateful query may begin empty",
+            description="A stateful query may start with empty state",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -129,7 +136,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Accept the risk",
-            description="An opaque change needs no approval; a sink that is not idempotent may get rows twice",
+            description="An opaque change needs no approval; sinks that are not idempotent may receive duplicates",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -137,7 +144,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Accept the loss of an output",
-            description="An output that is missing, or an older copy, goes on after the last committed batch; the rows"
+            description="A missing output, or an older copy of it, continues after the last committed batch; the rows"
             " that it lacks are not written again",
             extra={"section": SWITCHING},
         ),
@@ -146,7 +153,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Accept the loss of input",
-            description="The rows of input that is gone, or cannot be looked for, may be lost by going back",
+            description="The rollback may lose the rows of input that is missing or cannot be checked",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -154,7 +161,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Revive",
-            description="Deploy a job that was forgotten: it goes on from its old checkpoints",
+            description="Deploy a forgotten job: it resumes from its old checkpoints",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -162,8 +169,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Compare",
-            description="After a dual run, compare both outputs over the same input; without it nobody looks at the"
-            " rebuilt one",
+            description="After a dual run, compare both outputs over the same input; off: the rebuilt output is not"
+            " compared",
             extra={"section": SWITCHING},
         ),
     ] = True
@@ -171,7 +178,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Rows that may be missing",
-            description="Share of the serving output's rows that a rebuild may lack; beyond it a person is asked",
+            description="Share (0 to 1) of the current output's rows that the rebuilt one may lack; above it, a person"
+            " decides",
             extra=_SHARE,
         ),
     ] = 0.0
@@ -179,8 +187,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Rows that may differ",
-            description="Share of the rows in both outputs that may differ, in columns that the change does not"
-            " redefine; beyond it a person is asked",
+            description="Share (0 to 1) of the rows in both outputs that may differ, in columns that the change does"
+            " not redefine; above it, a person decides",
             extra=_SHARE,
         ),
     ] = 0.0
@@ -204,7 +212,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Standby (s)",
-            description="After this, the candidate is given up and nothing was touched",
+            description="After this, the candidate is ended; nothing has changed",
             extra=_SECONDS,
         ),
     ] = 300.0
@@ -212,7 +220,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="First commit (s)",
-            description="After this, what served before serves again, where it can",
+            description="After this, roll back automatically to the previous release, if possible",
             extra=_SECONDS,
         ),
     ] = 180.0
@@ -220,7 +228,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(
             title="Probation (triggers)",
-            description="How many more triggers every query has to complete without an error",
+            description="Triggers that every query must complete without an error after its first one",
             extra={"minimum": 0, "section": DEADLINES},
         ),
     ] = 3
@@ -228,19 +236,19 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Probation (s)",
-            description="After this, what served before serves again, where it can",
+            description="After this, roll back automatically to the previous release, if possible",
             extra=_SECONDS,
         ),
     ] = 300.0
     approve_s: Annotated[
         float,
-        Meta(title="Approval (s)", description="After this, an approval counts as declined", extra=_SECONDS),
+        Meta(title="Approval (s)", description="After this, an unanswered question counts as declined", extra=_SECONDS),
     ] = 24 * 3600.0
     catch_up_s: Annotated[
         float,
         Meta(
             title="Catching up (s)",
-            description="After this, the dual run is aborted and what serves goes on",
+            description="After this, the dual run is aborted; the current release keeps running",
             extra=_SECONDS,
         ),
     ] = 6 * 3600.0
@@ -255,9 +263,9 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ROLLBACK = {
-    "release": "The release to go back to, like `r0003`; else the one that served before",
-    "dry_run": "Say which way back there is and what would be written again, then stop",
+    "release": "The release to roll back to, like `r0003`; without one, the previous release",
+    "dry_run": "Report the rollback path and what would be written again, then end",
 }
 """The meaning of these fields in a rollback."""
-RECOVERY = {"dry_run": "Say what the action would do and what that costs, then stop"}
+RECOVERY = {"dry_run": "Report what the action would do and what it costs, then end"}
 """The meaning of this field in a recovery."""

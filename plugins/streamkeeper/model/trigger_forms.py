@@ -46,7 +46,7 @@ def deploy_fields(jobs: Sequence[str] = ()) -> Form:
 def rollback_fields(jobs: Sequence[str] = ()) -> Form:
     """Of ``streaming_rollback``."""
     return {
-        "job": _job(jobs, "The job whose older release is to serve again"),
+        "job": _job(jobs, "The job to roll back to an older release"),
         "release": _field("release", description=ROLLBACK["release"]),
         "reason": _reason(),
         "handover": _field("handover"),
@@ -61,7 +61,7 @@ def rollback_fields(jobs: Sequence[str] = ()) -> Form:
 def stop_fields(jobs: Sequence[str] = ()) -> Form:
     """Of ``streaming_stop``."""
     return {
-        "job": _job(jobs, "The job that is to serve no more, until somebody starts or deploys it"),
+        "job": _job(jobs, "The job to stop. It stays stopped until a person starts or deploys it"),
         "reason": _reason(),
         **_fields("drain_s"),
     }
@@ -70,7 +70,7 @@ def stop_fields(jobs: Sequence[str] = ()) -> Form:
 def start_fields(jobs: Sequence[str] = ()) -> Form:
     """Of ``streaming_start``."""
     return {
-        "job": _job(jobs, "The job whose last release is to serve again, from where its checkpoints stand"),
+        "job": _job(jobs, "The job to start again. Its last release resumes from its checkpoints"),
         "reason": _reason(),
     }
 
@@ -83,14 +83,14 @@ def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
             "type": "string",
             "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$",
             "title": "Driver",
-            "description": "The driver whose termination is stated, as the job's page names it",
+            "description": "The driver that has terminated, by its id on the job's page",
         },
         "reason": _reason(),
         "accept": {
             "default": False,
             "type": "boolean",
-            "title": "It does not run any more",
-            "description": "Without this nothing is recorded, and the run says what the statement would risk",
+            "title": "The driver has terminated",
+            "description": "Without this nothing is recorded, and the run reports the risks of the statement",
         },
     }
 
@@ -98,17 +98,17 @@ def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
 def recover_fields(jobs: Sequence[str] = ()) -> Form:
     """Of ``streaming_recover``."""
     return {
-        "job": _job(jobs, "The job that does not do what it should"),
+        "job": _job(jobs, "The job to diagnose or recover"),
         "action": {
             "default": RecoveryAction.DIAGNOSE.value,
             "type": "string",
             "enum": [action.value for action in RecoveryAction],
             "values_display": {
-                "diagnose": "Diagnose: say what is wrong and what can be done",
-                "restart": "Restart: the serving release, on its checkpoints",
+                "diagnose": "Diagnose: report the cause and the possible actions",
+                "restart": "Restart: the current release, from its checkpoints",
                 "restore": "Restore: damaged queries from snapshots",
-                "replan": "Replan: plan an open batch again whose plan cannot be read",
-                "rebuild": "Rebuild: damaged queries read everything again",
+                "replan": "Replan: plan an open batch again if its plan is unreadable",
+                "rebuild": "Rebuild: damaged queries read all input again",
             },
             "title": "Action",
         },
@@ -117,14 +117,14 @@ def recover_fields(jobs: Sequence[str] = ()) -> Form:
             "type": ["null", "string"],
             "pattern": "^([a-z][a-z0-9_]{0,62})?$",
             "title": "Query",
-            "description": "Empty: those that are damaged",
+            "description": "Empty: all damaged queries",
         },
         "snapshot": {
             "default": None,
             "type": ["null", "string"],
             "pattern": "^(s[0-9]{4,10})?$",
             "title": "Snapshot",
-            "description_md": "Of that query, like `s0007`; empty: the one that the diagnosis names",
+            "description_md": "A snapshot of that query, like `s0007`; empty: the one that the diagnosis names",
         },
         "dry_run": _field("dry_run", description=RECOVERY["dry_run"]),
         "reason": _reason(required=False),
@@ -155,7 +155,7 @@ def _fields(*names: str) -> Form:
 def _field(name: str, **other: Any) -> Field:
     """A field as declared by the request; ``other``: this form's differences, None for a part that it leaves out."""
     field = _ASKED[name]
-    description = f"{field.description}; a line each" if isinstance(field.default, tuple) else field.description
+    description = f"{field.description}; one per line" if isinstance(field.default, tuple) else field.description
     shown = {**_json_type(field), **unclamped(field.extra), "title": field.title, "description": description, **other}
     if "`" in shown["description"]:
         shown["description_md"] = shown.pop("description")
@@ -191,8 +191,8 @@ def _inherit() -> Field:
     return {
         "default": True,
         "type": "boolean",
-        "title": "Keep what serves",
-        "description": "Params or conf that are left empty are the serving release's; off: there are none",
+        "title": "Keep current values",
+        "description": "Empty params or confs are those of the current release; off: none",
     }
 
 
@@ -202,7 +202,7 @@ def _on_open(verb: str) -> Field:
         "type": "string",
         "enum": ["refuse", "continue", "abort"],
         "values_display": {
-            "refuse": "Refuse, and name it",
+            "refuse": "Refuse, and name that operation",
             "continue": "Continue that operation",
             "abort": f"Abort that operation, then {verb}",
         },

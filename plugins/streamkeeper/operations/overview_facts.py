@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from streamkeeper.model.control import SENTENCES
+from streamkeeper.model.fleet_words import tell_status
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.redaction import Structure
 from streamkeeper.model.step import label_of
@@ -39,7 +40,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
     """The facts of a job, without its queries. ``beat``: its driver's heartbeat, in words."""
     yield Fact(name="job", text=f"{seen.job} (journal entry {seen.entry})")
-    yield Fact(name="standing", text=seen.standing.value)
+    yield Fact(name="status", text=tell_status(seen.standing))
     yield Fact(name="release", text=seen.release or "-")
     yield from _driver(seen, beat)
     if seen.stopped is not None:

@@ -54,7 +54,7 @@ def _refused(request: Request, error: Exception) -> Response:
         sentence = "you are not signed in: sign in to Airflow, then come back"
     elif error.status_code == HTTPStatus.NOT_FOUND and not isinstance(error, HTTPException):
         # Starlette's own: no route.
-        sentence = "there is no such page"
+        sentence = "this page does not exist"
     return render_error(request, error.status_code, sentence, headers=error.headers)
 
 
@@ -79,5 +79,5 @@ def _told(request: Request, error: Exception) -> Response:
 def _unexpected(request: Request, error: Exception) -> Response:
     """Nothing of the error: its text may be anybody's. The server's log has it."""
     return render_error(
-        request, HTTPStatus.INTERNAL_SERVER_ERROR, "the page failed: the log of Airflow's API server says why"
+        request, HTTPStatus.INTERNAL_SERVER_ERROR, "the page failed: see the log of Airflow's API server"
     )

@@ -117,9 +117,9 @@ def _objection(
     site: Installation, state: JobState, operation: OperationState, carrier: Carrier | None, who: Viewer
 ) -> str:
     if carrier is None or not carrier.dag:
-        return "no DAG run carries this operation on: answer from the command line"
+        return "no DAG run continues this operation: answer from the command line"
     if not who.may("answer", carrier.dag):
-        return f"{who.name} may not answer what runs of {carrier.dag} ask"
+        return f"{who.name} may not answer questions of {carrier.dag}"
     return right_of(site, state, operation).objection(airflow_user(who.name))
 
 

@@ -38,7 +38,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         here = site()
         asking = read_asking(here, read_job(here, check_name("job", job)), who)
         if asking is None:
-            raise NotFound(f"no operation of job {job} waits for an answer")
+            raise NotFound(f"no operation of job {job} has an open question")
         if asking.objection:
             raise HTTPException(403, asking.objection)
         return render(request, who, "answer_dialog.html", {"asking": asking})
@@ -59,7 +59,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
     @router.get("/jobs/{job}/dialogs/{name}")
     def plain(request: Request, job: str, name: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
         if name not in _PLAIN:
-            raise NotFound("there is no such dialog")
+            raise NotFound("this dialog does not exist")
         return _shown(request, who, job, _PLAIN[name](read_job(site(), check_name("job", job))))
 
     return router
@@ -72,5 +72,5 @@ def new_run_id() -> str:
 
 def _shown(request: Request, who: Viewer, job: str, dialog: Dialog) -> Response:
     if not who.may("run", dialog.dag):
-        raise HTTPException(403, f"{who.name} may not run {dialog.dag}: ask for the right to create runs of it")
+        raise HTTPException(403, f"{who.name} may not run {dialog.dag}: request the right to create runs of it")
     return render(request, who, "dialog.html", {"dialog": dialog, "job": job, "run": new_run_id()})

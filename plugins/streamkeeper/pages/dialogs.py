@@ -88,14 +88,14 @@ def deploy_dialog(state: JobState) -> Dialog:
             "params": _shown_values(serving.content.params, secrets),
             "conf": _shown_values(serving.content.conf, secrets),
         }
-    serves = f"{state.serving_release} stays until the new release has taken over. " if serving is not None else ""
+    running = f"{state.serving_release} runs until the new release has taken over. " if serving is not None else ""
     return _dialog(
         deploy_fields(),
         filled,
         name="deploy",
         dag=DEPLOY,
         title=f"Deploy {state.job}",
-        sentence=f"{serves}Params and conf that are left as they are stay those that serve.",
+        sentence=f"{running}Params and conf that you do not change stay those of the current release.",
         submit="Deploy",
         same=("params", "conf"),
         dry=True,
@@ -113,8 +113,8 @@ def rollback_dialog(state: JobState) -> Dialog:
         name="rollback",
         dag=ROLLBACK,
         title=f"Roll back {state.job}",
-        sentence=f"{state.serving_release} serves; {earlier[0] if earlier else 'nothing'} served before it."
-        " A dry run says which way back there is, and what would be written again.",
+        sentence=f"{state.serving_release} is current, {earlier[0] if earlier else 'no release'} was before it."
+        " A dry run reports the rollback path and what would be written again.",
         submit="Roll back",
         suggested={"release": earlier},
         dry=True,
@@ -138,8 +138,8 @@ def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapsh
         name="recover",
         dag=RECOVER,
         title=f"Restore {query} of {state.job} from {snapshot}" if snapshot else f"Recover {state.job}",
-        sentence="A dry run looks at driver, checkpoints, outputs and snapshots, and says what the action would read"
-        " again, write again or lose. An action that loses or doubles anything waits for a person's word first.",
+        sentence="A dry run inspects driver, checkpoints, outputs and snapshots, and reports what the action would read"
+        " again, write again or lose. An action that loses or duplicates rows waits until a person accepts that.",
         submit="Restore" if snapshot else "Recover",
         suggested={"query": sorted(state.versions)},
         always=("action",),
@@ -158,8 +158,8 @@ def stop_dialog(state: JobState) -> Dialog:
         name="stop",
         dag=STOP,
         title=f"Stop {state.job}",
-        sentence="Its driver finishes the open batch and ends. Nothing but a person starts the job again; it then goes"
-        " on from where it stood.",
+        sentence="The driver finishes the open batch and ends. The job stays stopped until a person starts it; it then"
+        " resumes from its checkpoints.",
         submit="Stop",
         opens=False,
         told_by=("stop",),
@@ -174,7 +174,7 @@ def start_dialog(state: JobState) -> Dialog:
         name="start",
         dag=START,
         title=f"Start {state.job}",
-        sentence=f"{state.serving_release} serves again, from where its checkpoints stand.",
+        sentence=f"{state.serving_release} resumes from its checkpoints.",
         submit="Start",
         told_by=("start",),
     )
@@ -188,10 +188,10 @@ def state_dead_dialog(state: JobState) -> Dialog:
         name="state-dead",
         dag=STATE_DEAD,
         title=f"State that the driver of {state.job} has terminated",
-        sentence="Only where its machine is gone for good and you know that the driver runs no more. Your word is"
+        sentence="Only if its machine will not come back and you know that the driver has terminated. Your statement is"
         " recorded as not proven. A copy of its checkpoint is kept; Recover with the action restore continues there."
-        " Without the tick nothing is recorded, and you are told what the statement risks.",
-        submit="State it",
+        " Without the tick nothing is recorded, and the risks of the statement are reported.",
+        submit="State termination",
         opens=False,
         told_by=("copy", "state"),
     )

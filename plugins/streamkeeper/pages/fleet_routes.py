@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
+from streamkeeper.model.fleet_words import tell_status
 from streamkeeper.model.standing import Standing
 from streamkeeper.operations.installation import Installation
 from streamkeeper.pages.fleet_view import (
@@ -28,9 +29,9 @@ from streamkeeper.registry.fleet import open_index
 
 _REFRESH_S = 5
 _FIELDS = {
-    "health": {"wrong": "anything wrong", "page": "page", "ticket": "ticket", "info": "info", "well": "well"},
-    "standing": {standing.value: standing.value for standing in Standing},
-    "under_way": {"open": "an operation", "waits": "waits for a person"},
+    "health": {"wrong": "any problem", "page": "page", "ticket": "ticket", "info": "info", "well": "healthy"},
+    "standing": {standing.value: tell_status(standing) for standing in Standing},
+    "under_way": {"open": "any operation", "waits": "waits for a person"},
 }
 """What can be chosen, by the name in the address, in words."""
 

@@ -14,6 +14,7 @@ from streamkeeper.model.fleet_words import (
     tell_batch,
     tell_commit,
     tell_lag,
+    tell_status,
     tell_verified,
 )
 from streamkeeper.model.health import Severity
@@ -33,15 +34,15 @@ Column = Literal[
 ]
 COLUMNS: dict[Column, str] = {
     "job": "Job",
-    "standing": "Standing",
+    "standing": "Status",
     "release": "Release",
     "health": "Health",
     "lag": "Lag",
-    "batch": "Batch of trigger",
+    "batch": "Batch duration",
     "rows": "Rows/s",
     "commit": "Last commit",
     "verified": "Verified backup",
-    "operation": "Under way",
+    "operation": "In progress",
     "owner": "Owner",
 }
 """In the table's order. Of ages and shares the largest is worst off: those come first when they are asked for."""
@@ -265,7 +266,7 @@ def _shown(row: JobRow, at: float) -> ShownJob:
     return ShownJob(
         job=row.job,
         owner=row.owner,
-        standing=row.standing.value,
+        standing=tell_status(row.standing),
         tone=TONES[row.standing],
         stopped=row.stopped,
         release=row.release,
@@ -295,8 +296,8 @@ def _told_health(row: JobRow) -> tuple[str, str]:
     if row.worst is not None:
         return row.worst.value, SEVERITY_TONES[row.worst]
     if row.unlooked:
-        return "not looked at", "warn"
-    return ("-", "") if row.standing in (Standing.NOT_DEPLOYED, Standing.STOPPED) else ("well", "good")
+        return "not checked", "warn"
+    return ("-", "") if row.standing in (Standing.NOT_DEPLOYED, Standing.STOPPED) else ("healthy", "good")
 
 
 def _told_step(row: JobRow, at: float) -> str:

@@ -50,10 +50,10 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
 def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView:
     """Of one job, by the index that the last pass has left; ``now``: seconds since 1970."""
     if index is None:
-        return HealthView(unseen="the watch has made no pass yet: see that it runs")
+        return HealthView(unseen="the watch has made no pass yet: check that it runs")
     row = index.row(job)
     if row is None:
-        return HealthView(unseen="the last pass of the watch did not know this job yet")
+        return HealthView(unseen="this job is not in the last pass of the watch yet")
     age_s = max(0.0, now - (row.seen_at or index.started))
     # A look comes after its pass has begun: only a pass that is not this one's counts beside its age.
     pass_age_s = index.pass_age_s(now) if index.is_behind_airflow(now) else age_s

@@ -70,7 +70,7 @@ class JobPage:
 
     def standing(self) -> Part[StandingView]:
         """How it stands."""
-        return self._part("how it stands", lambda state: view_standing(self._overview))
+        return self._part("the status", lambda state: view_standing(self._overview))
 
     def buttons(self, who: Viewer) -> Buttons:
         """What the viewer may do with it; none where that cannot be told: the parts say why."""
@@ -88,11 +88,11 @@ class JobPage:
 
     def charts(self) -> Part[JobCharts]:
         """What the driver that serves, or did last, has measured, and before it the one that it has relieved."""
-        return self._part("what its driver measured", self._charts)
+        return self._part("the measurements of its driver", self._charts)
 
     def release(self) -> Part[ReleaseView | None]:
         """What serves; None where nothing ever did."""
-        return self._part("the serving release", view_release)
+        return self._part("the current release", view_release)
 
     def queries(self) -> Part[tuple[QueryView, ...]]:
         """Those of the serving release, and those that ever had a checkpoint."""
@@ -116,7 +116,7 @@ class JobPage:
 
     def readers(self) -> Part[Readers]:
         """The jobs that read what this one writes."""
-        return self._part("who reads its output", self._readers)
+        return self._part("the readers of its output", self._readers)
 
     def _part(self, what: str, read: Callable[[JobState], T]) -> Part[T]:
         state = self._state
@@ -132,7 +132,7 @@ class JobPage:
         except JournalLost as error:
             return Part(missing=str(error))
         except NotFound:
-            raise NotFound(f"job {self.job} is not known", hint="the fleet lists those that are") from None
+            raise NotFound(f"job {self.job} is not known", hint="the fleet page lists known jobs") from None
         except (RegistryDamaged, FormatTooNew) as error:
             return Part(missing=f"the journal cannot be read: {error}")
 
@@ -203,7 +203,10 @@ class JobPage:
         """What Spark makes of a query, or why that is not known."""
         if not digest:
             release = self._state.value.serving_release if self._state.value is not None else ""
-            return None, f"{release} has no such query" if release else "nothing serves: its plan is on no record"
+            return (
+                None,
+                f"{release} does not have this query" if release else "no current release: its plan is not recorded",
+            )
         try:
             return read_manifest(self._site.store, self.job, digest), ""
         except StreamkeeperError as error:

@@ -49,7 +49,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
     ) -> Response:
         """``part``: this one alone; ``open``: one of those on demand, in the whole; ``before``: of the timeline."""
         if opened and opened not in _ON_DEMAND:
-            raise HTTPException(404, "there is no such part of this page")
+            raise HTTPException(404, "this part of the page does not exist")
         page = JobPage(site(), job, again=bool(part))
         wanted = (part,) if part else (*_PARTS, TIMELINE, opened)
         readers = {**_PARTS, **_ON_DEMAND}

@@ -12,6 +12,7 @@ from streamkeeper.compatibility.report import strictest_first, told_way
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.control import QueryStatus
 from streamkeeper.model.finding import Finding
+from streamkeeper.model.fleet_words import tell_status
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.redaction import Structure
 from streamkeeper.model.secret_names import shown_value
@@ -21,7 +22,7 @@ from streamkeeper.operations.overview_facts import Fact, overview_facts
 from streamkeeper.operations.snapshot_rows import ListedSnapshot, moment_taken
 from streamkeeper.pages.fleet_view import TONES
 
-_IN_THE_HEAD = ("job", "standing")
+_IN_THE_HEAD = ("job", "status")
 
 
 class QueryStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +112,7 @@ def view_standing(seen: JobOverview) -> StandingView:
     beat = str(seen.status.beat) if seen.status is not None else ""
     queries = sorted(seen.status.queries.items()) if seen.status is not None else []
     return StandingView(
-        standing=seen.standing.value,
+        standing=tell_status(seen.standing),
         tone=TONES[seen.standing],
         facts=tuple(fact for fact in overview_facts(seen, beat=beat) if fact.name not in _IN_THE_HEAD),
         queries=tuple(_query_standing(name, query) for name, query in queries),
@@ -127,8 +128,8 @@ def _query_standing(name: str, query: QueryStatus) -> QueryStanding:
         epoch=query.epoch,
         batch="" if query.committed is None else f"{query.committed:,}",
         took=f"{at.batch_s:.1f} s" if told else "",
-        due=f"every {at.trigger_s:g} s" if at.trigger_s else "at once" if told else "",
-        rates=f"{at.input_rows_per_s:,.0f} in, {at.processed_rows_per_s:,.0f} done" if told else "",
+        due=f"every {at.trigger_s:g} s" if at.trigger_s else "as soon as possible" if told else "",
+        rates=f"{at.input_rows_per_s:,.0f} in, {at.processed_rows_per_s:,.0f} processed" if told else "",
         behind=tell_span(at.lag_s) if at.lag_s is not None else "",
         state_rows=query.state_rows,
         checkpoint=f"{at.checkpoint_share:.0%}" if told else "",

@@ -63,7 +63,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         here, name = site(), operation_id(dag, run)
         found = job_of(here.store, name) if not job else check_name("job", job)
         if not found or name not in read_job(here, found).operations:
-            raise NotFound("this run has no operation on record")
+            raise NotFound("this run has no recorded operation")
         base = str(request.scope.get("root_path", "")).rstrip("/")
         query = f"?part={quote(part, safe='')}" if part else ""
         return RedirectResponse(f"{base}/jobs/{found}/operations/{name}{query}", 303)

@@ -167,7 +167,7 @@ def _view(record: OperationRecord) -> OperationView:
         dry_run=request.dry_run,
         release=operation.release or request.release or "",
         before=record.before,
-        asked_by=request.requested_by or "somebody",
+        asked_by=request.requested_by or "unknown",
         reason=request.reason or "no reason given",
         settings=tuple(_settings(request)),
         announced=request.recover.announced if request.recover is not None else (),
@@ -236,7 +236,7 @@ def _ended(record: OperationRecord) -> Iterator[EndedLine]:
                 known = instances.get(name)
                 if known is None:
                     continue
-                was = known.role.value if known.operation == mine else "served before"
+                was = known.role.value if known.operation == mine else "previous"
                 yield EndedLine(instance=name, was=f"{known.release}, {was}", at=entry.moment, proof=proof, exit=last)
 
 
@@ -258,7 +258,7 @@ def _question(record: OperationRecord, moments: Moments) -> Question | None:
     )
 
 
-_ABOUT = {About.STATE: "taking over the state", About.OUTPUT: "the rebuilt output"}
+_ABOUT = {About.STATE: "continuing from the state", About.OUTPUT: "the rebuilt output"}
 
 
 def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
@@ -267,7 +267,7 @@ def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
     recover = operation.request.recover
     if recover is not None and recover.accepted_by:
         yield AnswerLine(
-            about="what the recovery loses or doubles",
+            about="loss or duplication by the recovery",
             approved=True,
             by=recover.accepted_by,
             reason=operation.request.reason,

@@ -130,20 +130,20 @@ def _told_sources(status: QueryStatus | None) -> tuple[SourceLine, ...]:
 
 
 def tell_lag(source: SourceSignals) -> str:
-    """12,000 records, 3.5 min behind; it drops what comes next in 2 h."""
+    """12,000 records, lag 3.5 min; the source drops unread input in 2 h."""
     waits = [
         f"{count:,} {what}"
         for count, what in ((source.lag_records, "records"), (source.lag_files, "files"))
         if count is not None
     ]
     if source.lag_s is not None:
-        waits.append(f"{tell_span(source.lag_s)} behind")
+        waits.append(f"lag {tell_span(source.lag_s)}")
     if source.too_old_files:
         waits.append(f"{source.too_old_files:,} never read (too old, or not UTF-8)")
     told = ", ".join(waits)
     if source.runway_s is None:
         return told
-    return "; ".join(filter(None, (told, f"it drops what comes next in {tell_span(source.runway_s)}")))
+    return "; ".join(filter(None, (told, f"the source drops unread input in {tell_span(source.runway_s)}")))
 
 
 def _operators(manifest: Manifest) -> Iterator[OperatorLine]:
@@ -159,7 +159,7 @@ def _versions(state: JobState, query: str, root: str) -> Iterator[VersionLine]:
         serves = serving is not None and version.version == serving.version
         yield VersionLine(
             version=version.version,
-            stands="serves" if serves else "served before" if version.serves else "never served",
+            stands="current" if serves else "previous" if version.serves else "never used",
             origin=version.origin,
             place=state.checkpoint(query, version.version, root),
             release=version.release,

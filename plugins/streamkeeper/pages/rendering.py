@@ -46,7 +46,7 @@ def render(
         return HTMLResponse(found.render(context), status)
     # Those of the frame that all pages have are no parts: what stands in them is not always read.
     if part not in found.blocks or part in _TEMPLATES.get_template(_FRAME).blocks:
-        raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such part of this page")
+        raise HTTPException(HTTPStatus.NOT_FOUND, "this part of the page does not exist")
     return HTMLResponse("".join(found.blocks[part](found.new_context(context))), status)
 
 

@@ -160,9 +160,9 @@ def _is_settled(operation: OperationState, step: Step) -> bool:
 def _way_back(record: OperationRecord, moments: Moments) -> StepLine:
     operation, before = record.operation, record.before
     if operation.has_begun(Step.DRAIN) and before:
-        does = f"end the candidate, and let {before} serve again, by the way back that was assessed"
+        does = f"end the candidate and start {before} again, by the assessed rollback path"
     else:
-        does = f"end the candidate; {before} stays as it was" if before else "end the candidate"
+        does = f"end the candidate; {before} stays current, unaffected" if before else "end the candidate"
     over = operation.outcome is not None
     return StepLine(
         label=Step.FALL_BACK.label,

@@ -36,7 +36,7 @@ def guarded(viewer: Callable[..., Viewer], dag_id: str) -> Any:
 
     def seeing(who: Viewer = Depends(viewer)) -> Viewer:
         if not who.may("see", dag_id):
-            raise HTTPException(403, f"{who.name} may not see {dag_id}: ask for the right to read this DAG")
+            raise HTTPException(403, f"{who.name} may not read the DAG {dag_id}: request read access to it")
         return who
 
     return Depends(seeing)

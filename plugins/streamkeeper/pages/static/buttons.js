@@ -39,8 +39,8 @@
     } else if (detail && typeof detail === "object") {
       detail = detail.message || detail.reason || JSON.stringify(detail);
     }
-    if (status === 401) return "you are not signed in any more: sign in to Airflow in another tab, then send this again";
-    if (status === 403) return detail || "you may not do this: ask for the right to it";
+    if (status === 401) return "your session has expired: sign in to Airflow in another tab, then send this again";
+    if (status === 403) return detail || "you do not have the right to do this: request it";
     return (detail || "Airflow answered " + status).replace(/\s+/g, " ").slice(0, 600);
   }
 
@@ -55,7 +55,7 @@
       answer = await fetch(address, options);
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Refused(0, "Airflow does not answer: send this again; what was sent once is not done twice");
+      throw new Refused(0, "Airflow does not answer: send this again; it is carried out only once");
     }
     const text = await answer.text();
     if (!answer.ok) throw new Refused(answer.status, told(answer.status, text));
@@ -134,11 +134,11 @@
       throw new Refused(0, title + " is not JSON: " + error.message);
     }
     if (value === null || typeof value !== "object" || Array.isArray(value)) {
-      throw new Refused(0, title + ' is to be an object, as {"name": "value"}');
+      throw new Refused(0, title + ' must be an object like {"name": "value"}');
     }
     const hidden = Object.keys(value).filter(function (name) { return value[name] === MASK; });
     if (hidden.length) {
-      throw new Refused(0, title + ": " + hidden.join(", ") + " is not shown here; give it, best as a secret:// reference");
+      throw new Refused(0, title + ": " + hidden.join(", ") + " is not shown here; enter it, preferably as a secret:// reference");
     }
     return value;
   }
@@ -166,7 +166,7 @@
     }
     const link = form.querySelector("[role=status] a");
     link.href = form.dataset.airflowRuns + "/" + encodeURIComponent(run);
-    progress(form, "Airflow has the run, and has not begun it yet.");
+    progress(form, "Airflow has accepted the run and has not started it yet.");
     await follow(form, run, dry, signal);
   }
 
@@ -184,7 +184,7 @@
       if (page && !dry) return leave(page.url);
       if (page && showWords(form, page.text)) return ended(form, "");
       if (state && (state.state === "success" || state.state === "failed")) return await endOf(form, run, state.state, dry, signal);
-      if (state && state.state === "running") progress(form, dry ? "The dry run is under way." : "The run is under way; its operation is not on record yet.");
+      if (state && state.state === "running") progress(form, dry ? "The dry run is in progress." : "The run is in progress; its operation is not recorded yet.");
       if (state && form.dataset.asks && !dry) await offerAnswer(form, run, signal);
       await later(signal);
     }
@@ -257,11 +257,11 @@
     }
     if (state === "failed") {
       isOver(form);
-      throw new Refused(0, (await left(form.dataset.toldBy, "error")) || "the run failed: its tasks' logs in Airflow say why");
+      throw new Refused(0, (await left(form.dataset.toldBy, "error")) || "the run failed: see its task logs in Airflow");
     }
     if (report) return ended(form, "");
     const sentence = await left(form.dataset.toldBy, "return_value");
-    ended(form, sentence || "The run has ended: there was nothing to be done.");
+    ended(form, sentence || "The run has ended: there was nothing to do.");
     form.dataset.changed = "";
   }
 
@@ -292,7 +292,7 @@
       }));
       area.dataset.path = path;
       for (const button of area.querySelectorAll("button")) button.disabled = false;
-      progress(form, "The run waits for a person's word.");
+      progress(form, "The run waits until a person accepts or declines.");
       area.hidden = false;
       area.scrollIntoView({ block: "nearest" });
     }
@@ -314,9 +314,9 @@
             if (error.status !== 409) throw error;
           }
         }
-        tell("The answer is given; the run takes it.");
+        tell("The answer is recorded; the run continues.");
       } else {
-        tell("The run is about to ask.");
+        tell("The run has not asked yet.");
       }
       await later(signal);
     }

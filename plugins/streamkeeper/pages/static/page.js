@@ -59,7 +59,7 @@
     const said = answer && answer.status ? answer.responseText : "Airflow does not answer";
     // A whole page in a part's place is not ours: a proxy's, or a login's.
     const text = said.length > 2000 || said.trimStart().startsWith("<") ? "the answer was " + answer.status : said;
-    notice("What is shown is not up to date: " + text);
+    notice("This page is not up to date: " + text);
   }
 
   function refreshOften() {
