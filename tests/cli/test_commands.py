@@ -267,7 +267,7 @@ def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
         (("release", "push", "orders", "--params", "{"), "--params is not JSON"),
         (("release", "push", "orders", "--params", "[" * 100_000), "--params is nested too deeply"),
         (("release", "push", "orders", "--params", '{"a": 1, "a": 2}'), "--params has a more than once"),
-        (("release", "push", "orders", "--params", '{"a": NaN}'), "--params has NaN, which is no JSON"),
+        (("release", "push", "orders", "--params", '{"a": NaN}'), "--params has NaN, which is not JSON"),
         (
             ("release", "push", "orders", "--params", '{"a": 1e999}'),
             "param a is a number outside the range that can be stored",
@@ -346,7 +346,7 @@ def test_release_list_says_when_who_why_and_what_serves(home: Path) -> None:
     serve(home)
     run("release", "push", "orders", "--params", '{"input": "[red]/other\\n\\u001b[2J"}')
     header, first, second = run("release", "list", "orders").stdout.splitlines()
-    assert header.split() == ["release", "registered", "stands", "verdict", "by"]
+    assert header.split() == ["release", "registered", "status", "verdict", "by"]
     assert re.search(r"r0001 +\d{4}-\d\d-\d\d \d\d:\d\dZ +serves +- +ann +first; input=/data, spark.sql", first)
     assert re.search(rf"r0002 +.*Z +pushed +- +cli:{user_name()} +input=\[red\]/other \\x1b\[2J$", second)
     told = json.loads(run("release", "list", "orders", "--json").stdout)

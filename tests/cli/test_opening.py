@@ -50,9 +50,9 @@ def test_without_an_address_the_ways_to_give_one_are_told(nowhere: Path) -> None
     """Nor is one taken that a browser could not open, or a file that cannot be read."""
     code, told = run()
     assert code == 2
-    assert "Airflow's address is not known here" in told
+    assert "Airflow's address is not configured here" in told
     assert VARIABLE in told
-    assert "is no address" in run("--airflow", "file:///etc/passwd")[1]
+    assert "is not an address" in run("--airflow", "file:///etc/passwd")[1]
     (nowhere / "bad.cfg").write_text("no section")
     with pytest.raises(InvalidInput, match="cannot be read"):
         read_base_url({"AIRFLOW_CONFIG": str(nowhere / "bad.cfg")})

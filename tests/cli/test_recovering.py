@@ -179,7 +179,7 @@ def test_a_restore_ends_with_what_it_did_and_without_the_verdict(
     done = recover("--action", "restore", "--reason", "the disk lost a file", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["cause"] == "checkpoint-lost"
-    assert done.stderr == "recovery: RESTORE: query totals: back from v0001 to batch 7 (s0001), as v0002\n"
+    assert done.stderr == f"recovery: RESTORE: query {QUERY}: {told_way(RESTORED)}\n"
 
 
 def test_an_interrupted_recovery_is_not_called_a_deploy(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
         (["snapshot", "take", "../x", "--store", "{root}/store"], "not allowed"),
         (["snapshot", "take", "/"], "job name '' is not allowed"),
         (["snapshot", "take"], "STREAMKEEPER_HOME is not set"),
-        (["snapshot", "show", "--store", "{root}/store"], "series there: none yet"),
+        (["snapshot", "show", "--store", "{root}/store"], "known series: none yet"),
         (["snapshot", "restore", SERIES, "--store", "{root}/store", "--to", "{root}/x"], "there is no snapshot"),
         (["snapshot", "restore", SERIES, "--store", "{root}/store", "--id", "7"], "looks like s0007"),
         (["snapshot", "restore", SERIES, "--store", "{root}/store", "--at", "noon"], "is not a time"),

@@ -112,7 +112,7 @@ def test_declining_ends_the_deploy_with_the_persons_words(job: Registered) -> No
 
 def test_silence_is_no_approval(job: Registered) -> None:
     """When nobody answers in time, Airflow's default comes without a person; not even an approval counts then."""
-    with pytest.raises(DeployFailed, match="not approved by airflow: nobody answered within 60 s"):
+    with pytest.raises(DeployFailed, match="not approved by airflow: no answer within 60 s"):
         record(said("Approve", user=None))
 
 
@@ -287,7 +287,7 @@ def test_what_another_task_left_is_no_answer(job: Registered) -> None:
         def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
             return {"return_value": said("Approve"), "bundle": BUNDLE}.get(key)
 
-    with pytest.raises(DeployFailed, match="not approved by airflow: nobody answered"):
+    with pytest.raises(DeployFailed, match="not approved by airflow: no answer"):
         AnswerOperator(task_id="answer", step=Step.APPROVE, job=JOB, operation=OPERATION).work(context_of(Forged()))
     assert not asked(job, OPERATION).approval.approved
 

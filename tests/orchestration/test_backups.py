@@ -120,7 +120,7 @@ def test_a_query_without_a_commit_is_skipped(job: Registered) -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
     shutil.rmtree(job.directory / "commits")
-    with pytest.raises(AirflowSkipException, match=f"{SERIES}: there is nothing to take yet: .* no committed batch"):
+    with pytest.raises(AirflowSkipException, match=f"{SERIES}: no checkpoint to back up yet: .* no committed batch"):
         back_up()
     assert judge()
 
@@ -179,7 +179,7 @@ def test_a_missed_objective_fails_with_a_line_for_each_query(job: Registered, mo
     assert lost.startswith("lost/q: checkpoint v0001 of lost/q is missing")
     assert late.startswith(f"{SERIES}: there is no snapshot; the oldest batch without a snapshot is")
     back_up()
-    assert judge(job="sales") == "nothing that was committed more than 0 s ago lacks a snapshot (queries: 1)"
+    assert judge(job="sales") == "every batch committed more than 0 s ago is in a snapshot (queries: 1)"
 
 
 def test_a_failed_backup_makes_the_run_red(job: Registered) -> None:

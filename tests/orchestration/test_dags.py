@@ -289,4 +289,4 @@ def test_an_installation_sets_its_own_schedules(tmp_path: Path) -> None:
     assert seen["dags"]["streaming_drill"]["schedule"] is None
     assert "streaming_prune" not in seen["dags"]
     assert [Path(file).name for file in seen["errors"]] == ["streaming_prune.py"]
-    assert "STREAMKEEPER_PRUNE_SCHEDULE=sometimes is no schedule" in next(iter(seen["errors"].values()))
+    assert "STREAMKEEPER_PRUNE_SCHEDULE=sometimes is not a schedule" in next(iter(seen["errors"].values()))

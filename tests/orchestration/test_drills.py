@@ -60,7 +60,7 @@ def test_the_newest_snapshot_is_drilled_until_it_is_verified(job: Registered, dr
     """A verified one is skipped; the next backup makes work again."""
     from airflow.sdk.exceptions import AirflowSkipException
 
-    with pytest.raises(AirflowSkipException, match=f"{SERIES}: there is no snapshot yet"):
+    with pytest.raises(AirflowSkipException, match=f"{SERIES}: no snapshot yet"):
         run()
     job.take()
     sentence = f"{SERIES} s0001: verified: batch 8 ran on 6 rows of state (1.2 s)"

@@ -130,7 +130,7 @@ def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered)
 
 @pytest.mark.parametrize(
     ("option", "user", "told"),
-    [("Decline", ADA, "ada: kept for a year"), ("Approve", None, "nobody answered"), ("Decline", None, "nobody")],
+    [("Decline", ADA, "ada: kept for a year"), ("Approve", None, "no answer in time"), ("Decline", None, "no answer")],
 )
 def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[str, str] | None, told: str) -> None:
     """Not even an approval counts that comes without a person."""
@@ -281,7 +281,7 @@ def test_an_action_that_is_not_possible_fails_with_the_reason(job: Registered) -
     """Before anybody is asked anything."""
     with pytest.raises(OperationRefused, match="restart of sales is not possible"):
         diagnose(Run(), action="restart")
-    with pytest.raises(InvalidInput, match="a snapshot is of one query"):
+    with pytest.raises(InvalidInput, match="a snapshot belongs to one query"):
         diagnose(Run(), snapshot="s0001")
 
 

@@ -77,7 +77,7 @@ def test_a_run_without_a_person_states_nothing(job: Registered) -> None:
 
     nobody = context(accept=True)
     nobody["dag_run"].triggering_user_name = None
-    with task_fails("a person has to state it"):
+    with task_fails("a person must state it"):
         StateDeadOperator(task_id="state").execute(nobody)
     assert proof_of(job) == ""
 

@@ -85,7 +85,7 @@ def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, st
     from streamkeeper.orchestration.operators import StepOperator
 
     ask(job, OPERATION)
-    with pytest.raises(AirflowSkipException, match=f"does not ask for {step.label}"):
+    with pytest.raises(AirflowSkipException, match=f"does not need {step.label}"):
         StepOperator(task_id="a_step", step=step, **CARRIED).work(context())
 
 
@@ -185,5 +185,5 @@ def test_a_fall_back_is_skipped_while_nothing_was_touched(job: Registered) -> No
     from streamkeeper.orchestration.operators import FallBackOperator
 
     ask(job, OPERATION)
-    with pytest.raises(AirflowSkipException, match="has touched nothing that serves"):
+    with pytest.raises(AirflowSkipException, match="has not affected the current release"):
         FallBackOperator(task_id="fall_back", **CARRIED).work(context())

@@ -47,32 +47,30 @@ Versions = Annotated[
         "--version", metavar="JOB/QUERY=v0002", help="The current version, if no output records it; repeatable"
     ),
 ]
+OnlyJob = Annotated[str, typer.Argument(metavar="[JOB]", help="Only this job; without it, all jobs that are found")]
+EndDrivers = Annotated[bool, typer.Option("--end-drivers", help="End the drivers that still run on this machine")]
+NoDriverElsewhere = Annotated[
+    bool,
+    typer.Option(
+        "--no-driver-elsewhere",
+        help="You have made sure that no driver runs on a machine that cannot be checked from here",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be recorded, and why the rest would not")]
 
 
 @app.command("rebuild")
 def rebuild(
-    job: Annotated[
-        str, typer.Argument(metavar="[JOB]", help="Only this job; without it, all jobs that are found")
-    ] = "",
+    job: OnlyJob = "",
     *,
     output: Outputs = None,
     unfenced: Unfenced = None,
     gone: Gone = None,
     version: Versions = None,
-    end_drivers_: Annotated[
-        bool, typer.Option("--end-drivers", help="End the drivers that still run on this machine")
-    ] = False,
-    no_driver_elsewhere: Annotated[
-        bool,
-        typer.Option(
-            "--no-driver-elsewhere",
-            help="You have made sure that no driver runs on a machine that cannot be checked from here",
-        ),
-    ] = False,
+    end_drivers_: EndDrivers = False,
+    no_driver_elsewhere: NoDriverElsewhere = False,
     reason: Annotated[str, options.asked("reason", help="Why; kept in the journals")] = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be recorded, and why the rest would not")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Rebuild journals of a lost store from checkpoints, outputs and snapshots; existing journals are never replaced.
 

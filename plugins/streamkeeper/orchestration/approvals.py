@@ -73,7 +73,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         if answered is not None:
             return answered
         if self.step not in path(operation):
-            self._skip(f"this operation does not ask for {self.step.label}")
+            self._skip(f"this operation does not need {self.step.label}")
         until = utcnow() + timedelta(seconds=operation.request.approve_s)
         self._tell_approvers(context, deploy, until)
         self._ask(context, deploy, until)
@@ -103,7 +103,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         if answer_in(asked, self.step) is not None or not by:
             return answer
         if objection := right_of(deploy.site, state, asked).objection(by, user_id):
-            self.log.warning("the answer of %s does not count: %s; asking again", by, objection)
+            self.log.warning("the answer of %s does not count: %s; the question stays open", by, objection)
             return self._ask(context, deploy, parse(until) if until else utcnow())
         try:
             answer_approval(
@@ -189,6 +189,6 @@ class AnswerOperator(StepOperator):
         self._skip_unless_asked_for(deploy)
         operation = deploy.state.operations[deploy.operation]
         if answer_in(operation, self.step) is None:
-            reason = f"nobody answered within {operation.request.approve_s:g} s"
+            reason = f"no answer within {operation.request.approve_s:g} s"
             decline_for_silence(deploy.site, deploy.job, deploy.operation, reason=reason, about=ABOUT[self.step])
         return super().work(context)

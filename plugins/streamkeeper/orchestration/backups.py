@@ -44,7 +44,7 @@ class BackupOperator(SeriesTask):
         try:
             captured = back_up(site.snapshots, target, show=Pace(self.log.info))
         except NotFound as error:
-            self._skip(f"{series}: there is nothing to take yet: {error.message}")
+            self._skip(f"{series}: no checkpoint to back up yet: {error.message}")
         if not captured.taken:
             self._skip(captured.sentence)
         self.log.info("%s", captured.sentence)
@@ -81,11 +81,11 @@ class ObjectiveOperator(AskedTask):
         # Airflow judges a run by its last task alone.
         failed = self.count_failed(context, self.upstream_task_ids)
         if failed:
-            missed.append(f"{failed} of this run's tasks failed: their logs say why")
+            missed.append(f"{failed} of this run's tasks failed: see their logs")
         if missed:
             raise ObjectiveMissed("\n".join(missed))
         age = f"{site.settings.objective_s:.0f} s"
-        sentence = f"nothing that was committed more than {age} ago lacks a snapshot (queries: {len(series)})"
+        sentence = f"every batch committed more than {age} ago is in a snapshot (queries: {len(series)})"
         self.log.info("%s", sentence)
         return sentence
 

@@ -36,12 +36,12 @@ def resolve_master(name: str) -> str:
     extra = connection.extra_dejson
     if extra.get("deploy-mode", "client") != "client":
         raise Unsupported(
-            f"{where} has the deploy mode {extra['deploy-mode']!r}: drivers are started here, where their death can be"
-            " proven",
+            f"{where} has the deploy mode {extra['deploy-mode']!r}: drivers are started here, where their termination"
+            " can be proven",
             hint="set it to client",
         )
     if named := sorted({"keytab", "principal"} & extra.keys()):
-        raise Unsupported(f"{where} has a {named[0]}: a standalone master asks for none", hint="take it out")
+        raise Unsupported(f"{where} has a {named[0]}: a standalone master does not use it", hint="remove it")
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     try:

@@ -66,7 +66,7 @@ class DrillOperator(AskedTask, SeriesTask):
             return catalogue.read(snapshot_number(name))
         newest = catalogue.newest()
         if newest is None:
-            self._skip(f"{series}: there is no snapshot yet")
+            self._skip(f"{series}: no snapshot yet")
         if catalogue.is_verified(newest.number):
             self._skip(f"{series} {newest.name}: verified already, {catalogue.drills(newest.number)[-1].at}")
         return newest

@@ -70,4 +70,4 @@ class CompareOperator(StepOperator):
         if deploy.state.operations[deploy.operation].request.compare:
             super()._skip_unless_asked_for(deploy)
         else:
-            self.log.info("the outputs are not compared, as it was asked for")
+            self.log.info("the outputs are not compared, as requested")

@@ -142,7 +142,7 @@ def _load(path: str) -> Callable[..., Any]:
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInput(f"{VARIABLE}: {path} cannot be loaded: {error}", hint=_EXAMPLE) from None
     if not callable(found):
-        raise InvalidInput(f"{VARIABLE}: {path} is no notifier", hint=_EXAMPLE)
+        raise InvalidInput(f"{VARIABLE}: {path} is not a notifier", hint=_EXAMPLE)
     return found
 
 

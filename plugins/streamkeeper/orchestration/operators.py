@@ -157,7 +157,7 @@ class StepOperator(OperationTask):
         over = operation.outcome is not None or operation.fall_back
         on_path = self.step is Step.FALL_BACK or self.step in path(operation)
         if operation.verdict is not None and not over and not on_path:
-            self._skip(f"this operation does not ask for {self.step.label}")
+            self._skip(f"this operation does not need {self.step.label}")
 
     def _watch(self, deploy: Deploy) -> Watch:
         journal = deploy.site.journal(deploy.job, f"task:{deploy.operation}")
@@ -272,7 +272,7 @@ class FallBackOperator(StepOperator):
         except NotFound as error:
             self._skip(error.message)
         if not deploy.state.operations[deploy.operation].has_begun(Step.DRAIN):
-            self._skip(f"operation {deploy.operation} has touched nothing that serves")
+            self._skip(f"operation {deploy.operation} has not affected the current release")
         return super().work(context)
 
 
@@ -297,7 +297,7 @@ class FinishOperator(StepOperator):
         except NotFound as error:
             self._clear_place()
             if not self.first_error(context) and not self.count_failed(context, self._tasks_beside()):
-                self._skip("no operation was asked for")
+                self._skip("no operation was requested")
             raise DeployFailed(self.first_error(context) or error.message) from None
         operation = deploy.state.operations[deploy.operation]
         if operation.outcome is None and not operation.fall_back:
@@ -344,7 +344,7 @@ class AnnounceFailureOperator(OperationTask):
             "job": self.job,
             "operation": self.operation,
             "outcome": "open" if self.operation else "not-opened",
-            "sentence": ti.xcom_pull(task_ids=self.finish, key="error") or "the run failed, and did not say why",
+            "sentence": ti.xcom_pull(task_ids=self.finish, key="error") or "the run failed without a reason",
         }
         update_asset(context, ending)
         return str(ending["sentence"])

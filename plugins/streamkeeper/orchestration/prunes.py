@@ -38,7 +38,7 @@ class PlanPruneOperator(AskedTask):
         self._report(context, list(_lines(run)))
         if run.untold and request.dry_run:
             raise PruneIncomplete("\n".join(f"cannot plan {what}" for what in run.untold))
-        return f"{sum(len(sweep.dropped) for sweep in run.sweeps)} snapshots would go"
+        return f"{sum(len(sweep.dropped) for sweep in run.sweeps)} snapshots would be removed"
 
 
 class PruneOperator(AskedTask):
@@ -75,4 +75,4 @@ def plan(site: Installation, request: PruneRequest) -> PruneRun:
 def _lines(run: PruneRun) -> list[str]:
     from streamkeeper.operations.pruning import tell_run
 
-    return list(tell_run(run)) or ["there is nothing to keep or to remove yet"]
+    return list(tell_run(run)) or ["there are no snapshots yet"]

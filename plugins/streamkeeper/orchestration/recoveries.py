@@ -91,7 +91,7 @@ class DiagnoseOperator(_RecoveryTask):
 
         params, site = self.asked(context), open_site()
         if params.get("snapshot") and not params.get("query"):
-            raise InvalidInput("a snapshot is of one query", hint="name the query, too")
+            raise InvalidInput("a snapshot belongs to one query", hint="name the query as well")
         if (own := self.own_operation(context)) in site.journal(params["job"], "task").state().operations:
             return f"operation {own} is started already"
         asked = read_asked(params, requested_by=triggered_by(context))
@@ -133,7 +133,10 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(
-            subject="Accept what a recovery loses or doubles", options=[APPROVE, DECLINE], defaults=DECLINE, **kwargs
+            subject="Accept the loss or duplication of a recovery",
+            options=[APPROVE, DECLINE],
+            defaults=DECLINE,
+            **kwargs,
         )
 
     def work(self, context: Context) -> Any:
@@ -142,7 +145,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         report = self.found(context, "report") or ""
         site, until = open_site(), utcnow() + timedelta(seconds=float(params["approve_s"]))
         right = right_to_answer(site.settings, site.journal(params["job"], "task").state(), triggered_by(context))
-        self.subject = f"{params['action']} {params['job']}, although it loses or doubles?"
+        self.subject = f"Accept loss or duplication by {params['action']} of {params['job']}?"
         self.assigned_users = assigned_users(right)
         by = (
             f"Unless it is answered by {until:%Y-%m-%d %H:%M} UTC, it counts as declined. May answer: {right.sentence}."
@@ -181,7 +184,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         drop_question(open_site().store, self.asked(context)["job"], self.own_operation(context))
         (by, user_id), reason = answered_by(answer), answer["params_input"].get("reason", "")
         if answer["chosen_options"] != [APPROVE] or not by:
-            who = f"{by}: {reason or 'no reason given'}" if by else "nobody answered in time"
+            who = f"{by}: {reason or 'no reason given'}" if by else "no answer in time"
             raise DeployFailed(f"not accepted: {who}")
         accepted = {"accepted_by": by, "accepted_by_id": user_id, "accept_loss": True, "accept_replay": True}
         self.open_asked(context, fields={"reason": reason or self.asked(context).get("reason")}, **accepted)
@@ -226,6 +229,6 @@ class RecoveredOperator(_RecoveryTask, FinishOperator):
             return super().work(context)
         told = self.found(context)
         if not told:
-            raise DeployFailed(self.found(context, "error") or "nothing was seen")
+            raise DeployFailed(self.found(context, "error") or "the diagnosis left no result")
         update_asset(context, {"job": self.asked(context)["job"], "outcome": "diagnosed", "sentence": str(told)})
         return str(told)

@@ -25,5 +25,5 @@ def read_schedule(variable: str, default: str, environ: Mapping[str, str] = os.e
         CronTriggerTimetable(text, timezone="UTC").validate()
     except AirflowTimetableInvalid as error:
         hint = f"a cron expression, @hourly, @daily, or never; leave it out for {default}"
-        raise InvalidInput(f"{variable}={text} is no schedule: {error}", hint=hint) from None
+        raise InvalidInput(f"{variable}={text} is not a schedule: {error}", hint=hint) from None
     return text

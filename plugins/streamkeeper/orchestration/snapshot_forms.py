@@ -72,9 +72,11 @@ def drill_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_drill``."""
     return {
         "job": _job(jobs),
-        "query": _text(_NAME, "Query", "Of that job; empty: every query"),
+        "query": _text(_NAME, "Query", "A query of that job; empty: every query"),
         "snapshot": _text(
-            _SNAPSHOT, "Snapshot", "Of that query, like `s0007`; empty: the newest one, unless it is verified already"
+            _SNAPSHOT,
+            "Snapshot",
+            "A snapshot of that query, like `s0007`; empty: the newest one, unless it is already verified",
         ),
     }
 
@@ -84,18 +86,23 @@ def prune_form(jobs: Path) -> dict[str, Param]:
     return {
         "job": _job(jobs),
         "dry_run": Param(
-            False, type="boolean", title="Dry run", description="Say what would go and why, and remove nothing"
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Report what would be removed and why, and remove nothing",
         ),
         "keep": _text(
-            _RULES, "Keep", "Like `last=3,hourly=24,daily=7,weekly=4,monthly=6`; empty: as the installation is set"
+            _RULES,
+            "Keep",
+            "Retention, like `last=3,hourly=24,daily=7,weekly=4,monthly=6`; empty: the installation's setting",
         ),
         "grace_s": Param(
             None,
             type=["null", "number"],
             **unclamped({"minimum": 0}),
             title="Grace period (s)",
-            description_md="How long a pack that no snapshot needs any more stays; empty: a day. "
-            "`0` only while nobody takes snapshots",
+            description_md="Seconds that a pack stays after the last snapshot that needs it; empty: a day. "
+            "`0` only while no snapshot is taken",
         ),
     }
 
@@ -104,9 +111,9 @@ def read_choice_of_queries(params: Mapping[str, Any]) -> Choice:
     """What a filled-in form of a backup or a drill names; raises InvalidInput, naming the field."""
     choice = _read(params, Choice)
     if choice.query and not choice.job:
-        raise InvalidInput(f"query={choice.query} without its job", hint="fill in job, too")
+        raise InvalidInput(f"query={choice.query} without its job", hint="fill in job as well")
     if choice.snapshot and not choice.query:
-        raise InvalidInput(f"snapshot={choice.snapshot} without its query", hint="fill in job and query, too")
+        raise InvalidInput(f"snapshot={choice.snapshot} without its query", hint="fill in job and query as well")
     if choice.snapshot:
         snapshot_number(choice.snapshot)
     return choice

@@ -32,7 +32,7 @@ class StateDeadOperator(AskedTask):
         asked, site = self.asked(context), open_site()
         job, instance, reason, by = asked["job"], asked["instance"], asked["reason"], triggered_by(context)
         if by == NOBODY:
-            raise OperationRefused("a person has to state it: nobody is known to have triggered this run")
+            raise OperationRefused("a person must state it: this run has no known triggering user")
         stated = f"recorded: the termination of {instance} is stated by {by}, not proven"
         if asked["accept"] and is_stated(site, job, instance, by=by, reason=reason):
             return stated
@@ -41,7 +41,7 @@ class StateDeadOperator(AskedTask):
         if not asked["accept"]:
             raise OperationRefused(
                 f"nothing is recorded of {instance}; the statement would risk: {'; '.join(risks)}",
-                hint="set the field accept once it is certain that it does not run any more",
+                hint="set the field accept once you are certain that the driver has terminated",
             )
         return stated
 

@@ -262,9 +262,7 @@ class OperationTask(StreamkeeperTask):
         except NotFound as error:
             if (directory := site.settings.store_directory) is None or self.tried_out:
                 raise
-            hint = (
-                f"{directory} is this machine's: where workers are on several, STREAMKEEPER_STORE has to be one for all"
-            )
+            hint = f"{directory} is on this machine: workers on several machines need one shared STREAMKEEPER_STORE"
             raise NotFound(error.message, hint=hint) from None
 
     def _site(self) -> Installation:

@@ -33,7 +33,7 @@ def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description_md="Say what would be raised and done, and write nothing",
+            description_md="Report what would be raised and done, and write nothing",
         )
     }
 
@@ -81,7 +81,7 @@ def read_acts(environ: Mapping[str, str]) -> bool:
 def tell_pass(index: FleetIndex) -> str:
     """One sentence."""
     wrong = sum(1 for row in index.rows if row.symptoms)
-    return f"{len(index.rows)} jobs in {index.seconds:.1f} s: something is wrong with {wrong}"
+    return f"{len(index.rows)} jobs in {index.seconds:.1f} s, {wrong} with problems"
 
 
 def health_of(index: FleetIndex) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class WebhookNotifier(BaseNotifier):
         No error of its own holds the address: that of a hook is a secret.
         """
         if not self.url.startswith(("http://", "https://")):
-            raise InvalidInput("the webhook's url is no address", hint="https://…")
+            raise InvalidInput("the webhook's url is not an address", hint="https://…")
         told: Any = context
         data = json.dumps(told["incident"]).encode()
         headers = {"Content-Type": "application/json", **self.headers}
