@@ -18,18 +18,18 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A streaming plan with other options at its sources, and with bytes before each of its pickled Python functions.
+ * A copy of a streaming plan with other options for its sources, and with bytes before each pickled Python function.
  *
- * <p>Compiled by Janino: no lambdas, no generics that it cannot infer.
+ * <p>Janino compiles this code. It has no lambdas, and no generics that Janino cannot infer.
  */
 public final class ClonedPlan {
-  /** In the environment of the Python workers of clones, and of no other's. */
+  /** A variable in the environment of the Python workers of clones. No other workers have it. */
   private static final String VARIABLE = "STREAMKEEPER_CLONE";
 
   private final Map options;
   private final byte[] prefix;
 
-  /** For py4j, which calls methods of an object. */
+  /** Makes an object for py4j, which calls methods of objects. */
   public ClonedPlan() {
     this(new HashMap(), new byte[0]);
   }
@@ -39,7 +39,7 @@ public final class ClonedPlan {
     this.prefix = prefix;
   }
 
-  /** The same query in another session; {@code options} is set at every source, whether it knows them or not. */
+  /** The same query in another session. Every source gets {@code options}, whether it knows them or not. */
   public Dataset of(Object session, Object plan, Map options, byte[] prefix) {
     ClonedPlan cloned = new ClonedPlan(options, prefix);
     LogicalPlan changed = (LogicalPlan) ((LogicalPlan) plan).transform(new Sources(cloned));
@@ -47,7 +47,7 @@ public final class ClonedPlan {
     return Dataset$.MODULE$.ofRows((SparkSession) session, changed);
   }
 
-  /** The given options, with ours in the place of those of the same name in any case. */
+  /** The given options, where ours replace those of the same name. Upper and lower case do not count. */
   private Map changed(Map given) {
     Map found = new HashMap();
     java.util.Iterator names = given.keySet().iterator();
@@ -90,7 +90,7 @@ public final class ClonedPlan {
 
   private StreamingRelationV2 ofSecondVersion(StreamingRelationV2 relation) {
     Map changed = changed(relation.extraOptions().asCaseSensitiveMap());
-    // Read instead where a conf disables the second version of the connector.
+    // Spark reads this relation if a conf disables version 2 of the connector.
     scala.Option first = relation.v1Relation();
     if (first.isDefined() && first.get() instanceof StreamingRelation) {
       first = new scala.Some(ofFirstVersion((StreamingRelation) first.get()));
@@ -112,7 +112,7 @@ public final class ClonedPlan {
     byte[] joined = new byte[prefix.length + command.length];
     System.arraycopy(prefix, 0, joined, 0, prefix.length);
     System.arraycopy(command, 0, joined, prefix.length, command.length);
-    // Spark keeps workers by their environment: what a stopped function has cached stays out of the owner's.
+    // Spark keeps workers by their environment, so the owner's workers never see what a stopped function has cached.
     Map variables = new HashMap(given.envVars());
     variables.put(VARIABLE, "1");
     return new SimplePythonFunction(

@@ -40,19 +40,21 @@ import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.unsafe.types.VariantVal;
 
 /**
- * A logical plan as one JSON text: every constructor argument of every node, or that it is of a class unknown here.
+ * Writes a logical plan as one JSON text with every constructor argument of every node, or a mark for an unknown class.
  *
- * <p>{"nodes": [{"k": kind, "n": class, "w": place in Python code where it is known, "f": [[argument, value]...]}...],
- * "root": number}; a node is referred to as {"n": number}. Kinds: p plan, e expression, o other case class. Values:
- * null (None too), booleans, integers, texts, lists, and {"d": floating}, {"b": bytes}, {"x": number, decimal, interval
- * or enumerated value as text}, {"t": type}, {"id": expression id}, {"s": set, sorted}, {"m": map, sorted},
- * {"r": digest of rows}, {"c": class that has no more to say}, {"f": which of the plan's Python functions},
- * {"u": unknown class}. Compiled by Janino: no lambdas, no generics that it cannot infer.
+ * <p>The text is {"nodes": [{"k": kind, "n": class, "w": place in Python code, if known, "f": [[argument,
+ * value]...]}...], "root": number}. A reference to a node is {"n": number}. Kinds: p plan, e expression, o other case
+ * class. Values: null (also for None), booleans, integers, texts, lists, and {"d": floating point number}, {"b":
+ * bytes}, {"x": number, decimal, interval or enumerated value as text}, {"t": type}, {"id": expression id}, {"s":
+ * sorted set}, {"m": sorted map}, {"r": digest of rows}, {"c": class of an object without further content}, {"f":
+ * number of a Python function of the plan}, {"u": unknown class}.
+ *
+ * <p>Janino compiles this code. It has no lambdas, and no generics that Janino cannot infer.
  */
 public final class PlanWalker implements Runnable {
   private static final char[] HEX = "0123456789abcdef".toCharArray();
 
-  /** Of which a thread touches only what it needs: an expression may be deeper than a stack of the JVM's default. */
+  /** The stack size of the thread: some expressions are too deep for the default. Unused stack takes no memory. */
   private static final long STACK_BYTES = 1L << 28;
 
   private final List nodes = new ArrayList();
@@ -64,7 +66,7 @@ public final class PlanWalker implements Runnable {
   private Object result;
   private Throwable thrown;
 
-  /** For py4j, which calls methods of an object. */
+  /** Makes an object for py4j, which calls methods of objects. */
   public PlanWalker() {}
 
   /** The plan as JSON. */
@@ -72,12 +74,12 @@ public final class PlanWalker implements Runnable {
     return (String) onDeepStack(plan, null);
   }
 
-  /** An analyzed plan, optimized as a micro-batch's, at no time at all. */
+  /** An analyzed plan, optimized like the plan of a micro-batch, but without a current time. */
   public static LogicalPlan optimized(Object plan, Object optimizer) throws Exception {
     return (LogicalPlan) onDeepStack(plan, (RuleExecutor) optimizer);
   }
 
-  /** Spark's session is inherited by a thread that is begun. */
+  /** Runs the work in a new thread, which inherits Spark's session. */
   private static Object onDeepStack(Object plan, RuleExecutor optimizer) throws Exception {
     PlanWalker walker = new PlanWalker();
     walker.plan = plan;
@@ -108,12 +110,12 @@ public final class PlanWalker implements Runnable {
     return text.append("],\"root\":").append(root).append('}').toString();
   }
 
-  /** The plan with every leaf that stands for the present time as a micro-batch has it, and at no time at all. */
+  /** The plan with every leaf for the current time in the form that a micro-batch has, but without a value. */
   public static LogicalPlan withoutTime(Object plan) {
     return (LogicalPlan) ((LogicalPlan) plan).transformAllExpressionsWithSubqueries(new Timeless());
   }
 
-  /** MicroBatchExecution replaces the same leaves, before the optimizer runs. */
+  /** Replaces the same leaves as MicroBatchExecution, which does so before the optimizer runs. */
   public static final class Timeless extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object found) {
       return timeless(found) != null;
@@ -160,13 +162,13 @@ public final class PlanWalker implements Runnable {
       argument(text, found, found.productElementName(i), found.productElement(i));
       text.append(']');
     }
-    // The second argument list of these two is no part of the product.
+    // For these two classes, Product does not include the second argument list.
     if (found instanceof Alias || found instanceof AttributeReference) {
       text.append(",[\"exprId\",");
       value(text, ((NamedExpression) found).exprId());
       text.append(']');
     }
-    // Whether the order of their arguments counts depends on the type, which follows from the arguments.
+    // The type decides whether the order of the arguments counts, and the type follows from the arguments.
     if (found instanceof Greatest || found instanceof Least) {
       text.append(",[\"dataType\",");
       value(text, ((Expression) found).dataType());
@@ -177,7 +179,7 @@ public final class PlanWalker implements Runnable {
     return number;
   }
 
-  /** PySpark notes the file and line of each call that makes a column. */
+  /** The file and line of the call that made a column, as noted by PySpark. */
   private static void written(StringBuilder text, Expression found) {
     scala.Option context = found.origin().pysparkErrorContext();
     if (context.isDefined()) {
@@ -207,7 +209,7 @@ public final class PlanWalker implements Runnable {
   }
 
   private void value(StringBuilder text, Object found) throws Exception {
-    // Where in the job's code an expression was written says nothing of what it means.
+    // The place in the job's code where an expression was written is no part of its meaning.
     if (found == null || found == scala.None$.MODULE$ || found instanceof org.apache.spark.QueryContext) {
       text.append("null");
     } else if (found instanceof Boolean || isWhole(found)) {
@@ -302,12 +304,12 @@ public final class PlanWalker implements Runnable {
     } else if (found instanceof TreeNode || !found.getClass().getName().endsWith("$")) {
       tagged(text, "u", found.getClass().getName());
     } else {
-      // A Scala object: there is one of its class.
+      // A Scala object: its class has only one instance.
       tagged(text, "c", found.getClass().getName());
     }
   }
 
-  /** What a collection of Scala's or Java's holds, or an array, in its order. */
+  /** The elements of a Scala or Java collection, or of an array, in order. */
   private static List elements(Object found) {
     List parts = new ArrayList();
     if (found instanceof scala.collection.Iterable) {
@@ -325,7 +327,7 @@ public final class PlanWalker implements Runnable {
     return parts;
   }
 
-  /** A value as Catalyst keeps it, which its type alone tells how to read. */
+  /** A value in Catalyst's internal form, which can only be read by its type. */
   private void internal(StringBuilder text, Object found, DataType type) throws Exception {
     DataType kept = type instanceof UserDefinedType ? ((UserDefinedType) type).sqlType() : type;
     if (found instanceof ArrayData && kept instanceof ArrayType) {

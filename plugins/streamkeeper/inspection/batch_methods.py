@@ -141,7 +141,14 @@ def attribute_of_frame(walk: BatchExpressions, frame: Frame, name: str, node: as
 
 
 def method(walk: BatchExpressions, holder: Value, name: str, node: ast.Call, scope: Scope) -> Value | None:
-    """Return a method's result; None for objects that this module does not know."""
+    """Return a method's result; None for objects that this module does not know.
+
+    ``walk``: the walk over the job's code.
+    ``holder``: the object on which the method is called.
+    ``name``: the method.
+    ``node``: the call.
+    ``scope``: the values of the variables at the call.
+    """
     match holder:
         case Frame():
             return _of_frame(walk, holder, name, node, scope)
@@ -187,6 +194,15 @@ def _columns(
 
 
 def _column(walk: BatchExpressions, frame: Frame, value: Value, node: ast.AST, *, texts: bool, read: bool) -> bool:
+    """Return whether a value used as a column stands for all columns, and note what it reads.
+
+    ``walk``: the walk over the job's code.
+    ``frame``: the frame on which the method is called.
+    ``value``: the value.
+    ``node``: where it is used.
+    ``texts``: whether strings are names of columns here.
+    ``read``: whether the column is read, and not only named.
+    """
     match value:
         case Plain(value=str() as text):
             if texts and text.rpartition(".")[2].strip() == "*":
@@ -210,6 +226,14 @@ def select(walk: BatchExpressions, frame: Frame, node: ast.expr, names: Value) -
 
 
 def _of_frame(walk: BatchExpressions, frame: Frame, name: str, node: ast.Call, scope: Scope) -> Value:
+    """Return the result of a frame's method.
+
+    ``walk``: the walk over the job's code.
+    ``frame``: the frame.
+    ``name``: the method.
+    ``node``: the call.
+    ``scope``: the values of the variables at the call.
+    """
     if name in _LOOKS:
         walk.lose(*walk.arguments(_all(node), scope))
         return UNKNOWN
@@ -252,8 +276,13 @@ def _texts_in(node: ast.AST) -> frozenset[str]:
 
 
 def _with_columns(walk: BatchExpressions, frame: Frame, name: str, node: ast.Call, scope: Scope) -> Frame:
-    """Return ``withColumn``, ``withColumns``, ``withColumnRenamed`` or ``withColumnsRenamed``: names must be
-    strings.
+    """Return ``withColumn``, ``withColumns``, ``withColumnRenamed`` or ``withColumnsRenamed``: names must be strings.
+
+    ``walk``: the walk over the job's code.
+    ``frame``: the frame.
+    ``name``: the method.
+    ``node``: the call.
+    ``scope``: the values of the variables at the call.
     """
     match name, node.args:
         case "withColumn", [ast.expr() as named, ast.expr() as made]:
@@ -294,6 +323,14 @@ def _joined(walk: BatchExpressions, frame: Frame, node: ast.Call, scope: Scope) 
 
 
 def _of_writer(walk: BatchExpressions, writer: Writer, name: str, node: ast.Call, scope: Scope) -> Value:
+    """Return the result of a writer's method.
+
+    ``walk``: the walk over the job's code.
+    ``writer``: the writer.
+    ``name``: the method.
+    ``node``: the call.
+    ``scope``: the values of the variables at the call.
+    """
     given = list(walk.arguments(_all(node), scope))
     if name == "format":
         named = given[0].value if len(given) == 1 and isinstance(given[0], Plain) else "?"

@@ -164,7 +164,14 @@ class Recording(Reading):
                 self._note_value(f"{name}.{key}", key, value, around, written)
 
     def _note_value(self, name: str, key: str, value: Any, around: str = "", written: Written | None = None) -> None:
-        """Record a plain value, unless the text around it already contains it."""
+        """Record a plain value, unless the text around it already contains it.
+
+        ``name``: the name under which it is recorded.
+        ``key``: the last part of the name. The value is left out if this names a secret.
+        ``value``: the value.
+        ``around``: the text around it.
+        ``written``: where the text is written, if known.
+        """
         if self._hidden or names_secret(key):
             return
         try:

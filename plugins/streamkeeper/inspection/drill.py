@@ -35,10 +35,15 @@ class _Failed(Exception):
 def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, timeout_s: float) -> DrillAnswer:
     """Run ``query`` from a scratch ``checkpoint`` restored as of committed ``batch``, then read all its state.
 
-    At most one batch runs, within ``timeout_s``: the planned one, else one within the sources' own limits. A batch
-    whose function would change something outside of the clone is stopped, and the state alone is the proof. Never
-    raises for errors of the checkpoint, the query or Spark. The state is read even if no batch ran, because Spark loads
-    none of it then.
+    At most one batch runs: the planned one, else one within the sources' own limits. A batch whose function would
+    change something outside of the clone is stopped, and the state alone is the proof. Never raises for errors of the
+    checkpoint, the query or Spark. The state is read even if no batch ran, because Spark loads none of it then.
+
+    ``spark``: the session of the query.
+    ``query``: the job's real query.
+    ``checkpoint``: the restored checkpoint. The drill may change it.
+    ``batch``: the last batch that was committed in it.
+    ``timeout_s``: the limit for the batch.
     """
     started = time.monotonic()
     ran: int | None = None

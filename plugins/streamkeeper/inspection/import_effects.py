@@ -1,4 +1,7 @@
-"""What a module's code does when it is imported: the values it gives to its names, and its traces elsewhere."""
+"""What the code of a module does when the module is imported.
+
+It gives values to the module's own names, and it may change something outside of the module.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ from typing import Any
 from streamkeeper.inspection.inert import Reach, is_quiet, reach_of
 
 _HELD_ALONE = frozenset({"builtins", "collections", "logging", "numpy", "pandas", "pyspark", "types"})
-"""Homes of types whose objects are made by whoever uses them, not shared with a library."""
+"""The modules of types whose objects belong to the code that made them. No library keeps a reference to such an
+object.
+"""
 
 
 class ImportEffects:
-    """Finds the statements of a module that may change something outside of it, such as those that patch a library.
+    """Finds the statements of a module that may change something outside of it, for example those that patch a library.
 
-    ``names``: the module's globals as they are now; ``is_own``: whether a module is the job's.
+    ``names``: the module's globals as they are now.
+    ``is_own``: says whether a module belongs to the job.
     """
 
     def __init__(self, names: dict[str, Any], is_own: Callable[[object], bool]) -> None:
@@ -25,7 +31,7 @@ class ImportEffects:
         self._is_own = is_own
 
     def compiled(self, tree: ast.Module) -> CodeType | None:
-        """The statements as code that is never run; None where there are none."""
+        """The found statements, compiled to code that is never run. None if there are no such statements."""
         found = [effect for statement in tree.body for effect in self._effects(statement)]
         if not found:
             return None
@@ -57,7 +63,7 @@ class ImportEffects:
                 pass
 
     def _applied(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[ast.stmt]:
-        """Decorators and base classes that a library or the job itself may have taken note of."""
+        """Decorators and base classes that may have been noted by a library or by the job itself."""
         bases = statement.bases if isinstance(statement, ast.ClassDef) else []
         for expression in (*statement.decorator_list, *bases):
             found = _resolved(expression.func if isinstance(expression, ast.Call) else expression, self._names)
@@ -71,7 +77,7 @@ class ImportEffects:
                     yield ast.Expr(ast.Name(statement.name, ast.Load()))
 
     def _calls(self, statement: ast.stmt) -> bool:
-        """Whether a statement calls what may leave a trace outside of the module's own names."""
+        """Whether a statement makes a call that may leave a trace outside of the module's own names."""
         return any(
             self._leaves_trace(call, bare=isinstance(statement, ast.Expr) and statement.value is call)
             for call in _evaluated(statement)
@@ -83,7 +89,7 @@ class ImportEffects:
         if self._is_own_code(found):
             return not isinstance(found, type) or bare
         if found is None:
-            # A method of what another call gave: `decimal.getcontext().traps.clear()`.
+            # A method of the result of another call, for example `decimal.getcontext().traps.clear()`.
             root, name = _root(call.func), call.func.attr if isinstance(call.func, ast.Attribute) else ""
             owned = isinstance(root, ast.Name) and not self._is_shared(self._names.get(root.id))
             return not (owned or self._builds_schema(call)) and (bare or not is_quiet("builtins", name))
@@ -94,7 +100,9 @@ class ImportEffects:
         return not (is_quiet(module, name) and is_quiet(module, written))
 
     def _builds_schema(self, call: ast.Call) -> bool:
-        """``StructType().add(…).add(…)``, which changes nothing but the type that it is called on."""
+        """Whether a call is of the form ``StructType().add(…).add(…)``. It changes nothing but the type on which it is
+        called.
+        """
         node: ast.expr = call
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             node = node.func.value
@@ -102,14 +110,14 @@ class ImportEffects:
         return (made if isinstance(made, type) else type(made)).__module__ == "pyspark.sql.types"
 
     def _is_outside(self, target: ast.expr) -> bool:
-        """Whether assigning to a target changes anything but the module's own names."""
+        """Whether an assignment to this target changes anything besides the module's own names."""
         if not isinstance(target, ast.Attribute | ast.Subscript):
             return False
         root = _root(target)
         return not isinstance(root, ast.Name) or self._is_shared(self._names.get(root.id))
 
     def _is_shared(self, found: object) -> bool:
-        """Whether others than the job's own code may hold the same object."""
+        """Whether code outside of the job may hold the same object."""
         if isinstance(found, ModuleType | FunctionType | type):
             return not self._is_own_code(found)
         return type(found).__module__.partition(".")[0] not in _HELD_ALONE and not self._is_own_code(found)
@@ -133,7 +141,7 @@ def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run when a module is imported; a compound one as a whole."""
+    """The statements that run when a module is imported. A compound statement is given as a whole."""
     for statement in body:
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not (
             isinstance(statement, ast.If) and _is_guard(statement.test)
@@ -142,18 +150,20 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _is_guard(test: ast.expr) -> bool:
-    """``if __name__ == "__main__"`` and ``if TYPE_CHECKING``: never true where a job is imported."""
+    """Whether a test is ``__name__ == "__main__"`` or ``TYPE_CHECKING``. Both are false where a job is imported."""
     text = ast.unparse(test)
     return text in ("__name__ == '__main__'", "TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
 def find_bindings(tree: ast.Module | None) -> dict[str, list[str]]:
-    """Name -> the statements at a module's top that give it a value or change what it holds, as canonical text."""
+    """For each name, the top-level statements of a module that assign the name or change its value, as canonical
+    text.
+    """
     return {name: [ast.dump(each) for each in statements] for name, statements in binding_statements(tree).items()}
 
 
 def binding_statements(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
-    """Name -> the statements at a module's top that give it a value or change what it holds."""
+    """For each name, the top-level statements of a module that assign the name or change its value."""
     found: dict[str, list[ast.stmt]] = {}
     for statement in _top_level(tree.body) if tree else ():
         for name in set(_bound(statement)):
@@ -162,7 +172,7 @@ def binding_statements(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement stores to, or to a part of, or calls a method of."""
+    """The names that a statement assigns, of which it assigns a part, or of which it calls a method."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return
     for node in ast.walk(statement):
@@ -184,7 +194,7 @@ def _root(node: ast.expr) -> ast.expr:
 
 
 def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:
-    """All nodes of a statement but the bodies of functions that it defines."""
+    """All nodes of a statement, without the bodies of functions that it defines."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -194,7 +204,7 @@ def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _resolved(node: ast.expr, names: dict[str, Any]) -> Any:
-    """What a dotted name stands for in a module; None where that takes running code."""
+    """The object that a dotted name refers to in a module. None if only running code could tell."""
     match node:
         case ast.Name(id=name):
             builtins = names.get("__builtins__")
@@ -211,7 +221,7 @@ def _resolved(node: ast.expr, names: dict[str, Any]) -> Any:
 
 
 def _home(found: Any) -> tuple[str, str]:
-    """Module and name of a library's object."""
+    """The module and the name of a library's object."""
     if isinstance(found, ModuleType):
         return found.__name__, ""
     inner = getattr(found, "__func__", found)

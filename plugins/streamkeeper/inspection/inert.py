@@ -1,7 +1,7 @@
-"""What library code can reach of a job's bundle: nothing, its data files, or anything in it.
+"""What the code of a library can reach of a job's bundle: nothing, its data files, or anything in it.
 
-A list of what is known to be harmless. Whatever it does not name may read files of the bundle; whatever can import,
-run or inspect code by a name that it computes may reach all of it.
+This module lists what is known to be harmless. A library or name that is not listed is assumed to be able to read files
+of the bundle. Code that can import, run or inspect code by a computed name is assumed to reach the whole bundle.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from enum import IntEnum
 
 
 class Reach(IntEnum):
-    """What a piece of library code may reach of the bundle, from nothing to its very text."""
+    """How much of the bundle a piece of library code may reach, from nothing to the very text of its code."""
 
     NOTHING = 0
     ENVIRONMENT = 1
-    """Variables of the process: nothing of the bundle, but nothing that a digest covers either."""
+    """Environment variables of the process. They are no part of the bundle, but no digest covers them either."""
     DATA = 2
     CODE = 3
     TEXT = 4
-    """Code as it is written: comments, docstrings, line numbers."""
+    """The code as it is written, with comments, docstrings and line numbers."""
 
 
 _INERT = frozenset(
@@ -40,9 +40,10 @@ _INERT = frozenset(
         *("zoneinfo",),
     }
 )
-"""Libraries that read no file of the bundle and import none of its modules, unless ``_READS`` says so of a name.
+"""Libraries that read no file of the bundle and import none of its modules, except for the names matched by ``_READS``.
 
-Their names: those of Python itself that only compute, and the ones that a streaming job commonly computes with.
+The list has those modules of Python itself that only compute, and the libraries that streaming jobs commonly compute
+with.
 """
 
 _READS = re.compile(
@@ -50,7 +51,7 @@ _READS = re.compile(
     r"($|_)|^(fromfile|genfromtxt|loadtxt|DataSource|ExcelFile|HDFStore|FileIO|SparkFiles|urlopen|urlretrieve"
     r"|addPyFile|addFile|fileConfig|OSFile|LocalFileSystem)"
 )
-"""Names in an inert library that read a file all the same, such as ``pandas.read_csv`` and ``numpy.load``."""
+"""Names in an inert library that read a file nevertheless, such as ``pandas.read_csv`` and ``numpy.load``."""
 
 _COMPUTES = frozenset(
     {
@@ -70,7 +71,7 @@ _BUILTINS = {
     **dict.fromkeys(("__builtins__", "__loader__", "__path__", "__spec__"), Reach.CODE),
     **dict.fromkeys(("__doc__", "help"), Reach.TEXT),
 }
-"""Globals that every module has and that reach further."""
+"""Globals that exist in every module and that reach more than nothing."""
 
 _REFLECTS = {
     **dict.fromkeys(("__file__", "__cached__"), Reach.DATA),
@@ -84,25 +85,25 @@ _REFLECTS = {
         ("co_code", "co_consts", "co_filename", "co_firstlineno", "co_lines", "f_lineno", "tb_lineno"), Reach.TEXT
     ),
 }
-"""Attributes by which an object leads to other code than its own, or to the text that it was made of."""
+"""Attributes that lead from an object to code other than its own, or to the text that the object was made from."""
 
 _READERS_WITHIN = (
     *("logging.config", "numpy.ctypeslib", "pandas.io", "pyspark.core.files", "urllib.request"),
     *(f"pyarrow.{module}" for module in ("csv", "dataset", "feather", "fs", "hdfs", "ipc", "json", "orc", "parquet")),
 )
-"""Parts of inert libraries that are made to read files."""
+"""Parts of inert libraries that exist to read files."""
 
 NAMES = frozenset({"__name__", "__qualname__", "__module__", "__dict__", "__slots__", "__members__", "dir"})
-"""Attributes by which code sees how things are called, and in which order they stand."""
+"""Attributes that show code the names of things and the order of their definitions."""
 
 TYPES = frozenset({"__dataclass_fields__", "fields", "type"})
-"""Attributes by which code sees a class's annotations as they are."""
+"""Attributes that show code the annotations of a class as they are."""
 
 SEES_LOCALS = frozenset({"dir", "eval", "query"})
-"""Names by which code sees its local variables: ``query`` and ``eval`` of pandas, with ``@`` before a variable."""
+"""Names that show code its local variables. ``query`` and ``eval`` of pandas do so for variables marked with ``@``."""
 
 AT_IMPORT = frozenset({"compile", "eval", "exec"})
-"""What reaches further even where it ran while a module was imported, so that its result may be anywhere."""
+"""Names that reach further even if they ran only while a module was imported: their result may be anywhere."""
 
 _RUNS_CODE = frozenset(
     {
@@ -119,9 +120,9 @@ _INSPECTS = frozenset(
         *("getmembers", "getmembers_static", "getmodule", "getmro", "signature", "unwrap"),
     }
 )
-"""Names in ``inspect`` that see objects and what they are called, and never the text that they were made of."""
+"""Names in ``inspect`` that look at objects and their names, but never at the text that the objects were made from."""
 _ASKS = re.compile(r"is[a-z]+")
-"""Names in ``inspect`` that only say of which kind an object is."""
+"""Names in ``inspect`` that only tell the kind of an object."""
 _SYSTEM = frozenset(
     {
         *("argv", "executable", "flags", "orig_argv", "platform", "prefix", "base_prefix"),
@@ -133,17 +134,19 @@ _SYSTEM_FRAMES = re.compile(
 
 
 def reach_of_global(name: str) -> Reach:
-    """What a name reaches that is found in every module."""
+    """What can be reached by a name that exists in every module."""
     return _BUILTINS.get(name, Reach.NOTHING)
 
 
 def reach_of_attribute(name: str) -> Reach:
-    """What reading an attribute of that name reaches, whatever it is read from; also where the name is a string."""
+    """What can be reached by reading an attribute of this name from any object, also if the name is given as a
+    string.
+    """
     return _REFLECTS.get(name, Reach.NOTHING)
 
 
 def reach_of(module: str, name: str) -> Reach:
-    """What ``name`` of a library's module may reach; an empty name: the module as a whole."""
+    """What ``name`` of a library's module may reach. An empty name stands for the module as a whole."""
     top = module.partition(".")[0]
     if top in _RUNS_CODE or module.startswith("pyspark.cloudpickle") or name == "read_pickle":
         return Reach.CODE
@@ -186,5 +189,7 @@ _SETS = re.compile(
 
 
 def is_quiet(module: str, name: str) -> bool:
-    """Whether calling ``name`` of a library while a module is imported leaves no trace in the library."""
+    """Whether a call of this library function leaves no trace in the library if it happens while a module is
+    imported.
+    """
     return module.partition(".")[0] in {*_INERT, "os", "posixpath", "builtins", "pathlib"} and not _SETS.match(name)

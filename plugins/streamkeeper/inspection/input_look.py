@@ -1,4 +1,4 @@
-"""Whether the files of a batch are still there, looked for where the session of the query reads them."""
+"""Checks whether the files of a batch still exist, from the place where the query's Spark session reads them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def unseen_by(query: Query) -> Mapping[str, str]:
-    """Schemes whose files this process cannot look for although the query reads them, and why."""
+    """Schemes of files that the query reads but that this process cannot look for, each with the reason."""
     return other_s3(read_confs(query.df.sparkSession), os.environ)
 
 
 def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
-    """Which source files of a batch are gone, and which could not be looked for.
+    """Which source files of a batch are gone, and which files could not be looked for.
 
-    Raises NotFound when the batch is not planned, CheckpointDamaged.
+    Raises NotFound if the batch is not planned, and CheckpointDamaged.
     """
     return look_at_batch(checkpoint.fresh(), batch, unseen=unseen_by(query))
 
 
 def told_missing(found: FileLook, batch: int) -> str:
-    """The files that are gone, as a clause; empty where none is."""
+    """The missing files as a clause of a sentence. Empty if no file is missing."""
     gone = found.gone_clause(f"source files of batch {batch}")
     return f"{gone}: Spark runs it without them" if gone else ""

@@ -1,4 +1,4 @@
-"""What Kafka still holds of the topics that a query reads, asked of the brokers with the query's own options."""
+"""What Kafka still holds of the topics that a query reads. The brokers are asked with the query's own options."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "cl
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """What a partition no longer holds, as a clause.
-
-    ``dropped``: its oldest records, as retention does; ``passed_over``: Spark goes on after them and says nothing.
-    """
+    """Records that a partition no longer holds, described by a clause."""
 
     told: str
+    """The clause."""
     dropped: bool = False
+    """Whether the oldest records were dropped, as retention does."""
     passed_over: bool = False
+    """Whether Spark continues after these records without any message."""
 
 
 def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str, list[Gap]]:
-    """Source -> what the batches after ``batch`` would need and its topics no longer hold, one gap per partition.
+    """For each source, the records that the batches after ``batch`` would need but that the topics no longer hold.
 
-    ``batch`` None: before the first. Sources of which nothing is missing are left out. Raises SourceOutOfReach when the
-    brokers do not answer, CheckpointDamaged.
+    There is one gap per partition. With ``batch`` None, the check covers all batches from the first. Sources without
+    gaps are left out. Raises SourceOutOfReach if the brokers do not answer, and CheckpointDamaged.
     """
     return _missing(query, stands_at(checkpoint.fresh(), batch))
 
 
 def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
-    """The same of what ``batch`` itself has read, or is to read."""
+    """Like ``missing_after``, but for the records that ``batch`` itself has read or is going to read."""
     return _missing(query, read_by(checkpoint.fresh(), batch))
 
 
 def reads_all_of(query: Query, checkpoint: Tree) -> bool:
-    """Whether the query reads every topic that the checkpoint's Kafka sources began with, in the same sources."""
+    """Whether the query reads every topic that the checkpoint's Kafka sources began with, each in the same source."""
     began = stands_at(checkpoint.fresh(), None)
     frame: Any = query.df
     readings = kafka_readings(frame._jdf.queryExecution().analyzed()) if began else {}
@@ -54,7 +54,7 @@ def reads_all_of(query: Query, checkpoint: Tree) -> bool:
 
 
 class HeldTopics:
-    """The topics of one Kafka source, asked now and then by a client that stays. Not for several threads."""
+    """The topics of one Kafka source. The client stays open and is asked from time to time, by one thread only."""
 
     def __init__(self, jvm: Any, reading: KafkaReading) -> None:
         self._jvm = jvm
@@ -64,7 +64,7 @@ class HeldTopics:
         self._requests: tuple[Any, Any] | None = None
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> tuple[dict[tuple[str, int], int], ...]:
-        """Of each partition the oldest offset there is, and the next one to be written; raises SourceOutOfReach."""
+        """Get the oldest offset of each partition, and the offset of its next record. Raises SourceOutOfReach."""
         from py4j.protocol import Py4JJavaError
 
         wanted = frozenset(partitions)
@@ -79,7 +79,7 @@ class HeldTopics:
             raise SourceOutOfReach(_no_answer(self._reading, error)) from error
 
     def close(self) -> None:
-        """End the client: one that stays while nobody answers tells the log so, several times a second."""
+        """Close the client. An open client that gets no answer logs this several times per second."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close(self._jvm.java.time.Duration.ofSeconds(1))
@@ -91,7 +91,7 @@ class HeldTopics:
         return _map(self._jvm, dict.fromkeys(keys, oldest)), _map(self._jvm, dict.fromkeys(keys, newest))
 
     def _offsets(self, request: Any) -> dict[tuple[str, int], int]:
-        # As one text: a topic may have hundreds of partitions, and every value asked of the JVM takes a while.
+        # Read as one text: a topic may have hundreds of partitions, and asking the JVM for each value would be slow.
         text = str(_answer(self._jvm, self._admin.listOffsets(request).all()).toString())
         return {(topic, int(number)): int(offset) for topic, number, offset in _LISTED.findall(text)}
 
@@ -107,7 +107,7 @@ def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[Ga
     found = {}
     for name, positions in needed.items():
         reading = readings.get(name)
-        # What the query no longer reads is covered by the rules about sources.
+        # Topics that the query no longer reads are covered by the rules about sources.
         wanted = {
             topic: partitions for topic, partitions in positions.items() if reading is not None and reading.reads(topic)
         }
@@ -161,7 +161,7 @@ def _gaps(jvm: Any, admin: Any, needed: Positions, *, passes_over: bool) -> Iter
 
 
 def _partitions(jvm: Any, admin: Any, topic: str) -> int | None:
-    """How many partitions a topic has; None when there is no such topic."""
+    """The number of partitions of a topic, or None if there is no such topic."""
     from py4j.protocol import Py4JJavaError
 
     try:

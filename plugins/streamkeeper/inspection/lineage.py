@@ -1,8 +1,7 @@
-"""Where the state of a plan comes from: per stateful operator, what reaches it and through what.
+"""Where the state of a plan comes from: for each stateful operator, what reaches it and through which nodes.
 
-Read bottom-up from the walked plan; Spark's own optimizer has pushed filters down, pruned columns and folded constants
-before. What is renamed, reordered or unused below an operator leaves no trace here; every other argument of every node
-does.
+Read bottom-up from the walked plan. Before that, Spark's own optimizer has pushed down filters, pruned columns and
+folded constants. Names, order and unused columns below an operator are left out; every other argument of a node counts.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ _TRANSPARENT = frozenset(
 """Nodes that change neither rows nor columns."""
 
 _ORDER_AND_LIMIT = frozenset({"LocalLimit", "Sort"})
-"""Nodes that say nothing on a stream, where Spark takes them at the end only; on static rows they choose."""
+"""Nodes without a meaning on a stream, where Spark accepts them only at the end. On static rows, they select rows."""
 
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
 _INNER = ("Cross", "Inner")
 _COMPARES = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"})
-"""Comparisons that no null passes."""
+"""Comparisons that are never true for null."""
 
 _NOT_KEPT = {
     "Inner": ("left", "right"),
@@ -44,13 +43,13 @@ _NOT_KEPT = {
     "LeftOuter": ("right",),
     "RightOuter": ("left",),
 }
-"""Join type -> the sides of which a row that finds no partner comes out nowhere."""
+"""For each join type, the sides of which a row without a partner does not appear in the output."""
 
 _READS_BY_NAME = frozenset(
     {"FlatMapCoGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas"}
     | {"MapInArrow", "MapInPandas"}
 )
-"""Nodes whose function finds its columns by their names."""
+"""Nodes whose function finds its columns by name."""
 
 _EXPLODES = ("Explode", "PosExplode")
 _EQUALITIES = ("equalto(", "equalnullsafe(")
@@ -67,50 +66,53 @@ _OWN_BY_OTHER_RULES = frozenset(
         "timeout",
     }
 )
-"""Arguments of a stateful node that are compared by themselves."""
+"""Arguments of a stateful node that have comparisons of their own."""
 
 
 class Flow(msgspec.Struct, kw_only=True):
-    """What comes out of a node: columns by expression id in order, which rows, and through what they came.
-
-    ``not_null``: columns that Spark's physical filter marks as such; a projection forgets it.
-    """
+    """What comes out of a node."""
 
     columns: list[int]
+    """The columns by expression id, in order."""
     rows: tuple[str, ...]
+    """The filters that select the rows."""
     shape: tuple[str, ...]
+    """The joins, unions and other nodes that the rows came through."""
     streaming: bool
+    """Whether the rows are a stream."""
     not_null: frozenset[int] = frozenset()
+    """Columns that Spark's physical filter marks as not null. A projection loses this mark."""
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """What reaches one stateful operator; meanings as in ``inspection.meaning``.
-
-    ``values``: each aggregate, in the plan's order; ``condition``: of a join, apart from its keys; ``inputs``: a tuple
-    of column meanings per child; ``not_null``: which of them a filter has made not null; ``rows``: the filters on the
-    way; ``shape``: joins, unions, generators and Python on the way; ``definition``: its other arguments; ``node``: it
-    and all below it; ``complete``: whether all of it could be resolved; ``unknown``: classes in it of which
-    nothing is known.
-    """
+    """What reaches one stateful operator. Meanings are written as in ``inspection.meaning``."""
 
     keys: tuple[str, ...]
+    """The grouping or join keys."""
     values: tuple[str, ...]
+    """Each aggregate, in the order of the plan."""
     condition: tuple[str, ...]
+    """The condition of a join, without its keys."""
     inputs: tuple[tuple[str, ...], ...]
+    """The meanings of the columns of each child."""
     not_null: tuple[tuple[bool, ...], ...]
+    """Which of these columns a filter has made not null."""
     rows: tuple[str, ...]
+    """The filters on the way."""
     shape: tuple[str, ...]
+    """Joins, unions, generators and Python functions on the way."""
     definition: str
+    """The other arguments of the operator."""
     node: Node
+    """The operator with all nodes below it."""
     complete: bool
+    """Whether all of it could be resolved."""
     unknown: tuple[str, ...]
+    """Classes in it that this version knows nothing about."""
 
 
 class Lineage:
-    """The operators and watermarks of one plan, bottom-up, in the order of ``operators.stateful_nodes``.
-
-    ``written`` and ``function_names`` as in ``Meanings``.
-    """
+    """The operators and watermarks of one plan, bottom-up, in the order of ``operators.stateful_nodes``."""
 
     def __init__(self, plan: Node, source_names: list[str | None], session: Session) -> None:
         self._meanings = Meanings(session, self._of_subquery)
@@ -124,7 +126,7 @@ class Lineage:
         self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
 
     def meaning(self, number: int) -> str:
-        """What a column of the output means."""
+        """The meaning of a column of the output."""
         return self._meanings.known(number) or "?"
 
     def _flow(self, node: Node) -> Flow:
@@ -139,7 +141,7 @@ class Lineage:
         return flow
 
     def _of_subquery(self, plan: Node) -> str:
-        """A plan inside an expression: its columns, in order, its rows and its way."""
+        """The meaning of a plan in an expression: its columns in order, its rows, and the nodes they came through."""
         flow = self._flow(plan)
         columns = ", ".join(self.meaning(number) for number in flow.columns)
         return f"plan([{columns}]; [{'; '.join(flow.rows)}]; [{'; '.join(flow.shape)}])"
@@ -210,8 +212,7 @@ class Lineage:
         return msgspec.structs.replace(flow, shape=(*below.shape, f"group by ({keys})"))
 
     def _join(self, node: Node, below: list[Flow]) -> Flow:
-        """What is kept of a stream's rows, and of both sides of an inner join, is a filter on the way; what is kept of
-        another static side is part of what is joined."""
+        """Rows of a stream, or of both sides of an inner join, are filtered. Other static rows belong to the join."""
         kind = join_kind(node)
         condition = node.fields.get("condition")
         text = " and ".join(self._meanings.conjuncts(condition)) if condition is not None else ""
@@ -229,7 +230,7 @@ class Lineage:
     def _union(self, below: list[Flow]) -> Flow:
         for position, number in enumerate(below[0].columns):
             branches = [self.meaning(flow.columns[position]) for flow in below]
-            # The union's columns carry the first branch's numbers.
+            # The columns of the union carry the expression ids of the first branch.
             self._meanings.redefine(number, _one_of("either", branches))
         rows = tuple(f"branch {number}: {row}" for number, flow in enumerate(below) for row in flow.rows)
         shape = tuple(f"branch {number}: {'; '.join(flow.shape)}" for number, flow in enumerate(below))
@@ -244,7 +245,7 @@ class Lineage:
 
     def _generate(self, node: Node, below: Flow) -> Flow:
         made, attributes = node.fields["generator"], node.fields["generatorOutput"]
-        # How many rows come out does not depend on what is inside of an element.
+        # The number of rows that come out does not depend on the contents of an element.
         exploded = made.fields["child"] if made.name in _EXPLODES else None
         array, field = self._exploded(exploded) if exploded is not None else ("", "")
         generator = f"{made.name}({array})" if exploded is not None else self._meanings.of(made)
@@ -263,8 +264,7 @@ class Lineage:
         return msgspec.structs.replace(below, columns=[*kept, *new], shape=shape)
 
     def _exploded(self, node: Node) -> tuple[str, str]:
-        """The array whose elements come out, and the field that is taken of each: Spark takes it before, where it is
-        the only one in use."""
+        """The exploded array, and the field taken of each element. Spark takes a field before if no other is used."""
         place = self._meanings.place(node)
         array, mark, field = place.rpartition("[].")
         return (
@@ -272,7 +272,7 @@ class Lineage:
         )
 
     def _other(self, node: Node, below: list[Flow]) -> Flow:
-        """Any other node: its own arguments are part of what its columns mean."""
+        """Any other node: its own arguments become part of the meaning of its columns."""
         text = self._own_text(node)
         below = [_told_rows(flow) for flow in below]
         if node.name in _READS_BY_NAME:
@@ -299,7 +299,7 @@ class Lineage:
         return Flow(columns=columns, rows=rows, shape=(*shape, text), streaming=streaming)
 
     def _own_text(self, node: Node, without: frozenset[str] = frozenset(_OUTPUTS)) -> str:
-        """Every argument of a node but the plans below it."""
+        """All arguments of a node except the plans below it."""
         below = {key for key, value in node.fields.items() if is_plan(value)}
         told = self._meanings.arguments(node, without=without | below)
         return f"{node.name}({', '.join(f'{key}={text}' if key else text for key, text in told)})"
@@ -334,8 +334,7 @@ class Lineage:
         )
 
     def _implied(self, node: Node) -> frozenset[str]:
-        """Filters on a join's sides that only say what its keys need: that a column is not null, on a side of which a
-        row without a partner is not kept."""
+        """Filters that follow from a join's keys: a compared column is not null on a side that drops unmatched rows."""
         sides = _NOT_KEPT.get(join_kind(node), ())
         condition = node.fields.get("condition")
         parts = [part for part in flattened(condition, "And") if part.name in _COMPARES] if condition else []
@@ -347,7 +346,7 @@ class Lineage:
     def _own(
         self, node: Node, inputs: tuple[tuple[str, ...], ...]
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """Keys, aggregates, and a join's condition apart from its keys."""
+        """The keys, the aggregates, and the condition of a join without its keys."""
         fields, of = node.fields, self._meanings.of
         if node.name == spark_classes.AGGREGATE:
             return (
@@ -368,7 +367,7 @@ class Lineage:
         return (), (), ()
 
     def _aggregates(self, node: Node) -> list[str]:
-        """Each aggregate, in the order in which it appears."""
+        """The aggregates, in the order in which they appear."""
         found: list[str] = []
         waiting = [*reversed(node.fields["aggregateExpressions"])]
         while waiting:
@@ -385,7 +384,7 @@ class Lineage:
 
 
 def _told_rows(flow: Flow) -> Flow:
-    """Static rows that something is made of, such as an aggregate: which of them are kept is part of what it is."""
+    """For static rows that are e.g. aggregated, the filter that selects them is part of what is made of them."""
     if flow.streaming or not flow.rows:
         return flow
     return msgspec.structs.replace(flow, rows=(), shape=(*flow.shape, f"where {' and '.join(flow.rows)}"))

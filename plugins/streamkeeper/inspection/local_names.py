@@ -1,9 +1,9 @@
-"""A second look at a Python function: its code without the names of its local variables.
+"""A second digest of a Python function: its code without the names of its local variables.
 
-Two functions that differ in nothing else compute the same, unless code sees these names. The look is given up where
-something might: ``dir()``, ``locals()``, ``eval``, ``query("x > @y")`` of pandas, and any library that is not known to
-be harmless. Names of parameters count, because a caller may use them, and so do those of variables that an inner
-function shares.
+Two functions that differ only in these names compute the same, unless code sees the names. The comparison is given up
+if something might see them: ``dir()``, ``locals()``, ``eval``, ``query("x > @y")`` of pandas, or any library that is
+not known to be harmless. The names of parameters count, because a caller may use them. So do the names of variables
+that are shared with an inner function.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST",
 
 
 class LocalNames:
-    """The look of a walk that numbers local variables in the order in which the code first uses them."""
+    """Tells a walk over code to replace local variables by numbers, in the order in which the code first uses them."""
 
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
     ) -> tuple[Sequence[int], dict[int, Any]]:
-        """Positions of the instructions that count, and arguments to be taken instead of theirs, by position."""
+        """Positions of the instructions that count, and by position the arguments that replace their own."""
         known = parameters(code)
         order: dict[str, int] = {}
         told = {
@@ -43,12 +43,12 @@ class LocalNames:
 
 
 def parameters(code: CodeType) -> tuple[str, ...]:
-    """The names of a code's parameters, ``*args`` and ``**kwargs`` among them."""
+    """The names of a code's parameters, including ``*args`` and ``**kwargs``."""
     flags = code.co_flags
     more = bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
 
 
 def may_see_locals(met: Met, texts: Iterable[str]) -> bool:
-    """Whether code that a walk met may see how local variables are called; ``texts``: what it holds."""
+    """Whether code met on a walk may see the names of local variables. ``texts``: the strings that the code holds."""
     return met.unreadable or met.foreign or met.locals or met.reach >= Reach.CODE or any("@" in text for text in texts)

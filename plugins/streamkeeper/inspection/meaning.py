@@ -1,9 +1,9 @@
-"""What an expression means, whatever it is called: its columns resolved down to the sources.
+"""What an expression means, independent of its name: its columns are resolved down to the sources.
 
-An expression is told whole: its class and every argument of it, as ``inspection.plan_tree`` has them. Taken out is
-only what is proven not to count: names of columns, aliases and Python functions, the order of what commutes, what
-follows from a session setting that is compared by itself, a widening that an aggregate does anyway, and the fields of
-parsed JSON that nobody reads.
+The meaning has the whole expression: its class and every argument, as ``inspection.plan_tree`` gives them. Only what is
+proven not to count is left out: names of columns, aliases and Python functions; the order of operands that commute;
+what follows from a session setting that has a comparison of its own; a widening that an aggregate does anyway; and
+fields of parsed JSON that nobody reads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from streamkeeper.inspection.windows import is_window, window_text
 from streamkeeper.model.quoting import quoted
 
 SESSION = "session"
-"""Stands for the session's time zone in a meaning."""
+"""Replaces the session's time zone in a meaning."""
 
 _COMMUTES = frozenset({"Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "EqualNullSafe", "EqualTo", "Multiply"})
 _MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
@@ -48,15 +48,17 @@ _ZONES = frozenset({"timeZoneId", "zoneId", "timeZone"})
 _FAILS = frozenset({"ansiEnabled", "failOnError"})
 _NAMES = frozenset({("PythonUDF", "name"), ("PythonUDAF", "name"), ("PythonUDTF", "name"), ("ScalarSubquery", "hint")})
 _ELEMENTS = frozenset((name, "argument") for name in ("ArrayAggregate", "ArrayExists", "ArrayForAll", "ArrayTransform"))
-"""Arrays of which only what a lambda function reads counts: the function tells its type."""
+"""Arrays of which only the part that a lambda function reads counts. The function tells the type of that part."""
 
 _LEAVES = frozenset({"AttributeReference", "Literal", spark_classes.LAMBDA_VARIABLE})
-"""They may stand in many lines and mean the same."""
-
+"""Nodes that may be written in many lines and mean the same in each."""
 
 _WIDENED = frozenset({"Average", "Count", "Sum"})
-"""Aggregates that make the same of a column and of the same column widened: a sum of whole numbers is kept as a long, a
-mean and a sum of others as doubles, a count as a long, and each casts its input to that itself."""
+"""Aggregates with the same result for a column and for the widened column.
+
+A sum of whole numbers is kept as a long, a mean and a sum of other numbers as doubles, and a count as a long. Each of
+these aggregates casts its input to that type itself.
+"""
 
 _WIDENS = {
     "byte": {"short", "integer", "long"},
@@ -67,29 +69,30 @@ _WIDENS = {
 """Casts that lose nothing, within one kind of number."""
 
 _BY_NAME = ("AvroFileFormat", "JsonFileFormat", "OrcFileFormat", "ParquetFileFormat")
-"""Formats whose columns are found by name, so that those that are not in use do not count."""
+"""File formats whose columns are found by name. Their unused columns do not count."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a session that expressions repeat, each of which is compared by itself.
-
-    ``partial_results``: whether a JSON text of which one field is of the wrong type keeps its other fields;
-    ``corrupt_record``: the column for texts that are none.
-    """
+    """The settings of a session that are repeated in expressions. Each of them is compared by itself."""
 
     time_zone: str = "UTC"
+    """The time zone of the session."""
     ansi: bool = True
+    """Whether the session follows ANSI SQL."""
     partial_results: bool = True
+    """Whether a JSON text with a field of the wrong type keeps its other fields."""
     corrupt_record: str = "_corrupt_record"
+    """The column for texts that cannot be parsed."""
 
 
 class Meanings:
-    """Meanings of attributes so far, by expression id.
+    """The meanings of attributes found so far, by expression id.
 
-    ``unresolved`` collects what could not be resolved, ``unknown`` the classes that nothing is known of; ``of_plan``
-    tells a subquery's plan; ``nesting``: of expressions and plans in each other; ``written``: meaning -> ``file:line``
-    of what has arguments, or a name given to it, where that is known; ``function_names``: number of a Python function
-    in meanings -> its name.
+    ``of_plan``: gives the meaning of a subquery's plan.
+    ``unresolved``, ``unknown``: what could not be resolved, and the classes that this version knows nothing about.
+    ``nesting``: counts how deep expressions and plans are nested in each other.
+    ``written``: the ``file:line`` of a meaning, as far as known, for expressions with arguments or an alias.
+    ``function_names``: the name of a Python function by its number in meanings.
     """
 
     def __init__(self, session: Session, of_plan: Callable[[Node], str]) -> None:
@@ -107,18 +110,18 @@ class Meanings:
         self.function_names: dict[int, str] = {}
 
     def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
-        """Set what an attribute means; ``made_by``: the expression, where fields of it may be read one by one."""
+        """Set the meaning of an attribute. ``made_by``: its expression, if fields of it may be read one by one."""
         self._of.setdefault(number, shortened(meaning))
         if made_by is not None:
             self._made_by.setdefault(number, made_by)
 
     def redefine(self, number: int, meaning: str) -> None:
-        """Set anew what an attribute means from here upward."""
+        """Replace the meaning of an attribute for all nodes above."""
         self._of[number] = shortened(meaning)
         self._made_by.pop(number, None)
 
     def known(self, number: int) -> str | None:
-        """What an attribute means, if it was defined."""
+        """The meaning of an attribute, or None if it was not defined."""
         return self._of.get(number)
 
     def of(self, node: Node) -> str:
@@ -192,8 +195,7 @@ class Meanings:
             self.function_names[self._functions[function.found]] = str(node.fields.get("name"))
 
     def arguments(self, node: Node, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
-        """(name, text) of each argument that counts; what is an expression by itself comes first and without a name,
-        as long as none before it is missing."""
+        """The name and text of each argument that counts. Expressions have no name, up to the first one missing."""
         named: list[tuple[str, str]] = []
         missing = False
         for key, value in stable_fields(node):
@@ -209,20 +211,20 @@ class Meanings:
                 else:
                     yield from (("", text) for text in texts)
             elif value is None or value == []:
-                # A value and no value at all differ by this argument being told or not.
+                # The text has to show whether an optional value was given, so later arguments are named.
                 missing = True
             else:
                 named += self._argument(node, key, value)
         yield from sorted(named)
 
     def _followed(self, node: Node, key: str) -> bool:
-        """Whether another argument with expressions comes after a list: where the list ends has to show, then."""
+        """Whether another argument with expressions follows a list. If so, the text shows where the list ends."""
         keys = list(node.fields)
         after = [node.fields[later] for later in keys[keys.index(key) + 1 :]]
         return any(isinstance(value, Node | list) and bool(value) for value in after)
 
     def _argument(self, node: Node, key: str, value: Any) -> Iterator[tuple[str, str]]:
-        """One argument that is no expression, unless it follows from the session."""
+        """An argument that is no expression. Left out if it follows from the session."""
         if key in _ZONES and isinstance(value, str):
             if node.name != "Cast" or _zoned(node):
                 yield "", f"in {SESSION if value == self._session.time_zone else quoted(value)}"
@@ -245,7 +247,7 @@ class Meanings:
             yield key, self._value(value)
 
     def _value(self, found: Any) -> str:
-        """Any argument as text that no other argument shares."""
+        """Any argument as a text that differs from the text of every other argument."""
         if isinstance(found, Node):
             return self._node(found)
         if isinstance(found, list):
@@ -286,7 +288,7 @@ class Meanings:
         return " ".join([told, *distinct, *kept])
 
     def _widened(self, function: Node) -> str | None:
-        """An aggregate over a widened column as the one over the column itself, where it makes the same of both."""
+        """The text of an aggregate without the widening of its column, if the result is the same without it."""
         if function.name not in _WIDENED:
             return None
         inner = function.children
@@ -306,7 +308,7 @@ class Meanings:
         return f"struct({', '.join(f'{_struct_field(name)}{value}' for name, value in pairs)})"
 
     def _lambda(self, node: Node) -> str:
-        """Variables by the order in which they are bound, outer ones first; their types where they are used whole."""
+        """Lambda variables by the order of their binding, outer ones first. With types where they are used whole."""
         outer = dict(self._variables)
         names = {}
         for argument in node.fields["arguments"]:
@@ -322,12 +324,12 @@ class Meanings:
         return f"lambda({', '.join(shown)}: {body})"
 
     def _field(self, node: Node) -> str:
-        """A field by its name and type: where it stands among others, and which others there are, does not count."""
+        """A field by its name and type. Its position and the other fields do not count."""
         kind = field_type(node)
         return self._whole(node) if kind is None else f"{self.place(node)}:{type_text(kind)}"
 
     def place(self, node: Node) -> str:
-        """Where an expression is found, without the type of what is there: of that its fields tell what is read."""
+        """Where an expression is found, without the type of its value: the fields of the value tell what is read."""
         return self.nesting.call(self._place, self.behind(node))
 
     def _place(self, node: Node) -> str:
@@ -346,7 +348,7 @@ class Meanings:
         return self.of(node)
 
     def behind(self, node: Node) -> Node:
-        """The expression that made an attribute, where there is one."""
+        """The expression that made an attribute, if there is one."""
         while node.name in TRANSPARENT:
             node = node.children[0]
         while node.name == "AttributeReference" and node.expression_id in self._made_by:
@@ -356,7 +358,7 @@ class Meanings:
         return node
 
     def _parsed(self, node: Node, field: Node) -> str | None:
-        """Parsed text without those fields of its schema that do not count for one of them."""
+        """Parsed text, without those fields of its schema that do not influence ``field``."""
         of = self._session
         if not parses_fields_apart(node, corrupt_record=of.corrupt_record, partial_results=of.partial_results):
             return None
@@ -366,7 +368,9 @@ class Meanings:
 
 
 def _read_by_name(node: Node, key: str) -> bool:
-    """Whether an argument is the schema of static files whose columns are found by name: those in use tell theirs."""
+    """Whether an argument is the schema of static files whose columns are found by name. Used columns tell their
+    types.
+    """
     return (
         node.name == "HadoopFsRelation"
         and key == "dataSchema"
@@ -382,13 +386,15 @@ def _replaced(value: Any, before: Node, after: Node) -> Any:
 
 
 def _struct_field(name: str) -> str:
-    """A field's name, marked so that it can be told from what the field means: nothing else holds such brackets."""
+    """A field's name, in brackets that nothing else has, so that the name differs from the meaning of the field."""
     return f"<{name.removesuffix(':string')}>"
 
 
 def _zoned(cast: Node) -> bool:
-    """Whether a cast may depend on a time zone: from or to a time, a date or a text; so it may where the type of what
-    is cast only follows from others."""
+    """Whether a cast may depend on a time zone: from or to a time, a date or a text.
+
+    Also true if the type of the input is not given but only follows from other expressions.
+    """
     target = type_text(cast.fields["dataType"])
     source = type_of(cast.children[0]) or "timestamp"
     return target in _ZONED_TYPES and (not isinstance(source, str) or bool({target, source} & {"date", "timestamp"}))

@@ -1,4 +1,4 @@
-"""What one walk over code met on its way that may reach further than the values themselves."""
+"""What one walk over code has met that may reach further than the values themselves."""
 
 from __future__ import annotations
 
@@ -8,37 +8,42 @@ from streamkeeper.inspection.inert import NAMES, SEES_LOCALS, TYPES, Reach, reac
 
 
 class Met:
-    """``reach``: how far into the bundle; ``foreign``: whether a library that may read what it is given was there.
-
-    ``names``, ``attributes``, ``types``, ``locals``: whether code sees how things are called, all attributes of an
-    object, the annotations of a class, its local variables. What it would see then: ``called``, ``copied``,
-    ``annotated``.
-    """
+    """What one walk over code has met. Flags say what the code can see, lists hold what it would see then."""
 
     def __init__(self) -> None:
         self.reach = Reach.NOTHING
+        """How far the code reaches into the bundle."""
         self.foreign = False
+        """Whether the walk met a library that may read what is passed to it."""
         self.unreadable = False
+        """Whether the walk met something that no digest can cover."""
         self.names = False
+        """Whether code sees the names of things."""
         self.attributes = False
+        """Whether code sees all attributes of an object."""
         self.types = False
+        """Whether code sees the annotations of a class."""
         self.locals = False
+        """Whether code sees its local variables."""
         self.called: list[Any] = []
+        """What code would see with ``names``."""
         self.copied: list[Any] = []
+        """What code would see with ``attributes``."""
         self.annotated: list[dict[str, Any]] = []
+        """What code would see with ``types``."""
 
     def meet(self, reach: Reach) -> None:
-        """Something that reaches so far."""
+        """Note something that reaches this far."""
         self.unreadable |= reach is Reach.ENVIRONMENT
         self.reach = max(self.reach, reach)
 
     def meet_library(self, reach: Reach) -> None:
-        """Code of a library's that reaches so far."""
+        """Note code of a library that reaches this far."""
         self.foreign |= reach >= Reach.DATA
         self.meet(reach)
 
     def name(self, name: object) -> None:
-        """A text in code, or an attribute that it reads."""
+        """Note a string in code, or the name of an attribute that the code reads."""
         self.meet(reach_of_attribute(str(name)))
         self.names |= name in NAMES
         self.attributes |= name == "__dict__"
@@ -46,7 +51,7 @@ class Met:
         self.locals |= name in SEES_LOCALS
 
     def merge(self, inner: Met) -> None:
-        """What a walk met that read an element of a set on its own."""
+        """Add what another walk met that read an element of a set on its own."""
         for flag in ("foreign", "unreadable", "names", "attributes", "types", "locals"):
             setattr(self, flag, getattr(self, flag) or getattr(inner, flag))
         self.reach = max(self.reach, inner.reach)

@@ -1,4 +1,4 @@
-"""Recursion as deep as what it is about: it goes on in another thread before a stack can run out."""
+"""Recursion of any depth: it continues in another thread before the stack of a thread can run out."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ Given = TypeVar("Given")
 Answer = TypeVar("Answer")
 
 _PER_THREAD = 40
-"""Nested calls in one thread. Python allows it 1000 frames, and the deepest way from one call to the next has 15."""
+"""The number of nested calls in one thread. Python allows 1000 frames, and one call needs at most 15 until the next."""
 
 
 class Nesting:
-    """Counts the calls that are open inside each other.
+    """Counts the calls that are nested in each other.
 
-    Python's limit counts the frames of a thread and keeps its C stack from overflowing. It is not raised here: a new
-    thread begins anew with both, whatever the version of Python and the size of its stacks.
+    Python's limit counts the frames of a thread and protects its C stack from an overflow. The limit is not raised
+    here: a new thread begins with a fresh count and a fresh stack, whatever the version of Python and the size of its
+    stacks.
     """
 
     def __init__(self) -> None:
         self._open = 0
 
     def call(self, function: Callable[[Given], Answer], given: Given) -> Answer:
-        """``function(given)``, which may come back here any number of times; it must not rely on its thread."""
+        """Run ``function(given)``. It may call this method again any number of times, and must not rely on its
+        thread.
+        """
         self._open += 1
         try:
             if self._open % _PER_THREAD:

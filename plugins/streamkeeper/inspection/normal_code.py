@@ -1,7 +1,8 @@
-"""A function's code as its syntax in one form, compiled again: what is written otherwise and does the same is the same.
+"""A function's syntax in a normal form, compiled again, so that code that is written differently but does the same is
+equal.
 
-The syntax is taken from the function's file and proven to be what was compiled (``function_source``). A function whose
-syntax is not known, or is of another kind, keeps its code.
+The syntax is taken from the function's file, after a proof that it is what was compiled (``function_source``). A
+function keeps its code if its syntax is not known or is of another kind.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _METHODS = frozenset({"classmethod", "property", "staticmethod"})
 
 
 class NormalCode:
-    """Rewrites functions of a bundle; ``lifetimes``: whether it may count how long an object lives."""
+    """Rewrites functions of a bundle. ``lifetimes``: whether code may depend on how long an object lives."""
 
     def __init__(self, own: OwnCode, bundle: BundleNames, *, lifetimes: bool) -> None:
         self._own = own
@@ -37,11 +38,11 @@ class NormalCode:
         self.references: dict[str, Reference] = {}
 
     def of(self, function: FunctionType) -> FunctionType:
-        """The function with its code in one form; as it is where that is not proven to be the same."""
+        """The function with its code in the normal form. Unchanged if the normal form is not proven to do the same."""
         code, module = function.__code__, sys.modules.get(str(function.__globals__.get("__name__")))
         node = self._sources.of(function)
         mangled = any(name.startswith("__") and not name.endswith("__") for name in _all_names(code))
-        # What Spark sends by value has globals of its own.
+        # A function that Spark sends by value has globals of its own.
         known = self._own.is_own(module) and code.co_filename == getattr(module, "__file__", None)
         if not known or module is None or mangled or not isinstance(node, ast.FunctionDef | ast.Lambda):
             return function
@@ -69,9 +70,10 @@ class NormalCode:
         return _with_code(function, made.replace(co_flags=nested))
 
     def effects(self, tree: ast.Module, module: ModuleType) -> ast.Module:
-        """A module's syntax: statements leave out arguments that are a function's defaults.
+        """A module's syntax, with statements without arguments that equal a function's defaults.
 
-        Without those that only give a name a literal value, and decorators that make a method of a function.
+        Statements that only give a name a literal value are left out, as are decorators that make a method of a
+        function.
         """
         return ast.Module(body=list(self._effects(tree, module)), type_ignores=[])
 
@@ -85,7 +87,7 @@ class NormalCode:
                 yield self.without_defaults(statement, module)
 
     def without_defaults(self, statement: ast.stmt, module: ModuleType) -> ast.stmt:
-        """A statement at a module's top without arguments that are a function's defaults."""
+        """A top-level statement of a module, without arguments that equal a function's defaults."""
         simple = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr)
         if not simple or any(isinstance(node, _SCOPES) for node in ast.walk(statement)):
             return statement
@@ -94,7 +96,7 @@ class NormalCode:
         return made
 
     def is_literal(self, statement: ast.Assign, module: ModuleType) -> bool:
-        """Whether a statement gives one name a value that it says as it stands, and does nothing else."""
+        """Whether a statement only gives one name a literal value."""
         if not (len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
             return False
         try:
@@ -104,7 +106,7 @@ class NormalCode:
         return True
 
     def _without_methods(self, statement: ast.ClassDef, module: ModuleType) -> ast.ClassDef:
-        """A class without ``classmethod``, ``property`` and ``staticmethod`` over its functions."""
+        """A class without ``classmethod``, ``property`` and ``staticmethod`` on its functions."""
         bound = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and _stores(node)}
         bound |= {node.name for node in ast.walk(statement) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         plain = {name for name in _METHODS - bound - vars(module).keys() if self._bundle.keeps(name)}
@@ -137,9 +139,9 @@ def _with_code(function: FunctionType, code: CodeType) -> FunctionType:
 
 
 def _compiled(node: ast.FunctionDef | ast.Lambda, code: CodeType, imported: Sequence[str]) -> CodeType | None:
-    """The code of a function, compiled on its own; None where that is not possible.
+    """The code of a function, compiled on its own. None if that is not possible.
 
-    ``imported``: what its module imports, which Python calls by other instructions.
+    ``imported``: the names that its module imports. Python calls these by other instructions.
     """
     made = deepcopy(node)
     made.args.defaults, made.args.kw_defaults = [], [None] * len(made.args.kwonlyargs)
@@ -164,7 +166,7 @@ def _compiled(node: ast.FunctionDef | ast.Lambda, code: CodeType, imported: Sequ
 
 
 def _imported(node: ast.AST) -> Iterator[str]:
-    """The names that imports outside of functions and classes give a value."""
+    """The names that are assigned by imports outside of functions and classes."""
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.Import | ast.ImportFrom):
             yield from (alias.asname or alias.name.partition(".")[0] for alias in inner.names)
@@ -173,12 +175,12 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 
 def _globals_of(code: CodeType) -> set[str]:
-    """What a function and those inside of it look up by name, apart from references."""
+    """The names that a function and its inner functions look up, without references."""
     return {name for each in _codes(code) for name in each.co_names if not name.startswith(MARK)}
 
 
 def _told(code: CodeType) -> list[object]:
-    """All of a code but where it is written, and within which function."""
+    """Everything that a code object holds, except where it is written and in which function."""
     flags = code.co_flags & ~inspect.CO_NESTED
     shape = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags, code.co_name]
     names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
@@ -203,7 +205,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _bound(code: CodeType) -> Iterator[str]:
-    """Every variable of a function and of those inside of it."""
+    """Every variable of a function and of its inner functions."""
     for each in _codes(code):
         yield from (*each.co_varnames, *each.co_cellvars, *each.co_freevars)
 

@@ -1,4 +1,6 @@
-"""A second look at a function: everything that it reaches, each function of the job's in one form (``normal_code``)."""
+"""A second digest of a function: all that it reaches, with each of the job's functions in normal form
+(``normal_code``).
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 
 _FILES = frozenset({"_io", "genericpath", "glob", "io", "ntpath", "os", "pathlib", "posix", "posixpath", "shutil"})
-"""Libraries that read and write files, and look at nothing of the code that calls them."""
+"""Libraries that read and write files, and never look at the code that calls them."""
 _PATTERNS = frozenset({"flags", "pattern", "re"})
-"""Attributes by which code sees how a pattern is written."""
+"""Attributes by which code sees the text of a regular expression."""
 
 
 class NormalReading(Reading):
@@ -40,14 +42,14 @@ class NormalReading(Reading):
         self.met: _Noting = _Noting()
 
     def whole(self, function: object) -> Any:
-        """As ``Reading``; at its end which tables are reached otherwise than by their entries as well."""
+        """Like ``Reading``, and at its end the tables that are also reached other than through their entries."""
         found = super().whole(function)
         classes = [called for called in self.met.called if isinstance(called[-1], list)] if self.met.classes else []
         return [*found, [self._seen.get(held) for held in self._used], classes]
 
     @property
     def sees_patterns(self) -> bool:
-        """Whether code may see how a pattern is written of which only the matches were compared."""
+        """Whether code may see the text of a regular expression of which only the matches were compared."""
         used = any(isinstance(value, re.Pattern) for value in self._used.values())
         return used and bool(_PATTERNS & self.met.noted)
 
@@ -75,7 +77,7 @@ class NormalReading(Reading):
         told = super()._function(made)
         if _names_its_class(found.__code__):
             self.met.classes, self.met.names = True, names
-        # A worker gets a function by value, or imports its module, which may fail there or give other values.
+        # A worker gets a function by value, or imports its module. The import may fail there or give other values.
         home = sys.modules.get(str(found.__globals__.get("__name__")))
         by_value = self._own.is_own(home) and vars(home) is not found.__globals__
         return [*told, "by value"] if by_value else told
@@ -116,7 +118,7 @@ class NormalReading(Reading):
         return [self._under(name, found), self._bindings(module, original, found)]
 
     def _bindings(self, module: ModuleType, name: str, found: Any) -> list[str]:
-        """What gives a global its value, in one form; nothing where it is a value that stands there as it is."""
+        """What gives a global its value, in normal form. Empty if it is a literal value."""
         tree = self._own.source_of(module)
         if tree is None or not self._bundle.keeps(name):
             return self._own.bindings(module, name)
@@ -130,7 +132,7 @@ class NormalReading(Reading):
         return [ast.dump(self._normal.without_defaults(each, module)) for each in statements]
 
     def _is_value_of(self, written: ast.expr, found: Any, module: ModuleType) -> bool:
-        """Whether a global still has the value that its one statement gives it in every process."""
+        """Whether a global still has the value that its only statement gives it in every process."""
         try:
             made = constant_value(written, module, self._bundle)
         except NotConstant:
@@ -142,7 +144,7 @@ class NormalReading(Reading):
 
 
 def _names_its_class(code: CodeType) -> bool:
-    """Whether code is the ``__repr__`` that ``dataclass`` makes, which sees what its class is called and no more."""
+    """Whether code is the ``__repr__`` made by ``dataclass``, which sees the name of its class and nothing else."""
     steps = [(step.opname, step.argval) for step in instructions(code)]
     names = [number for number, (_, name) in enumerate(steps) if name == "__qualname__"]
     own = [name for name in code.co_names if name in NAMES or name in TYPES]
@@ -151,7 +153,11 @@ def _names_its_class(code: CodeType) -> bool:
 
 
 class _Noting(Met):
-    """What a walk met, with all names of attributes and texts (``noted``), and whether code sees names of classes."""
+    """What a walk has met, with the names of all attributes and all strings.
+
+    ``noted``: these names and strings.
+    ``classes``: whether code sees the names of classes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,19 +165,19 @@ class _Noting(Met):
         self.classes = False
 
     def name(self, name: object) -> None:
-        """A text in code, or an attribute that it reads."""
+        """Note a string in code, or the name of an attribute that the code reads."""
         self.noted.add(str(name))
         super().name(name)
 
     def merge(self, inner: Met) -> None:
-        """What a walk met that read an element of a set on its own."""
+        """Add what another walk met that read an element of a set on its own."""
         super().merge(inner)
         self.noted |= getattr(inner, "noted", set())
         self.classes |= getattr(inner, "classes", False)
 
 
 def parsed_pattern(found: re.Pattern[Any]) -> Any:
-    """A pattern as Python parses it, without comments and without the blanks of a verbose one."""
+    """A regular expression as parsed by Python, without comments and without the blanks of a verbose one."""
     tree = _parser.parse(found.pattern, found.flags)
     flags = found.flags & ~re.VERBOSE
     return [type(found.pattern).__name__, _plain(tree.data), flags, found.groups, sorted(found.groupindex.items())]

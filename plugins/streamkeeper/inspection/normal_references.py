@@ -1,4 +1,4 @@
-"""One form for how a function refers to what its module knows: library code by what it is, tables by their entries."""
+"""A normal form of references to a module's names: library code by its identity, tables by the entries used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkeeper.inspection.bundle_names import BundleNames
 from streamkeeper.inspection.own_code import OwnCode
 
 MARK = "§"
-"""Begins a name that no source can have: it stands for a ``Reference``."""
+"""Begins a name that cannot occur in source code. The name stands for a ``Reference``."""
 _SEARCHES = frozenset({"findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"})
 _KEYS = (str, int, bytes, bool, type(None))
 _COLUMNS, _MOST = (str, int, float), 2**31
@@ -20,25 +20,30 @@ _PLAIN = (str, int, float, complex, bytes, bool, type(None))
 
 
 class Reference(NamedTuple):
-    """What a marked name stands for.
-
-    ``module``: whose statements give it its value in a process that imports it anew; None: it was sent by value.
-    ``is_used_only``: nothing but a table's entries, or a pattern's matches, is used; ``steps``: modules and names
-    through which the code finds it.
-    """
+    """What a marked name stands for."""
 
     value: Any
+    """The object."""
     module: ModuleType | None
+    """The module whose statements give it its value in a new process. None if it was sent by value."""
     name: str
+    """The name in that module."""
     is_used_only: bool
+    """Whether only the entries of a table, or the matches of a regular expression, are used."""
     steps: tuple[tuple[ModuleType, str], ...] = ()
+    """The modules and names through which the code finds the object."""
 
 
 class References(ast.NodeTransformer):
     """Replaces references in one function.
 
-    ``module``: where it stands; ``names``: its globals, those of the module or copies of them; ``bound``: what the
-    function binds itself; ``found``: marked name -> what it stands for.
+    ``own``: the job's own code.
+    ``bundle``: the names that the bundle defines.
+    ``module``: the module of the function.
+    ``bound``: the names that the function binds itself.
+    ``found``: for each marked name, what it stands for. Filled here.
+    ``names``: the function's globals: those of the module, or copies of them.
+    ``defaults_only``: whether only arguments that equal a default are replaced.
     """
 
     def __init__(
@@ -61,19 +66,21 @@ class References(ast.NodeTransformer):
         self._names = vars(module) if names is None else names
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """``TABLE[key]``."""
+        """Replace the table in ``TABLE[key]``."""
         if isinstance(node.ctx, ast.Load):
             node.value = self._used(node.value, dict)
         return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """``key in TABLE``."""
+        """Replace the table in ``key in TABLE``."""
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
             node.comparators = [self._used(node.comparators[0], dict)]
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Methods of tables and patterns, ``series.map(TABLE)``, ``len(TABLE)``, and arguments that are a default."""
+        """Replace tables in method calls, ``series.map(TABLE)`` and ``len(TABLE)``. Drop arguments that equal a
+        default.
+        """
         match node:
             case ast.Call(func=ast.Attribute(value=inner, attr="get") as called, args=[_] | [_, _], keywords=[]):
                 called.value = self._used(inner, dict)
@@ -89,22 +96,24 @@ class References(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """``hashlib.md5``."""
+        """Replace library code such as ``hashlib.md5``."""
         return self._of_library(node) or self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """``md5``, from an import of its name."""
+        """Replace library code that was imported by name, such as ``md5``."""
         return self._of_library(node) or node
 
     def _is_builtin(self, name: str) -> bool:
         return name not in self._bound and name not in self._names and self._bundle.keeps(name)
 
     def _is_pandas(self, method: str) -> bool:
-        """Whether only pandas, of what may be met here, has a method of that name that takes a table."""
+        """Whether, among the types that may occur here, only pandas has a method of this name that takes a table."""
         return self._bundle.keeps(method) and method not in self._bundle.defined
 
     def _chain(self, node: ast.expr) -> list[tuple[ModuleType, str]] | None:
-        """Modules and names by which code finds something, all of which keep their values; None for other code."""
+        """The modules and names by which code finds an object, if all of them keep their values. None for other
+        code.
+        """
         match node:
             case ast.Name(id=name, ctx=ast.Load()) if name not in self._bound and self._bundle.keeps(name):
                 return [(self._module, name)] if name in self._names else None
@@ -118,12 +127,12 @@ class References(ast.NodeTransformer):
                 return None
 
     def _value(self, steps: Sequence[tuple[ModuleType, str]]) -> Any:
-        """What code finds there; of the function's own globals, which are copies where it was sent by value."""
+        """The object found through these steps. A function that was sent by value has copies of its globals."""
         module, name = steps[-1]
         return (self._names if len(steps) == 1 else vars(module)).get(name)
 
     def _is_imported(self, module: ModuleType, name: str) -> bool:
-        """Whether a module has a name from an import alone; a library has it from where it likes."""
+        """Whether a module has a name from an import alone. A library may have it from anywhere."""
         return not self._own.is_own(module) or self._bundle.is_imported(module, name)
 
     def _of_library(self, node: ast.expr) -> ast.Name | None:
@@ -144,9 +153,10 @@ class References(ast.NodeTransformer):
         return self._marked(f"{home}.{name}", Reference(value, None, name, False, tuple(steps)))
 
     def _used(self, node: ast.expr, kind: type, *, are_like: bool = False) -> ast.expr:
-        """A table or a pattern of the job's own of which nothing else is used, as a marked name.
+        """A marked name for one of the job's own tables or regular expressions of which nothing else is used.
 
-        ``are_like``: only a table whose keys are of one type, and its values as well: pandas makes columns of these.
+        ``are_like``: accept only a table with keys of one type and values of one type, because pandas makes columns of
+        them.
         """
         steps = None if self._defaults_only else self._chain(node)
         if not steps:
@@ -163,13 +173,13 @@ class References(ast.NodeTransformer):
         return self._marked(f"used {name}", reference) or node
 
     def _marked(self, label: str, reference: Reference) -> ast.Name | None:
-        """The name that stands for a reference; None where another one has that name."""
+        """The name that stands for a reference. None if the name is already taken by another reference."""
         name = f"{MARK}{label}"
         known = self._found.setdefault(name, reference)
         return ast.Name(name, ast.Load()) if known.value is reference.value else None
 
     def _without_defaults(self, call: ast.Call) -> None:
-        """Leaves out arguments of one of the job's plain functions that are what the function takes without them."""
+        """Drop arguments of one of the job's plain functions that equal the parameter's default."""
         steps = self._chain(call.func)
         function = self._value(steps) if steps else None
         starred = any(isinstance(each, ast.Starred) for each in call.args) or any(
@@ -192,7 +202,7 @@ class References(ast.NodeTransformer):
             call.args.pop()
 
     def _is_default(self, given: ast.expr, default: tuple[ast.expr, Any] | None, home: ModuleType) -> bool:
-        """Whether an argument is the very object that a parameter has without it, in every process."""
+        """Whether an argument is, in every process, the same object that the parameter has by default."""
         match given, default:
             case ast.Constant(value=value), (ast.Constant(value=written), held):
                 same = type(value) is type(written) is type(held) and type(value) in _PLAIN
@@ -218,7 +228,7 @@ def _are_like(table: dict[Any, Any]) -> bool:
 
 
 def _defaults(node: ast.FunctionDef, function: FunctionType) -> Mapping[str, tuple[ast.expr, Any]]:
-    """Parameter -> how its default is written, and what it is."""
+    """For each parameter, the default as it is written, and its value."""
     written, held = node.args.defaults, function.__defaults__ or ()
     found: dict[str, tuple[ast.expr, Any]] = {}
     if written and len(written) == len(held):

@@ -1,7 +1,8 @@
-"""One form for statements that are written in several ways and do the same, in the same order, with the same errors.
+"""A normal form of statements that can be written in several ways and do the same, in the same order, with the same
+errors.
 
-Each step is proven from the syntax alone: what is evaluated first, what cannot fail, which variable is used once. What
-no step covers stays as it is written.
+Each step is proven from the syntax alone: what is evaluated first, what cannot fail, which variable is used once. Code
+that no step covers stays as it is written.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from enum import Enum
 _MOST_ROUNDS = 20
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SIMPLE = (ast.Return, ast.Expr, ast.Assign, ast.If)
-"""Statements that evaluate one expression before all else."""
+"""Statements that evaluate one expression before anything else."""
 
 
 _Change = Callable[[Sequence[ast.stmt]], Iterator[ast.stmt]]
 
 
 class _Met(Enum):
-    """What the evaluation of an expression meets first: the variable, nothing that counts, or something that does."""
+    """What the evaluation of an expression meets first: the variable, nothing that counts, or something else that
+    counts.
+    """
 
     USE = "use"
     NOTHING = "nothing"
@@ -30,10 +33,11 @@ class _Met(Enum):
 
 
 class Statements:
-    """Normalises the statements of one function.
+    """Brings the statements of one function into the normal form.
 
-    ``is_constant``: whether a name that the function does not bind always has a value, and the same one; ``filled``:
-    variables of outer functions that have a value; ``lifetimes``: whether it may count how long an object lives.
+    ``is_constant``: says whether a name that the function does not bind always has a value, and always the same one.
+    ``filled``: variables of outer functions that have a value.
+    ``lifetimes``: whether code may depend on how long an object lives.
     """
 
     def __init__(self, is_constant: Callable[[str], bool], filled: Collection[str], *, lifetimes: bool) -> None:
@@ -45,7 +49,7 @@ class Statements:
         self._bound: frozenset[str] = frozenset()
 
     def normalised(self, function: ast.FunctionDef) -> ast.FunctionDef:
-        """A copy in the one form; the function as it is where variables are deleted or shared for writing."""
+        """A copy in normal form. The function itself if variables are deleted or shared for writing."""
         found = deepcopy(function)
         if any(isinstance(node, ast.Delete | ast.Nonlocal | ast.Global | ast.ClassDef) for node in ast.walk(found)):
             return found
@@ -59,7 +63,7 @@ class Statements:
         return found
 
     def _count(self, function: ast.FunctionDef) -> None:
-        """Which names the function uses as it is now: each change is proven by these."""
+        """Count the uses of names in the function as it is now. The proof of each change depends on them."""
         self._uses = Counter(_uses(function))
         self._bound = frozenset(name for name, kind in self._uses if kind != "load")
         self._sure = self._filled - self._bound
@@ -87,11 +91,11 @@ class Statements:
             yield from self._rewritten(statement)
 
     def _is_only_given(self, name: str) -> bool:
-        """Whether a parameter, in a function and in those around and inside of it, is never anything else."""
+        """Whether a parameter is never assigned, neither in its function nor in outer or inner ones."""
         return self._uses[name, "argument"] == 1 and not self._uses[name, "store"] + self._uses[name, "other"]
 
     def _rewritten(self, statement: ast.stmt) -> Iterator[ast.stmt]:
-        """One statement as those that take its place."""
+        """The statements that replace one statement."""
         match statement:
             case ast.If() | ast.Return() | ast.Expr() | ast.Assign() if named := _leading(_evaluated(statement)):
                 yield ast.Assign(targets=[named.target], value=named.value)
@@ -114,7 +118,9 @@ class Statements:
                 yield statement
 
     def _cannot_fail(self, statement: ast.stmt) -> bool:
-        """``if x is None: return default``, of variables that certainly have a value."""
+        """Whether a statement is of the form ``if x is None: return default``, with variables that certainly have a
+        value.
+        """
         match statement:
             case ast.If(test=test, body=[ast.Return(value=value)], orelse=[]):
                 return self._is_identity(test) and (value is None or self._is_plain(value))
@@ -142,7 +148,7 @@ class Statements:
                 return False
 
     def _inlined(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-        """A variable that the next statement uses at once, and nothing else does, as its value."""
+        """The statements, with the value in place of a variable that only the next statement uses, and uses first."""
         waiting = list(statements)
         while waiting:
             statement = waiting.pop(0)
@@ -172,7 +178,9 @@ class Statements:
                 return False
 
     def _first(self, node: ast.expr | None, name: str) -> _Met:
-        """What evaluating an expression meets first: ``name``, something else that may count, or nothing that does."""
+        """What the evaluation of an expression meets first: ``name``, something else that may count, or nothing that
+        counts.
+        """
         match node:
             case ast.Constant():
                 return _Met.NOTHING
@@ -204,7 +212,7 @@ class Statements:
                 return _Met.ELSE
 
     def _of(self, parts: Sequence[ast.expr], name: str) -> _Met:
-        """Parts that are evaluated in turn, after which something happens that may count."""
+        """The same for parts that are evaluated one after another, followed by something that may count."""
         for part in parts:
             if (met := self._first(part, name)) is not _Met.NOTHING:
                 return met
@@ -212,7 +220,7 @@ class Statements:
 
 
 class _Replaced(ast.NodeTransformer):
-    """One node in place of another."""
+    """Puts one node in place of another."""
 
     def __init__(self, old: ast.AST, new: ast.expr) -> None:
         self._old, self._new = old, new
@@ -222,7 +230,7 @@ class _Replaced(ast.NodeTransformer):
 
 
 class _Placed(ast.NodeTransformer):
-    """A value in place of the one use of a variable."""
+    """Puts a value in place of the only use of a variable."""
 
     def __init__(self, name: str, value: ast.expr) -> None:
         self._name, self._value = name, value
@@ -236,7 +244,7 @@ def _evaluated(statement: ast.stmt) -> ast.expr | None:
 
 
 def _leading(node: ast.expr | None) -> ast.NamedExpr | None:
-    """``(x := …)`` where an expression evaluates it before all else."""
+    """The ``(x := …)`` that an expression evaluates before anything else, if there is one."""
     match node:
         case ast.NamedExpr():
             return node
@@ -251,7 +259,7 @@ def _leading(node: ast.expr | None) -> ast.NamedExpr | None:
 
 
 def _leaves(statements: Sequence[ast.stmt]) -> bool:
-    """Whether nothing after a block runs once it was entered."""
+    """Whether nothing after a block runs once the block was entered."""
     match statements[-1]:
         case ast.If(body=body, orelse=[_, *_] as orelse):
             return _leaves(body) and _leaves(orelse)
@@ -260,7 +268,7 @@ def _leaves(statements: Sequence[ast.stmt]) -> bool:
 
 
 def _uses(function: ast.AST) -> Iterator[tuple[str, str]]:
-    """Every name in a function, nested ones included, with what is done to it."""
+    """Every name in a function, including inner functions, with what is done to it."""
     for node in ast.walk(function):
         match node:
             case ast.Name(id=name, ctx=ast.Load()):

@@ -1,7 +1,7 @@
-"""A plan as text in a form that two builds of the same query share, with the digest of its whole structure.
+"""A plan as a text that is the same for two builds of the same query, with the digest of the plan's whole structure.
 
-The text is for people: an id inside a string literal looks like an attribute's id, and ``3`` is an int or a long. A
-plan is the same only if the structure is.
+The text is for people. In it, an id inside a string literal looks like the id of an attribute, and ``3`` may be an int
+or a long. Two plans are the same only if their structures are the same.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _SEED = re.compile(r"\b(rand|randn|uniform|randstr|uuid|shuffle)\(([^()]*?,\s*)?
 
 
 def normalised(text: str, tree: Node) -> str:
-    """One text from a plan's ``toString`` and the digest of its walked tree."""
+    """Make one text of a plan's ``toString`` and the digest of its walked tree."""
     literals = sorted({literal for literal in texts(tree) if _ID.search(literal)}, key=len, reverse=True)
     return f"{normalised_text(text, literals).rstrip()}\nstructure {structure_digest(tree)}"
 
 
 def normalised_text(text: str, literals: Iterable[str] = ()) -> str:
-    """A plan's ``toString`` with ids renumbered, and with locations, limits and random seeds taken out.
+    """A plan's ``toString`` with new numbers for ids, and without locations, limits and random seeds.
 
-    ``literals``: the job's own strings and names that look as if they held an attribute's id.
+    ``literals``: the job's own strings and names that look as if they contained the id of an attribute.
     """
     for word in literals:
-        # An attribute's id follows its name; a literal follows a space or a bracket.
+        # The id of an attribute follows its name. A literal follows a space or a bracket.
         literal = re.compile(rf"(?<![\w`)\]]){re.escape(word)}(?!\d)")
         text = literal.sub(word.replace("#", _NUMBER_SIGN).replace("\\", r"\\"), text)
     text = unnumbered(_UUID.sub("UUID", text))
@@ -48,5 +48,5 @@ def normalised_text(text: str, literals: Iterable[str] = ()) -> str:
 
 
 def without_seeds(text: str) -> str:
-    """Every batch gets new ones (IncrementalExecution), so that those in a plan never count."""
+    """The text without random seeds. Seeds in a plan never count: every batch gets new ones (IncrementalExecution)."""
     return _SEED.sub(r"\1(seed)", text)

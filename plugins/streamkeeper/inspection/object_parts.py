@@ -1,4 +1,4 @@
-"""What an object consists of, so that it can be compared by value: of Python's own, of libraries', of the job's."""
+"""The parts of an object, for a comparison by value: objects of Python, of libraries and of the job."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 _SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
-"""The session that the job was given: what it means is in the manifest's confs."""
+"""The session that the job was given. Its meaning is in the manifest's confs."""
 _HANDLES = frozenset({"Accumulator", "Column", "DataFrame", "DataFrameReader", "GroupedData", "RDD"})
-"""Live things of one process; what is behind them cannot be compared."""
+"""Live objects of one process. What they refer to cannot be compared."""
 _NATIVE_HEAP = 1 << 9
 _LONG = 64
 _PLAIN_BASES = frozenset({"abc", "collections.abc", "enum", "typing", "typing_extensions"})
@@ -28,12 +28,12 @@ _DERIVED = frozenset(
     {
         *("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__abstractmethods__", "_abc_impl"),
         *("__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"),
-        # What pydantic makes of a model's fields, decorators and configuration, with addresses in it.
+        # What pydantic derives from a model's fields, decorators and configuration. It contains addresses.
         *("__pydantic_core_schema__", "__pydantic_serializer__", "__pydantic_validator__", "__pydantic_complete__"),
         *("__pydantic_parent_namespace__", "__pydantic_setattr_handlers__", "__signature__"),
     }
 )
-"""Members of a class that follow from others, or say where it stands."""
+"""Members of a class that follow from other members, or that only say where the class is defined."""
 
 
 _OF_STRUCTS = ("__struct_fields__", "__struct_defaults__", "__struct_encode_fields__", "__struct_config__")
@@ -46,11 +46,13 @@ _OF_MODULES = frozenset(
 
 
 class Hidden(Exception):
-    """What an object consists of cannot be told."""
+    """The parts of an object cannot be determined."""
 
 
 def known_parts(found: Any) -> tuple[str, list[Any]] | None:
-    """A label and parts of types whose pickled form says too little, too much or nothing; None for all others."""
+    """A label and the parts, for types whose pickled form says too little, too much or nothing. None for other
+    types.
+    """
     kind = type(found)
     match (kind.__module__, kind.__name__):
         case ("_thread" | "threading", "lock" | "RLock"):
@@ -64,7 +66,7 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
         case ("functools", "cached_property"):
             return "cached", [found.func, found.attrname]
         case ("_json", "Scanner" | "Encoder"):
-            # Made of its coder's other attributes.
+            # It is built from the other attributes of its coder.
             return "coder", []
         case ("pydantic._internal._decorators", "Decorator"):
             # Its reference to the class is an address.
@@ -79,7 +81,7 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
         case ("_struct", "Struct"):
             return "layout", [found.format]
         case ("_frozen_importlib_external", "FileFinder"):
-            # Of the folder itself it keeps when it was read.
+            # About the folder itself, it only keeps when it was read.
             return "finder", [found.path]
         case ("os", "_Environ"):
             return "environment", []
@@ -90,7 +92,7 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
         case (home, name) if home.startswith("pyspark.") and name in _SESSIONS:
             return "session", []
         case ("pyspark.sql.types", _) if hasattr(kind, "jsonValue") and '"udt"' not in (told := found.json()):
-            # Its pickled form holds "fields" and "type", which pass for attributes that code asks for.
+            # Its pickled form holds "fields" and "type". They would be taken for attributes that code asks for.
             return "type", [told]
         case ("_io", "TextIOWrapper") if found in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
             return "console", []
@@ -119,11 +121,11 @@ def _reference_parts(found: Any) -> tuple[str, list[Any]] | None:
 
 
 class Unordered(list[Any]):
-    """Elements whose order means nothing."""
+    """Elements whose order does not count."""
 
 
 def frozenset_of(found: Iterable[Any]) -> Unordered:
-    """Elements without an order, hashable or not."""
+    """Elements without an order, whether they are hashable or not."""
     return Unordered(found)
 
 
@@ -134,7 +136,7 @@ def is_handle(found: object) -> bool:
 
 
 def pickled_parts(found: Any) -> list[Any]:
-    """What an object is pickled as; raises Hidden where it cannot be."""
+    """The pickled form of an object. Raises Hidden if it cannot be pickled."""
     reduce = copyreg.dispatch_table.get(type(found))
     try:
         reduced = reduce(found) if reduce else found.__reduce_ex__(4)
@@ -143,7 +145,7 @@ def pickled_parts(found: Any) -> list[Any]:
                 return [reduced]
             if type(found).__module__ != "typing" and not _is_in(getattr(found, "__module__", None), reduced, found):
                 raise Hidden(f"called {reduced}")
-            # What lives in the job's code may hold anything beside its name.
+            # An object of the job's code may hold anything besides its name.
             return [reduced, members(found), _hints(found)]
         parts = [*reduced, *([None] * (6 - len(reduced)))]
         if isinstance(parts[2], dict) and (copied := dict(members(found).copied)):
@@ -158,7 +160,9 @@ def pickled_parts(found: Any) -> list[Any]:
 
 
 def _is_a_librarys(found: Any, name: str) -> bool:
-    """Whether the module of its type, or the package of that, holds the object: then its name says all."""
+    """Whether the object is held by the module of its type, or by that module's package. If so, its name identifies
+    it.
+    """
     home = type(found).__module__
     return isinstance(found, type(...) | type(NotImplemented)) or any(
         _is_in(module, name, found) for module in (home, home.partition(".")[0])
@@ -170,7 +174,7 @@ def _is_in(module: object, name: str, found: Any) -> bool:
 
 
 def _hints(found: Any) -> list[Any]:
-    """What a type made by the typing module stands for: it keeps that in places of its own."""
+    """What a type made by the typing module stands for. It keeps this in places of its own."""
     return [
         getattr(found, attribute, None)
         for attribute in ("__supertype__", "__bound__", "__constraints__", "__default__")
@@ -178,7 +182,7 @@ def _hints(found: Any) -> list[Any]:
 
 
 def own_parts(found: Any) -> list[Any]:
-    """All that an object of the job's own class holds: its own pickling might leave something out."""
+    """All that an object of one of the job's classes holds. Its own pickling might leave something out."""
     kind = type(found)
     held: list[Any] = [members(found)]
     for base in kind.__mro__:
@@ -204,7 +208,7 @@ def own_parts(found: Any) -> list[Any]:
 
 
 def _may_hide(base: type) -> bool:
-    """Whether a class is written in C and may keep something where no attribute shows it."""
+    """Whether a class is written in C and may hold something that no attribute shows."""
     if base is object or base.__module__ in _PLAIN_BASES:
         return False
     return not base.__flags__ & _NATIVE_HEAP or "__reduce__" in vars(base) or "__reduce_ex__" in vars(base)
@@ -220,21 +224,24 @@ def attributes(found: Any, *, but: str = "") -> list[tuple[str, Any]]:
 
 
 _COPIED = ("__annotations__", "__doc__", "__module__", "__name__", "__qualname__", "__type_params__")
-"""What ``functools.update_wrapper`` makes attributes of."""
+"""The attributes that ``functools.update_wrapper`` copies."""
 
 
 class Slots(dict[str, Any]):
-    """Attributes as they are pickled, whose names are no texts."""
+    """Attributes in their pickled form. Their names do not count as strings."""
 
 
 class Members(list[tuple[str, Any]]):
-    """Attributes, whose names are no texts; ``copied``: those left out, which an object only has from a function."""
+    """Attributes whose names do not count as strings.
+
+    ``copied``: attributes that were left out because the object only has copies of them from a function.
+    """
 
     copied: tuple[tuple[str, Any], ...] = ()
 
 
 def members(found: Any, *, but: str = "") -> Members:
-    """An object's own attributes, by name, without those that are copies of what a function in it is called."""
+    """An object's own attributes by name, without copies of the names of a function in it."""
     held = attributes(found)
     wrapped = [value for _, value in held if callable(value)]
     copied = [pair for pair in held if pair[0] in _COPIED and any(_has(each, *pair) for each in wrapped)]
@@ -244,7 +251,7 @@ def members(found: Any, *, but: str = "") -> Members:
 
 
 def _has(wrapped: Any, name: str, value: Any) -> bool:
-    """Whether something that is called has the same under a name; no code of the job's own is run to tell."""
+    """Whether a callable has the same value under a name. No code of the job is run for this."""
     if isinstance(wrapped, FunctionType | type):
         other = getattr(wrapped, name, NotImplemented)
     else:
@@ -253,7 +260,7 @@ def _has(wrapped: Any, name: str, value: Any) -> bool:
 
 
 def sorted_items(held: Any) -> list[tuple[str, Any]]:
-    """Names and values, by name."""
+    """Names and values, ordered by name."""
     return sorted(((str(name), value) for name, value in dict(held).items()), key=lambda pair: pair[0])
 
 
@@ -265,7 +272,7 @@ def _slot(slot: Any, found: Any) -> tuple[Any, ...]:
 
 
 def _plain(found: Any) -> Any:
-    """The number or text inside an object of a class derived from it."""
+    """The number or text in an object whose class is derived from a number or text type."""
     match found:
         case str():
             return str.__str__(found)
@@ -280,25 +287,25 @@ def _plain(found: Any) -> Any:
 
 
 def class_members(found: type, annotations: dict[str, Any]) -> list[tuple[str, Any]]:
-    """What a class itself defines, by name; of a msgspec struct also what only its metaclass knows."""
+    """What a class itself defines, by name. For a msgspec struct, also what only its metaclass knows."""
     struct = [(name, getattr(found, name)) for name in _OF_STRUCTS if hasattr(found, name)]
     own = {name: value for name, value in vars(found).items() if name not in _DERIVED}
     return [*sorted_items({**own, **({"__annotations__": annotations} if "__annotations__" in own else {})}), *struct]
 
 
 def field_parts(found: Field[Any], types: Mapping[int, Any]) -> list[Any]:
-    """A dataclass's field as it is pickled; ``types``: what its annotation stands for, by the field's id."""
+    """The pickled form of a dataclass's field. ``types``: the meaning of its annotation, by the id of the field."""
     made, of, (held, slots), *others = pickled_parts(found)
     return [made, of, (held, Slots({**slots, "type": types.get(id(found), found.type)})), *others]
 
 
 def module_members(found: ModuleType) -> list[tuple[str, Any]]:
-    """A module's globals, by name, without what the interpreter put there."""
+    """A module's globals by name, without those that the interpreter put there."""
     return [pair for pair in sorted_items(vars(found)) if pair[0] not in _OF_MODULES]
 
 
 def cell_value(cell: CellType) -> Any:
-    """What a closure holds; a cell that nothing was put into holds a mark."""
+    """The value in a cell of a closure. An empty cell gives a mark."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -306,11 +313,13 @@ def cell_value(cell: CellType) -> Any:
 
 
 _MADE_AT_RUN_TIME = 1 << 9
-"""Python's flag of a class that is no part of the interpreter or of a compiled module (``Py_TPFLAGS_HEAPTYPE``)."""
+"""Python's flag of a class that is no part of the interpreter or a compiled module (``Py_TPFLAGS_HEAPTYPE``)."""
 
 
 def is_held_by_its_module(kind: type) -> bool:
-    """Whether a class is found where it says that it is: one made by a library's function may only name that."""
+    """Whether a class is found in the place that it names. A class made by a library's function may only claim that
+    place.
+    """
     if not kind.__flags__ & _MADE_AT_RUN_TIME:
         return True
     held: Any = sys.modules.get(kind.__module__)
@@ -320,7 +329,7 @@ def is_held_by_its_module(kind: type) -> bool:
 
 
 def registered_with(kind: type) -> list[type]:
-    """The classes that were registered with an abstract one, so that they pass for its subclasses."""
+    """The classes that were registered with an abstract class, so that they count as its subclasses."""
     if not isinstance(kind, abc.ABCMeta):
         return []
     found = [subclass for ref in abc._get_dump(kind)[0] if (subclass := ref()) is not None]  # type: ignore[attr-defined]
@@ -328,7 +337,7 @@ def registered_with(kind: type) -> list[type]:
 
 
 def atom(found: Any) -> list[object]:
-    """A value that holds no other, and is no text, as JSON."""
+    """As JSON, a value that holds no other value and is no text."""
     match found:
         case bool() | None:
             return [type(found).__name__, found]
@@ -345,6 +354,6 @@ def atom(found: Any) -> list[object]:
 
 
 def binary(found: bytes) -> list[object]:
-    """Bytes as JSON; long ones by their digest."""
+    """Bytes as JSON. Long ones by their digest."""
     short = found.hex() if len(found) <= _LONG else hashlib.sha256(found).hexdigest()
     return ["bytes", len(found), short]

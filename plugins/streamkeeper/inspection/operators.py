@@ -14,24 +14,24 @@ from streamkeeper.model.manifest import Operator, StateColumn, Watermark
 
 
 def find_operators(plan: QueryPlan, lineage: Lineage) -> tuple[Operator, ...]:
-    """Every node that keeps state, and every streaming node that nobody has measured (kind ``unknown …``)."""
+    """Every node that keeps state, and every streaming node that was not examined (kind ``unknown …``)."""
     nodes = stateful_nodes(plan.chosen)
     return tuple(_operator(*pair) for pair in zip(nodes, lineage.operators, strict=True))
 
 
 def stateful_nodes(plan: Any) -> list[Any]:
-    """The nodes behind ``find_operators``, in the same order."""
+    """The nodes of the results of ``find_operators``, in the same order."""
     return [node for node in bottom_up(plan) if keeps_state(node)]
 
 
 def keeps_state(node: Any) -> bool:
-    """Whether a node may keep state on a stream; an unknown class counts as one that does."""
+    """Whether a node may keep state on a stream. An unknown class counts as one that does."""
     below = [bool(child.isStreaming()) for child in items(node.children())]
     return spark_classes.keeps_state(class_name(node), bool(node.isStreaming()), below)
 
 
 def find_watermarks(plan: Any) -> tuple[str, ...]:
-    """``column delay`` per watermark."""
+    """The text ``column delay`` for each watermark."""
     return tuple(
         f"{node.eventTime().sql()} {node.delay().toString()}"
         for node in bottom_up(plan)
@@ -40,7 +40,7 @@ def find_watermarks(plan: Any) -> tuple[str, ...]:
 
 
 def find_delays(plan: Any, lineage: Lineage) -> tuple[Watermark, ...]:
-    """What each watermark waits for, and how long."""
+    """The column and the delay of each watermark."""
     nodes = [node for node in bottom_up(plan) if class_name(node) == spark_classes.WATERMARK]
     return tuple(
         Watermark(column=column, delay_ms=int(node.getDelayMs(node.delay())))
@@ -117,7 +117,7 @@ def _inputs(child: Any, meanings: tuple[str, ...], not_null: tuple[bool, ...]) -
 
 
 def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
-    """Each aggregate once, with the type of its buffer, in the order in which the buffers lie in the state."""
+    """Each aggregate once, with the type of its buffer, in the order of the buffers in the state."""
     functions = [
         part.aggregateFunction()
         for top in items(node.aggregateExpressions())
@@ -126,7 +126,7 @@ def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
     ]
     found: dict[tuple[str, str], StateColumn] = {}
     for function, meaning in zip(functions, reached.values, strict=True):
-        # Spark keeps one buffer for equal functions; two may mean the same and yet be kept apart.
+        # Spark keeps one buffer for equal functions. Two functions may mean the same and still have a buffer each.
         key = (meaning, str(function.canonicalized().toString()))
         if key not in found:
             buffer = json.loads(function.aggBufferSchema().json())
@@ -140,7 +140,7 @@ def _type(found: Any, *, checked: bool = False) -> str:
 
 
 def _kept(kind: object, *, nullable: bool) -> str:
-    """A type as state keeps it: without names."""
+    """A type in the form that state keeps: without names."""
     shown = kind if isinstance(kind, str) else json.dumps(nameless(kind), sort_keys=True, separators=(",", ":"))
     return f"{shown}{'' if nullable else ' not null'}"
 

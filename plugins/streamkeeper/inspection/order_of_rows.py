@@ -1,7 +1,7 @@
-"""Whether the order does not count in which a job lists rows that it joins with a stream.
+"""Whether it is proven that the order of rows does not count if a job lists rows that it joins with a stream.
 
-Proven where each row of the stream finds one of them at most, and where nothing from there to the output asks for an
-order: a short list of nodes, aggregates and expressions. Whatever is not on it may ask.
+It is proven if each row of the stream finds at most one of them, and if nothing between the join and the output depends
+on an order. Only the nodes, aggregates and expressions of a short list are known not to depend on one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PASSES_COLUMNS = frozenset({"Filter", "Project"})
 _ANY_ORDER = frozenset(
     {*_PASSES_COLUMNS, spark_classes.AGGREGATE, spark_classes.JOIN, spark_classes.WATERMARK, "SubqueryAlias", "Union"}
 )
-"""Nodes that make the same rows of the same rows, in whatever order these come."""
+"""Nodes whose output rows are the same for the same input rows, in whatever order these come."""
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _AGGREGATES = f"{_EXPRESSIONS}aggregate."
@@ -28,17 +28,17 @@ _ANY_ORDER_AGGREGATES = frozenset(
 _CODE = spark_classes.PYTHON_FUNCTIONS | spark_classes.JVM_FUNCTIONS
 _EQUALITIES = frozenset({"EqualNullSafe", "EqualTo"})
 _COLLATED = "collate"
-"""In a type: equal texts may differ, and which of them is kept depends on the order."""
+"""In a type, this means that equal texts may differ. Which of them is kept then depends on the order."""
 
 _COMPARED_BY_VALUE = (bool, date, Decimal, int, str)
 
 
 def order_counts(relation: Any, above: Sequence[Any], rows: Sequence[Any]) -> bool:
-    """Whether the order of ``rows`` may be seen; ``above``: the nodes of the plan over ``relation``, the nearest first.
+    """Whether the order of ``rows`` may be seen. ``above``: the nodes of the plan over ``relation``, the nearest first.
 
-    What it needs to know is read from the JVM: call it for plans with such rows only.
+    Everything needed is read from the JVM, so call this only for plans with such rows.
     """
-    # The content of other rows is in the plan itself.
+    # The contents of other rows are part of the plan itself.
     keys = _join_keys(relation, above) if class_name(relation) == "LogicalRDD" else []
     if not keys or not _are_unique([tuple(row[number] for number in keys) for row in rows]):
         return True
@@ -46,7 +46,9 @@ def order_counts(relation: Any, above: Sequence[Any], rows: Sequence[Any]) -> bo
 
 
 def _join_keys(relation: Any, above: Sequence[Any]) -> list[int]:
-    """Numbers of the columns by which the first join finds rows, as they are; empty where that cannot be told."""
+    """Indexes of the columns by which the first join finds rows without changing them. Empty if that cannot be
+    determined.
+    """
     columns = {_number(attribute): number for number, attribute in enumerate(items(relation.output()))}
     for node in above:
         match class_name(node):
@@ -71,7 +73,9 @@ def _renamed(project: Any, columns: dict[int, int]) -> Iterator[tuple[int, int]]
 
 
 def _compared(condition: Any, columns: dict[int, int], others: set[int]) -> Iterator[int]:
-    """Those of ``columns`` that equal one of ``others``, which are of the join's other side."""
+    """Those of ``columns`` that are compared for equality with one of ``others``, the columns of the join's other
+    side.
+    """
     if class_name(condition) == "And":
         for part in items(condition.children()):
             yield from _compared(part, columns, others)
@@ -90,7 +94,7 @@ def _are_unique(keys: list[tuple[Any, ...]]) -> bool:
 def _takes_any_order(node: Any) -> bool:
     kind = class_name(node)
     if kind == "Deduplicate":
-        # Of rows that are the same altogether it does not matter which is kept.
+        # Among rows that are equal in every column, it does not matter which one is kept.
         fits = {_number(key) for key in items(node.keys())} >= {_number(each) for each in items(node.output())}
     else:
         fits = kind in _ANY_ORDER

@@ -1,4 +1,4 @@
-"""Which of a plan's Python functions compute a column: its meaning has a number for each."""
+"""Which of a plan's Python functions compute a column. The column's meaning has a number for each of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections.abc import Iterable, Mapping
 _FUNCTION = re.compile(r"\bfunc=(\d+)\b")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _CALL = "pythonud"
-"""How the call of a function, an aggregate or a generator of Python begins in a meaning."""
+"""How the call of a Python function, aggregate or generator begins in a meaning."""
 
 
 def functions_of(meaning: str, names: Mapping[int, str], described: Iterable[str]) -> tuple[str, ...] | None:
-    """Those in a meaning, in its order, as the manifest calls them; where two share a name, both.
+    """The functions in a meaning, in its order, with their names from the manifest. If two share a name, both are
+    given.
 
-    ``names``: number in meanings -> name; ``described``: place, number and name of all. None where one of them has no
-    number: a long meaning is a digest.
+    ``names``: the name for each number in meanings.
+    ``described``: place, number and name of all functions. None if the number of a function is missing, as in a long
+    meaning that was replaced by a digest.
     """
     bare = _QUOTED.sub("", meaning)
     numbers = [int(found) for found in _FUNCTION.findall(bare)]

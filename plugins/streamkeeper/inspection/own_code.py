@@ -1,4 +1,4 @@
-"""The job's own code as it lies on disk: what belongs to it, and what its modules do when they are imported."""
+"""The job's own code on disk: which files belong to it, and what its modules do when they are imported."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _LIBRARIES = tuple(
 )
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _BY_NAME = frozenset({"builtins", "os", "sys"})
-"""Libraries of which some names reach further than others."""
+"""Libraries in which some names reach further than others."""
 _SHIPPED = frozenset({"py4j", "pyspark", "streamkeeper"})
-"""Libraries that may lie outside of the interpreter's own directories."""
+"""Libraries that may be installed outside of the interpreter's own directories."""
 _SOURCE = ".py"
 _CODE = frozenset({_SOURCE, ".pyc", ".pyd", ".so", ".zip", ".egg", ".whl"})
 
 
 class OwnCode:
-    """The job's code below ``root`` (None: wherever it lies outside of the libraries); reads each file once."""
+    """The job's code below ``root``. With ``root`` None, all code outside of the libraries. Each file is read once."""
 
     def __init__(self, root: Path | None) -> None:
         self._root = root.resolve() if root else None
@@ -46,7 +46,7 @@ class OwnCode:
         self._is_own: dict[str, bool] = {}
 
     def is_own(self, module: object) -> bool:
-        """Whether a module is the job's code rather than a library's."""
+        """Whether a module is part of the job's code and not of a library."""
         if not isinstance(module, ModuleType):
             return False
         file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
@@ -55,12 +55,14 @@ class OwnCode:
         return self.is_own_file(file) if file else module.__name__ == "__main__"
 
     def is_own_home(self, name: object) -> bool:
-        """Whether a module of that name is the job's; code that was pickled by value belongs to no module here."""
+        """Whether a module of this name belongs to the job. Code that was pickled by value belongs to no module
+        here.
+        """
         module = sys.modules.get(name) if isinstance(name, str) else None
         return not isinstance(module, ModuleType) or self.is_own(module)
 
     def is_own_file(self, file: str | None) -> bool:
-        """Whether a file is the job's code; what is built into the interpreter has none."""
+        """Whether a file is part of the job's code. What is built into the interpreter has no file."""
         if not file or file in ("built-in", "frozen"):
             return False
         if file not in self._is_own:
@@ -73,14 +75,14 @@ class OwnCode:
         return not _INSTALLED & set(path.parts) and not any(path.is_relative_to(library) for library in _LIBRARIES)
 
     def named(self, text: str) -> str:
-        """``text`` without the place where the bundle lies."""
+        """``text`` without the path of the bundle."""
         for place in reversed(self._places):
             if place in text:
                 text = text.replace(place, BUNDLE)
         return text
 
     def relative(self, path: Path) -> str:
-        """A file's name within the bundle; its bare name where it lies elsewhere."""
+        """A file's path within the bundle. Its bare name if it is outside of the bundle."""
         path = path.resolve()
         return str(path.relative_to(self._root)) if self._root and path.is_relative_to(self._root) else path.name
 
@@ -94,12 +96,12 @@ class OwnCode:
         return isinstance(file, str) and any(file.startswith(f"{place}/") for place in self._places)
 
     def data_files(self) -> list[list[str]] | None:
-        """Name and content of every file of the bundle that is no loaded module; None when they cannot be told."""
+        """Name and content of every file of the bundle that is no loaded module. None if they cannot be determined."""
         loaded = {str(getattr(module, "__file__", "")) for module in self.loaded()}
         return self._contents(lambda path: str(path) not in loaded)
 
     def all_files(self, *, as_written: bool = False) -> list[list[str]] | None:
-        """Name and content of every file of the bundle; None when they cannot be told."""
+        """Name and content of every file of the bundle. None if they cannot be determined."""
         return self._contents(lambda path: True, as_written=as_written)
 
     def _contents(self, wanted: Any, *, as_written: bool = False) -> list[list[str]] | None:
@@ -112,41 +114,43 @@ class OwnCode:
         return [[self.relative(file), self.content(file, as_written)] for file in self._files if wanted(file)]
 
     def all_trees(self) -> list[ast.Module | None] | None:
-        """The syntax of every file of the bundle that holds code, None for one without its source; None: not told."""
+        """The syntax of every code file of the bundle, None for a file without source. None if it cannot be
+        determined.
+        """
         if self._contents(lambda path: False) is None:
             return None
         return [self.tree(file) for file in self._files or () if file.suffix in _CODE]
 
     def content(self, path: Path, as_written: bool = False) -> str:
-        """A digest of a file; a Python source's without comments, docstrings and formatting."""
+        """A digest of a file. For Python source, comments, docstrings and formatting do not count."""
         tree = None if as_written else self.tree(path)
         if tree is not None:
             return _sha256(ast.dump(tree).encode())
-        # A module inside of an archive is as old as the archive.
+        # A module in an archive is as old as the archive.
         held = next((place for place in (path, *path.parents) if place.is_file()), None)
         return _sha256(held.read_bytes()) if held else "missing"
 
     def tree(self, path: Path) -> ast.Module | None:
-        """A source's syntax without docstrings; None for what is no Python source."""
+        """The syntax of a source file without docstrings. None for a file that is no Python source."""
         key = str(path)
         if key not in self._trees:
             self._trees[key] = _parsed(path) if path.suffix == _SOURCE else None
         return self._trees[key]
 
     def compiled(self, module: object) -> str:
-        """A digest of the file of one of the job's modules that has no source; empty for all others."""
+        """A digest of the file of one of the job's modules without source. Empty for all other modules."""
         file = getattr(module, "__file__", None) if self.is_own(module) else None
         return self.content(Path(file)) if file and self.tree(Path(file)) is None else ""
 
     def source_of(self, module: ModuleType) -> ast.Module | None:
-        """A loaded module's syntax."""
+        """The syntax of a loaded module."""
         file = getattr(module, "__file__", None)
         return self.tree(Path(file)) if file else None
 
     def bindings(self, module: ModuleType, name: str) -> list[str]:
         """The statements of a module that give a global its value, as canonical text.
 
-        A process that imports the module anew runs these; the value in this process may have been changed since.
+        A process that imports the module runs these statements. In this process, the value may have been changed since.
         """
         key = str(getattr(module, "__file__", None))
         if key not in self._bindings:
@@ -154,14 +158,15 @@ class OwnCode:
         return self._bindings[key].get(name, [])
 
     def effects(self, module: ModuleType) -> CodeType | None:
-        """What importing a module does beyond giving values to its own names; see ``import_effects``."""
+        """What the import of a module does besides giving values to its own names. See ``import_effects``."""
         tree = self.source_of(module)
         return ImportEffects(vars(module), self.is_own).compiled(tree) if tree else None
 
     def imports(self, name: str) -> list[Path] | None:
-        """The files that importing one of the job's modules runs, found without running any; None: a library's.
+        """The files that run when one of the job's modules is imported, found without running any of them.
 
-        Parents' ``__init__`` and what those files import themselves, wherever the import stands.
+        They include the ``__init__`` of parent packages, and what these files import themselves, wherever the import is
+        written. None for a library's module.
         """
         found: dict[Path, None] = {}
         waiting = [name]
@@ -178,7 +183,7 @@ class OwnCode:
         return sorted(found) or None
 
     def _files_of(self, name: str) -> Iterator[tuple[Path, str]]:
-        """The job's files that a dotted name stands for, each with the package that relative imports start at."""
+        """The job's files that a dotted name stands for, each with the package at which relative imports start."""
         places: Iterable[str] = [*self._places, *sys.path]
         parts = name.split(".")
         for number in range(len(parts)):
@@ -263,7 +268,7 @@ def _imported_names(tree: ast.Module | None, package: str) -> list[str]:
 
 
 def absolute(name: str, level: int, package: str) -> str:
-    """The full name of what ``level`` leading dots and ``name`` stand for in a package."""
+    """The full name for ``level`` leading dots and ``name`` in a package."""
     if not level:
         return name
     parts = package.split(".")

@@ -1,4 +1,4 @@
-"""What single nodes of a walked plan say: names, kinds and conditions."""
+"""What single nodes of a walked plan contain: names, kinds and conditions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from streamkeeper.model.quoting import quoted_name
 
 
 def join_kind(node: Node) -> str:
-    """A join's type, such as ``LeftOuter``."""
+    """The type of a join, such as ``LeftOuter``."""
     found = node.fields["joinType"]
     return found.name if isinstance(found, Node) else str(found.found).rpartition(".")[2].rstrip("$")
 
 
 def column_name(attribute: Node) -> str:
-    """An attribute's name, in quotes unless it is a plain word."""
+    """The name of an attribute, in quotes unless it is a plain word."""
     return quoted_name(str(attribute.fields["name"]))
 
 
@@ -24,13 +24,13 @@ def attributes_in(found: object) -> list[Node]:
 
 
 def is_plan(found: object) -> bool:
-    """Whether an argument is a plan, or holds one."""
+    """Whether an argument is a plan or contains one."""
     parts = found if isinstance(found, list) else [found]
     return any(isinstance(part, Node) and part.kind == PLAN for part in parts)
 
 
 def flattened(condition: Node, name: str) -> list[Node]:
-    """The parts of a condition that ``name`` (And, Or) joins, in the order in which they are written."""
+    """The parts of a condition that are joined by ``name`` (And, Or), in the order in which they are written."""
     found: list[Node] = []
     waiting = [condition]
     while waiting:
@@ -43,6 +43,6 @@ def flattened(condition: Node, name: str) -> list[Node]:
 
 
 def attributes_not_null(condition: Node) -> frozenset[int]:
-    """The attributes that a condition requires not to be null, one by one."""
+    """The attributes that a condition requires to be not null, each by itself."""
     checked = [part.children[0] for part in flattened(condition, "And") if part.name == "IsNotNull"]
     return frozenset(operand.expression_id for operand in checked if operand.name == "AttributeReference")

@@ -1,4 +1,4 @@
-"""Reading Spark's logical plans through py4j, where the walked plan does not say it: outputs, sources."""
+"""Reading of Spark's logical plans through py4j, for what the walked plan does not contain: outputs and sources."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ _LIMITS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxMetadat
 
 
 class QueryPlan:
-    """The plans of one un-started streaming DataFrame: as ``analyzed``, and as ``chosen`` for the description.
+    """The plans of one streaming DataFrame that was not started: as ``analyzed``, and as ``chosen`` for the
+    description.
 
-    That is the optimized one, because a filter pushed below an aggregation changes what its state means. The present
-    time is taken out before: the optimizer would write the moment into it, and not move what it may move around it.
-    ``tree``: every node of the chosen one with all of its arguments; ``reads_bundle``: whether files below
-    ``bundle_root`` are in it as static tables, which are told by their name there and their content.
+    The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes what its state
+    means. The current time is removed before: the optimizer would write the current moment into the plan, and could not
+    move some parts of the plan around it.
+
+    ``tree``: every node of the chosen plan with all of its arguments.
+    ``reads_bundle``: whether files below ``bundle_root`` are in the plan as static tables. The tree then has their name
+    and content.
     """
 
     def __init__(self, spark: SparkSession, df: DataFrame, bundle_root: Path | None = None) -> None:
@@ -40,7 +44,7 @@ class QueryPlan:
         self.reads_bundle = name_bundled_files(self.tree, bundle_root)
 
     def normalised(self) -> str:
-        """The whole plan; equal for two builds of the same query."""
+        """The whole plan as text, equal for two builds of the same query."""
         return normalised(self.chosen.toString(), self.tree)
 
     def lineage(self, source_names: list[str | None]) -> Lineage:
@@ -64,7 +68,7 @@ def _is_on(spark: SparkSession, key: str) -> bool:
 
 @contextmanager
 def whole_strings(spark: SparkSession) -> Iterator[None]:
-    """Plans are printed whole meanwhile: Spark cuts long ones by default."""
+    """Print plans whole within this context. By default, Spark cuts long ones."""
     before = {key: spark.conf.get(key) for key in _LIMITS}
     explicit = _LIMITS.keys() & spark.conf.getAll.keys()
     for key, value in _LIMITS.items():
@@ -99,7 +103,7 @@ def has(node: Any, method: str) -> bool:
 
 
 def walk(node: Any) -> Iterator[Any]:
-    """``node`` and everything below it, the node first, children left to right."""
+    """``node`` and everything below it: the node first, then its children from left to right."""
     waiting = [node]
     while waiting:
         found = waiting.pop()
@@ -108,7 +112,7 @@ def walk(node: Any) -> Iterator[Any]:
 
 
 def bottom_up(node: Any) -> Iterator[Any]:
-    """Everything below ``node``, left to right, then ``node``."""
+    """Everything below ``node`` from left to right, then ``node``."""
     found: list[Any] = []
     waiting = [node]
     while waiting:
@@ -118,7 +122,7 @@ def bottom_up(node: Any) -> Iterator[Any]:
 
 
 def expressions(node: Any) -> Iterator[Any]:
-    """Every expression inside one plan node, nested ones and those of its subqueries included."""
+    """Every expression in one plan node, including nested ones and those of its subqueries."""
     for top in items(node.expressions()):
         yield from walk(top)
     for subquery in items(node.subqueries()):
@@ -127,7 +131,7 @@ def expressions(node: Any) -> Iterator[Any]:
 
 
 def columns(attributes: Any) -> tuple[str, ...]:
-    """``name type`` per attribute, with ``not null`` where it holds."""
+    """The text ``name type`` for each attribute, with ``not null`` where it applies."""
     return tuple(
         column(attribute.name(), attribute.dataType().catalogString(), nullable=attribute.nullable())
         for attribute in items(attributes)
@@ -135,7 +139,7 @@ def columns(attributes: Any) -> tuple[str, ...]:
 
 
 def schema(attributes: Iterable[Any]) -> str:
-    """The columns of a relation, a line each, with ``not null`` where it holds."""
+    """The columns of a relation, one per line, with ``not null`` where it applies."""
     return schema_text(
         (
             unnumbered(str(attribute.name())),
@@ -151,5 +155,5 @@ def column(name: str, kind: str, *, nullable: bool) -> str:
 
 
 def expression(found: Any) -> str:
-    """An expression as SQL, with its type; a random seed, which every build draws anew, is taken out."""
+    """An expression as SQL with its type. A random seed is removed, because every build draws a new one."""
     return column(without_seeds(found.sql()), found.dataType().catalogString(), nullable=found.nullable())

@@ -32,7 +32,7 @@ LIMITS = frozenset(
         "maxrowspertrigger",
     }
 )
-"""Options that say how fast a source is read, never what."""
+"""Options that set how fast a source is read, and never what is read."""
 
 _TOPICS = ("subscribe", "subscribepattern", "assign")
 _BROKERS = "kafka.bootstrap.servers"
@@ -42,7 +42,7 @@ _UNNAMED = frozenset({"", "Unassigned", "<Unassigned>", "name=<Unassigned>"})
 
 
 def find_sources(analyzed: Any) -> tuple[Source, ...]:
-    """One value per source; a relation that a query reads twice is one source, as it is for Spark."""
+    """One value per source. A relation that a query reads twice is one source, as it is for Spark."""
     relations: list[Any] = []
     for node in walk(analyzed):
         if class_name(node) in spark_classes.STREAMING_RELATIONS and not any(
@@ -53,23 +53,24 @@ def find_sources(analyzed: Any) -> tuple[Source, ...]:
 
 
 class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
-    """How a source reads Kafka. ``clients``: what its clients are given, secrets included: not to be kept.
-
-    ``passes_over``: whether Spark goes on with the oldest record that there is, where what comes next is gone.
-    """
+    """How a source reads Kafka."""
 
     clients: dict[str, str]
+    """The options of its Kafka clients. They contain secrets and must not be stored."""
     topics: frozenset[str] = frozenset()
+    """The topics to which it subscribes by name."""
     pattern: str = ""
+    """The regular expression for the names of its topics, or empty."""
     passes_over: bool = False
+    """Whether Spark continues with the oldest existing record if the next records are gone."""
 
     def reads(self, topic: str) -> bool:
-        """Whether it subscribes to a topic."""
+        """Whether the source subscribes to a topic."""
         return topic in self.topics or bool(self.pattern and re.fullmatch(self.pattern, topic))
 
 
 def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
-    """Source, as the offset log names it -> how it reads Kafka; other sources are left out."""
+    """How each Kafka source reads Kafka, by its name in the offset log. Other sources are left out."""
     relations = [node for node in walk(analyzed) if class_name(node) in spark_classes.STREAMING_RELATIONS]
     found = {}
     for position, relation in enumerate(relations):
@@ -80,7 +81,7 @@ def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
 
 
 def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
-    """From a source's options, whose names have no case."""
+    """How a source reads Kafka, from its options. Upper and lower case of option names do not count."""
     lowered = {key.lower(): value for key, value in options.items()}
     assigned = json.loads(lowered.get("assign", "{}"))
     listed = [topic.strip() for topic in lowered.get("subscribe", "").split(",") if topic.strip()]
@@ -100,7 +101,7 @@ def _source(relation: Any) -> Source:
 
 
 def _read(relation: Any) -> tuple[str, dict[str, str]]:
-    """Format and options."""
+    """The format and the options."""
     if class_name(relation) == spark_classes.V1_RELATION:
         data_source = relation.dataSource()
         options = {str(pair._1()): str(pair._2()) for pair in items(data_source.options())}
@@ -111,7 +112,7 @@ def _read(relation: Any) -> tuple[str, dict[str, str]]:
 
 
 def describe_source(name: str, options: Mapping[str, str], schema: str, given: str | None) -> Source:
-    """A source from its format and options; locations and limits are taken out of the options, secrets dropped."""
+    """A source from its format and options. The options are kept without locations, limits and secrets."""
     lowered = {key.lower(): value for key, value in options.items() if value or key.lower() not in _PLACES}
     kind = name.rpartition(".")[2].lower() if name.startswith("org.apache.spark.") else name.lower()
     if kind in spark_classes.FILE_FORMATS:

@@ -1,4 +1,4 @@
-"""Long meanings, and types, as a meaning tells them."""
+"""Long meanings, and types as they are written in a meaning."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _TOLD = re.compile(
 
 
 def shortened(meaning: str) -> str:
-    """A meaning that is too long to be told again wherever it is used, as a digest with all that rules look for in it.
+    """A meaning, replaced by a digest if it is too long to be repeated wherever it is used.
 
-    A column that is rewritten in many steps would be told exponentially often.
+    The digest contains everything that rules look for in the meaning. Without it, the text of a column that is
+    rewritten in many steps would grow exponentially.
     """
     if len(meaning) <= _LONGEST:
         return meaning
@@ -28,7 +29,7 @@ def shortened(meaning: str) -> str:
 
 
 def type_text(found: Any, *, names: bool = True) -> str:
-    """A data type as text; ``names``: with those of its fields."""
+    """A data type as text. ``names``: whether the names of its fields are included."""
     kind = found.found if isinstance(found, Tagged) else found
     if isinstance(kind, str):
         return kind
@@ -36,7 +37,7 @@ def type_text(found: Any, *, names: bool = True) -> str:
 
 
 def nameless(found: Any) -> Any:
-    """A type without the names of its fields: state keeps their types and order only."""
+    """A type without the names of its fields. State keeps only their types and their order."""
     match found:
         case {"type": "struct", "fields": fields}:
             return {"struct": [[nameless(field["type"]), field["nullable"]] for field in fields]}

@@ -1,4 +1,4 @@
-"""A plan as ``PlanWalker.java`` tells it: every argument of every node, decoded; and a digest of all of it."""
+"""A plan from ``PlanWalker.java``, decoded: every argument of every node. Also a digest of all of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERED = re.compile(r"\b(_common_expr|_gen_alias)_\d+\b")
 
 
 class Tagged:
-    """A value that JSON has no form for; ``tag`` as in ``PlanWalker.java``, such as ``t`` for a data type."""
+    """A value that has no form in JSON. ``tag``: see ``PlanWalker.java``, for example ``t`` for a data type."""
 
     __slots__ = ("found", "tag")
 
@@ -28,10 +28,10 @@ class Tagged:
 
 
 class Node:
-    """A plan, an expression, or another case class inside one: its class and its arguments by name, in order.
+    """A plan, an expression or another case class in one, with its class and its arguments by name, in order.
 
-    A field is None (Spark's None as well), a bool, an int, a text, a list, a ``Node`` or a ``Tagged``. ``written``:
-    ``file:line`` of the Python call that made an expression, where Spark knows it; no digest is made of it.
+    The value of a field is None (also for Spark's None), a bool, an int, a text, a list, a ``Node`` or a ``Tagged``.
+    ``written``: the ``file:line`` of the Python call that made an expression, if Spark knows it. It is in no digest.
     """
 
     __slots__ = ("fields", "kind", "name", "written")
@@ -44,17 +44,17 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        """The nodes of its own kind that are arguments of it, alone or in a list, in order."""
+        """The nodes of the same kind among the arguments, alone or in a list, in order."""
         return [node for value in self.fields.values() for node in _nodes(value) if node.kind == self.kind]
 
     @property
     def expression_id(self) -> int:
-        """The number by which others refer to an attribute or alias."""
+        """The number by which other nodes refer to an attribute or alias."""
         return int(self.fields["exprId"].found)
 
 
 def read_plan(text: str) -> Node:
-    """The root of a plan that was walked."""
+    """The root of a walked plan."""
     told = json.loads(text)
     shells = [Node(encoded["k"], encoded["n"], {}, encoded.get("w", "")) for encoded in told["nodes"]]
     for shell, encoded in zip(shells, told["nodes"], strict=True):
@@ -63,12 +63,14 @@ def read_plan(text: str) -> Node:
 
 
 def structure_digest(plan: Node) -> str:
-    """sha256 over a plan and all below it, equal for two builds of the same query; where sources lie does not count."""
+    """The sha256 of a plan with everything below it. Equal for two builds of a query. The sources' locations do not
+    count.
+    """
     return hashlib.sha256("".join(_canonical(plan)).encode()).hexdigest()
 
 
 def unnumbered(text: str) -> str:
-    """Text without the numbers that Spark gives to columns of its own making: it counts them over a whole session."""
+    """Text without the numbers that Spark gives to columns that it makes. Spark counts these over a whole session."""
     return _NUMBERED.sub(r"\1", text)
 
 
@@ -78,7 +80,7 @@ def texts(found: Any) -> Iterator[str]:
 
 
 def values_in(found: Any) -> Iterator[Any]:
-    """An argument and every value inside it, nodes and lists included, in no order."""
+    """An argument and every value in it, with nodes and lists, in no order."""
     waiting = [found]
     while waiting:
         value = waiting.pop()
@@ -96,7 +98,7 @@ def values_in(found: Any) -> Iterator[Any]:
 
 def _nodes(value: Any) -> list[Node]:
     if isinstance(value, Node):
-        # The branches of a CASE lie in pairs, which are no expressions themselves.
+        # The branches of a CASE are stored in pairs, which are no expressions themselves.
         return (
             [value]
             if value.kind in (PLAN, EXPRESSION)
@@ -121,15 +123,15 @@ def _decoded(value: Any, shells: list[Node]) -> Any:
 
 
 class _Json(str):
-    """A part of the canonical JSON as it stands, and no text of the plan's."""
+    """A finished part of the canonical JSON, as opposed to a text of the plan."""
 
     __slots__ = ()
 
 
 def _canonical(plan: Node) -> Iterator[str]:
-    """A plan as the JSON of nested lists; ids are renumbered in the order in which they appear.
+    """A plan as the JSON of nested lists, with ids renumbered in the order in which they appear.
 
-    Without recursion: an expression may be as deep as Spark plans it, and deeper than Python's encoder goes.
+    Without recursion: an expression may be as deep as Spark can plan, which is deeper than Python's encoder can go.
     """
     numbers: dict[tuple[str, int], int] = {}
     waiting: list[Any] = [plan]
@@ -158,9 +160,9 @@ def _json(found: Any) -> str:
 
 
 def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:
-    """The arguments of a node that are the same in two builds of the same query and do not only name things."""
+    """The arguments of a node that are the same in two builds of a query, without those that only name things."""
     if node.name in spark_classes.STREAMING_RELATIONS:
-        # What is read, and how, is described as a source.
+        # The described sources say what is read, and how.
         yield "output", node.fields["output"]
         return
     for name, value in node.fields.items():

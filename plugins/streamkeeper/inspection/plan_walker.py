@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).with_name("PlanWalker.java")
 _WALKERS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
-"""One for each JVM: it keeps nothing of a session."""
+"""One walker for each JVM. It keeps nothing of a session."""
 
 
 class PlanWalker:
-    """Walks plans of one session's JVM."""
+    """Walks plans in the JVM of one session."""
 
     def __init__(self, spark: SparkSession) -> None:
         context = spark.sparkContext
@@ -33,9 +33,9 @@ class PlanWalker:
         return read_plan(str(self._java.walk(plan)))
 
     def without_time(self, plan: Any) -> Any:
-        """An analyzed plan in which the present time is what it is in a micro-batch, and no moment."""
+        """An analyzed plan with the current time as in a micro-batch, and not as a fixed moment."""
         return self._java.withoutTime(plan)
 
     def optimized(self, plan: Any) -> Any:
-        """An analyzed plan as the session's optimizer leaves it, without the present time."""
+        """An analyzed plan after the session's optimizer, without the current time."""
         return self._java.optimized(plan, self._session.sessionState().optimizer())

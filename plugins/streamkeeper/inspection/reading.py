@@ -1,4 +1,4 @@
-"""One walk over everything that a function reaches, by value; see ``code_digest`` for what the result promises."""
+"""One walk over everything that a function reaches, by value. See ``code_digest`` for what the result guarantees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ _ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(Not
 
 
 class Reading:
-    """One walk from a function; the result is plain JSON, cycles are cut by the number of the visit."""
+    """One walk from a function. The result is plain JSON. Cycles are cut: an object seen before is given by a
+    number.
+    """
 
     def __init__(self, own: OwnCode, look: Routing | LocalNames | None = None) -> None:
         self._own = own
@@ -59,7 +61,7 @@ class Reading:
         self.texts: set[str] = set()
 
     def whole(self, function: object) -> Any:
-        """A function, and all else of the job that may decide what it does."""
+        """A function with everything else of the job that may influence what it does."""
         found = [self.value(function)]
         self._silent += 1
         found.append(self._effects())
@@ -75,15 +77,15 @@ class Reading:
         return found
 
     def _effects(self) -> Any:
-        """What the job's modules did to libraries when they were imported."""
+        """What the job's modules changed in libraries when they were imported."""
         modules = sorted(({module.__name__: module for module in self._own.loaded()} | self._modules).items())
         effects = ((module, self._own.effects(module)) for _, module in modules)
         return [self._code(code, vars(module), importing=True) for module, code in effects if code is not None]
 
     def _beyond(self) -> Any:
-        """The bundle, as far as code was met that may reach into it by a name that cannot be told here.
+        """The bundle, as far as the code may reach into it by names that cannot be determined here.
 
-        The rule that closes the digest: what is not known to be harmless brings everything that it might reach.
+        This rule makes the digest complete: code that is not known to be harmless adds everything that it might reach.
         """
         if self.met.reach >= Reach.CODE:
             modules = [self.value(module) for module in self._own.loaded()]
@@ -103,7 +105,7 @@ class Reading:
         if kind in _ATOMS:
             return self._atom(found)
         if kind in (tuple, frozenset):
-            # Whether two equal ones are one object is up to the interpreter.
+            # It is up to the interpreter whether two equal values are one object.
             return self._compound(found)
         if id(found) in self._seen:
             return ["seen", self._seen[id(found)]]
@@ -160,18 +162,18 @@ class Reading:
                 return self._instance(found)
 
     def _kind(self, found: object) -> Any:
-        """The name of a type of Python's own, or the class that the job derived from it, with what it added."""
+        """The name of one of Python's own types, or the job's class that is derived from it, with its additions."""
         kind = type(found)
         if kind.__module__ == "builtins":
             return kind.__name__
         return [self.value(kind), self._members(attributes(found, but="__wrapped__"))]
 
     def _members(self, pairs: Iterable[tuple[str, Any]]) -> Any:
-        """Attributes or variables: their names are no texts."""
+        """Attributes or variables. Their names do not count as strings."""
         return [[name, self._under(name, value)] for name, value in pairs]
 
     def _under(self, key: object, found: Any) -> Any:
-        """A value under a name; what is under a secret's name is never shown."""
+        """A value under a name. If the name is the name of a secret, the value is never shown."""
         hidden = isinstance(key, str) and is_secret(key)
         self._silent += hidden
         try:
@@ -180,8 +182,8 @@ class Reading:
             self._silent -= hidden
 
     def _alone(self, found: Any) -> str:
-        """An element of a set: read on its own, because the order of the visit is not defined."""
-        inner = copy(self)  # what depends on no order is shared
+        """An element of a set, read on its own, because the order of a set is not defined."""
+        inner = copy(self)  # what does not depend on an order is shared
         inner._seen, inner.met = dict(self._seen), type(self.met)()
         text = json.dumps(inner.value(found))
         self.met.merge(inner.met)
@@ -199,7 +201,7 @@ class Reading:
             self.met.called.append([found.__module__, found.__qualname__, found.__name__])
             code = self._code(found.__code__, names, modules)
         else:
-            # A library's wrapper counts by name, what it holds by its content.
+            # A library's wrapper counts by its name, and what it holds by its content.
             self._meet_library(str(home), found.__name__)
             code = [home, found.__code__.co_qualname]
         return [
@@ -231,7 +233,10 @@ class Reading:
         *,
         importing: bool = False,
     ) -> Any:
-        """``names``: its globals; ``cells``: modules that it closes over; ``importing``: it ran already, once."""
+        """The instructions of a code object, and the values that they use. ``names``: its globals.
+
+        ``cells``: the modules in its closure. ``importing``: it has already run, while its module was imported.
+        """
         signature = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags_of(code)]
         found: list[Any] = []
         held: ModuleType | None = None
@@ -242,7 +247,8 @@ class Reading:
             step = steps[number]
             name, argument = step.opname, told.get(number, step.argval)
             if held is not None:
-                # A module whose attribute is read counts by that attribute, one that is handed on as a whole.
+                # A module of which an attribute is read counts by that attribute. A module that is passed on counts as
+                # a whole.
                 if name in ("LOAD_ATTR", "LOAD_METHOD"):
                     rendered, held = self._attribute(held, str(argument), importing)
                     found.append([name, argument, rendered])
@@ -272,7 +278,7 @@ class Reading:
         return ["code", signature, found, beside]
 
     def _global(self, name: str, names: dict[str, Any], importing: bool) -> tuple[Any, ModuleType | None]:
-        """A global's value; a module is returned as such, to see what is read from it."""
+        """The value of a global. A module is returned as it is, to see what is read from it."""
         module = sys.modules.get(str(names.get("__name__")))
         owner = module if module is not None and vars(module) is names else None
         if not importing or name in AT_IMPORT:
@@ -286,19 +292,19 @@ class Reading:
         if name in names:
             return self._bound(owner, name, value), None
         if not hasattr(builtins, name) and owner is not None:
-            # Nothing has set it yet: whatever code of the module will.
+            # Nothing has set it yet. Any code of the module may set it later.
             return ["later", self.value(owner)], None
         return ["builtin"], None
 
     def _bound(self, owner: ModuleType | None, name: str, found: Any) -> Any:
-        """A global by its value here, and by what gives it one in a process that imports its module anew."""
+        """A global by its value here, and by the statements that assign it in a process that imports its module."""
         if owner is None or name.startswith("__"):
             return [self._under(name, found)]
         self._modules[owner.__name__] = owner
         return [self._under(name, found), self._own.bindings(owner, name)]
 
     def _attribute(self, module: ModuleType, name: str, importing: bool) -> tuple[Any, ModuleType | None]:
-        """What ``module.name`` is: the module as a whole where it computes the name."""
+        """What ``module.name`` is. If the module computes the name, it is the module as a whole."""
         found = vars(module).get(name)
         if isinstance(found, ModuleType):
             return found.__name__, found
@@ -314,7 +320,7 @@ class Reading:
         return self.value(module), None
 
     def _escaped(self, module: ModuleType, importing: bool) -> Any:
-        """A module that is handed on: anything in it may be used."""
+        """A module that is passed on: anything in it may be used."""
         if self._own.is_own(module):
             return self.value(module)
         if not importing:
@@ -322,7 +328,7 @@ class Reading:
         return ["module", module.__name__]
 
     def _imported(self, code: CodeType, name: str, wanted: Iterable[str] | None) -> Any:
-        """A module that a function imports when it runs: by its files, since it is not run to read it."""
+        """A module that a function imports when it runs. It is read by its files, so that it does not run here."""
         asked = [name, *(f"{name}.{attribute}" for attribute in wanted or ())]
         files = sorted({path for dotted in asked for path in self._own.imports(dotted) or ()})
         if not files:
@@ -336,7 +342,7 @@ class Reading:
         return ["imported", name, [[self._own.relative(path), self._own.content(path)] for path in files]]
 
     def _module(self, found: ModuleType) -> Any:
-        """One of the job's as a whole: its text, and every global by value."""
+        """One of the job's modules as a whole: its text, and every global by value."""
         if not self._own.is_own(found):
             return self._escaped(found, False)
         file = getattr(found, "__file__", None)
@@ -360,7 +366,7 @@ class Reading:
         return ["own-class", *held, [self.value(registered) for registered in registered_with(found)]]
 
     def _annotations(self, found: type) -> dict[str, Any]:
-        """A class's annotations by value; as they are they count where something may read them."""
+        """The annotations of a class by value. As they are written, they count if something may read them."""
         annotations = resolved(found)
         self.met.annotated.append(as_written(found))
         for name, field in vars(found).get("__dataclass_fields__", {}).items():

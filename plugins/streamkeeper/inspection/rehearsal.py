@@ -1,13 +1,13 @@
-"""Spark's own word on a candidate: its query runs the last batch again, on a clone of the live checkpoint.
+"""A test of a candidate by Spark: its query runs the last batch again, on a clone of the live checkpoint.
 
-A restored checkpoint holds what its last batch left and nothing from before it, so that batch cannot run again there:
-the query goes on from it on the clone instead, by the planned batch or one within the sources' limits.
+A restored checkpoint holds only the result of its last batch and nothing before it. That batch cannot run again there.
+In this case the query continues after it on the clone, with the planned batch or with one within the sources' limits.
 
-A batch without input rows runs none of the query's functions on data. So the newest earlier batch that read something
-runs again as well, on a second clone.
+A batch without input rows runs none of the query's functions on data. If the last batch was one, the newest earlier
+batch with input runs again as well, on a second clone.
 
-It finds what Spark refuses, with Spark's error class; what Spark accepts and gets wrong only the plan shows. It warms
-the JVM up as well. Neither the live checkpoint nor the sink's output is touched.
+A rehearsal finds what Spark refuses, with Spark's error class. What Spark accepts and does wrong is only visible in the
+plan. A rehearsal also warms up the JVM. It touches neither the live checkpoint nor the sink's output.
 """
 
 from __future__ import annotations
@@ -41,38 +41,46 @@ CLONE_DAMAGED = "CHECKPOINT_NOT_WHOLE"
 OUT_OF_REACH = "SOURCE_OUT_OF_REACH"
 
 _LOOK_BACK = 20
-"""Batches before the last one among which one with rows is looked for."""
+"""The number of batches before the last one in which a batch with rows is searched."""
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """How a rehearsal went. ``batch``: the one that ran again, None when none was ever committed (then it is ``ok``).
-
-    ``error_class``: Spark's, or the exception's, or one of this module's; empty when ``ok``. ``message`` may say
-    something then, too: rows that could not be read again. ``did``: what was done, as a verb's clause, when ``ok``.
-    ``again``: whether it was ``batch`` itself that ran, rather than the one after it. ``unchecked``: input files of it
-    that could not be looked for, as a clause. ``without_rows``: no batch with input rows ran. ``earlier``: ``batch`` is
-    not the last one, but the newest that read something: the last one ran without an error.
-    """
+    """The result of a rehearsal."""
 
     ok: bool
+    """Whether the candidate passed."""
     batch: int | None
+    """The batch that ran again. None if no batch was ever committed; the result is ``ok`` then."""
     error_class: str
+    """The error class of Spark, or of the exception, or one of this module. Empty if ``ok``."""
     message: str
+    """The error. If ``ok``, it may still name rows that could not be read again."""
     seconds: float
+    """The time that the rehearsal took."""
     did: str = ""
+    """What was done, as a clause with a verb, if ``ok``."""
     again: bool = False
+    """Whether ``batch`` itself ran, and not the batch after it."""
     unchecked: str = ""
+    """Input files of the batch that could not be looked for, as a clause."""
     without_rows: bool = False
+    """Whether no batch with input rows ran."""
     earlier: bool = False
+    """Whether ``batch`` is the newest batch with input and not the last batch, which ran without an error."""
 
 
 def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float) -> Rehearsal:
     """Run the last committed batch of ``checkpoint`` through ``query``, on a clone below ``scratch``, and keep nothing.
 
-    Where that batch has no input rows, the newest earlier one that has some runs too, if Spark still keeps its state.
-    Batch 0 runs on empty state. Never raises for what the candidate or its checkpoint does wrong. ``scratch``: a
-    location that all see who run the session's tasks. It is the caller's to remove: Spark's own maintenance may still
-    write there for a minute. ``timeout_s``: of each batch.
+    If that batch has no input rows, the newest earlier batch with rows runs too, if Spark still keeps its state. Batch
+    0 runs on empty state. Nothing is raised for mistakes of the candidate or its checkpoint.
+
+    ``spark``: the session of the query.
+    ``query``: the candidate.
+    ``checkpoint``: the live checkpoint.
+    ``scratch``: a location that every process with the session's tasks can see. The caller removes it, but Spark's own
+    maintenance may still write there for a minute.
+    ``timeout_s``: the limit for each batch.
     """
     last = _rehearse_last(spark, query, checkpoint, scratch, timeout_s)
     if not (last.ok and last.again and last.without_rows):
@@ -82,6 +90,12 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, 
 
 
 def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, timeout_s: float) -> Rehearsal:
+    """Run the last committed batch again. The parameters are those of ``rehearse``.
+
+    ``spark``, ``query``, ``checkpoint``: the session, the candidate and the live checkpoint.
+    ``scratch``: the location for the clone.
+    ``timeout_s``: the limit for the batch.
+    """
     started = time.monotonic()
     target = _new_clone(scratch)
     batch: int | None = None
@@ -134,9 +148,15 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
 def _rehearse_earlier(
     query: Query, checkpoint: Tree, scratch: str, last: Rehearsal, timeout_s: float
 ) -> Rehearsal | None:
-    """How the newest batch before ``last`` that read something ran again; None where it could not.
+    """How the newest batch with input before ``last`` ran again. None if it could not run.
 
-    It could not where its input or its state is no longer there, and where it turned out to have no rows either.
+    It cannot run if its input or its state is gone, or if it turns out to have no rows either.
+
+    ``query``: the candidate.
+    ``checkpoint``: the live checkpoint.
+    ``scratch``: the location for the clone.
+    ``last``: the result for the last batch.
+    ``timeout_s``: the limit for the batch.
     """
     assert last.batch is not None
     started = time.monotonic()
@@ -176,9 +196,9 @@ def _rehearse_earlier(
 
 
 def _newest_that_read(checkpoint: Tree, before: int) -> int | None:
-    """The newest batch below ``before`` with other end offsets than the batch before it, among the last few.
+    """The newest batch below ``before``, among the last few, with other end offsets than the batch before it.
 
-    None where there is none, or where a plan is missing or cannot be read.
+    None if there is none, or if a plan is missing or cannot be read.
     """
     end = _ends(checkpoint, before - 1)
     for number in range(before - 1, max(-1, before - 1 - _LOOK_BACK), -1):
@@ -205,11 +225,17 @@ def _new_clone(scratch: str) -> Tree:
 def _go_on(
     spark: SparkSession, query: Query, checkpoint: Tree, target: Tree, timeout_s: float
 ) -> tuple[int, Fault | None, str, bool]:
-    """The committed batch, what went wrong, what was done, and whether no rows were read.
+    """Run the next batch, or load all state if no batch follows.
 
-    Done is the next batch, or all state is loaded where no batch follows.
+    Spark loads no state if there is nothing to read. In this case the state is read with Spark's own reader.
 
-    Spark loads no state when there is nothing to read, so it is read through Spark's own reader then.
+    ``spark``: the session of the query.
+    ``query``: the candidate.
+    ``checkpoint``: the live checkpoint.
+    ``target``: the clone.
+    ``timeout_s``: the limit for the batch.
+
+    Gives the committed batch, the error, what was done, and whether no rows were read.
     """
     batch, planned = clone_to_go_on(checkpoint.fresh(), target)
     run = run_planned if planned else run_next
@@ -234,7 +260,9 @@ def _fault_in(ran: Diverted, timeout_s: float) -> Fault | None:
 
 
 def _out_of_reach(query: Query, checkpoint: Tree, batch: int) -> Fault | None:
-    """What failed is not the candidate's fault when its brokers do not answer; whatever else is said now is no news."""
+    """The fault if the query's brokers do not answer: the candidate is not to blame then. Other problems are not
+    news.
+    """
     try:
         missing_in(query, checkpoint, batch)
     except SourceOutOfReach as error:

@@ -1,9 +1,9 @@
-"""What of a sink function's code may decide where its rows go: all of it, without what provably does not.
+"""The part of a sink function's code that may decide where its rows go: all code except what provably does not.
 
-Taken out are log lines, names of local variables, tuning of writes, and filters of the batch where all its rows go to
-one place: like a filter above all state, these hold for new rows. Columns that the function makes, renames or drops
-count: any of them may be the key, the route or the topic of a row. A batch without rows sends none anywhere, so a guard
-against empty batches does not count either.
+These parts do not count: log lines, names of local variables, tuning of writes, and filters of the batch if all its
+rows go to one place (like a filter above all state, such filters hold for new rows). Columns that the function makes,
+renames or drops do count: any of them may be the key, the route or the topic of a row. A batch without rows sends
+nothing anywhere, so a guard against empty batches does not count either.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from streamkeeper.inspection.local_names import LOCALS
 
 _TUNES = frozenset({"cache", "coalesce", "hint", "persist", "repartition", "sortWithinPartitions", "unpersist"})
 _READS = frozenset({"collect", "count", "head", "isEmpty", "show", "take"})
-"""As statements of their own they run the batch's query, and nothing comes of that."""
+"""As statements of their own, these run the batch's query, and the result is dropped."""
 _SHAPES = frozenset(
     {"drop", "dropDuplicates", "drop_duplicates", "fillna", "select", "selectExpr"}
     | {"toDF", "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed"}
 )
-"""These make a frame of a frame, and always count: what they change may be a key, a route or a topic."""
+"""These make a frame from a frame. They always count: the changed column may be a key, a route or a topic."""
 _CHOOSES = frozenset({"distinct", "dropna", "filter", "limit", "sample", "where"})
-"""Where one batch goes to several places, these say which rows go to which."""
+"""If one batch goes to several places, these decide which rows go to which place."""
 _SORTS = frozenset({"orderBy", "sort"})
 _NEEDS_ORDER = frozenset(
     {"collect", "dropDuplicates", "drop_duplicates", "first", "foreach", "foreachPartition", "head", "limit", "rdd"}
     | {"tail", "take", "toLocalIterator", "toPandas"}
 )
-"""Where one of these follows, a sort decides which row is kept, or which of two comes last."""
+"""If one of these follows, a sort decides which row is kept, or which of two rows comes last."""
 _OF_FRAMES = _TUNES | _READS | _SHAPES | _CHOOSES | _SORTS
 _TUNING_OPTIONS = frozenset({"batchsize", "compression", "fetchsize", "maxrecordsperfile", "numpartitions"})
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "warning"})
@@ -47,7 +47,7 @@ _HARMLESS = frozenset({len, str, int, float, bool, round, sum, min, max, sorted,
 _ONLY_MAKES = frozenset(
     {*dir(functions), *dir(Column), *dir(str), "batch_id", "columns", "count", "dtypes", "isEmpty", "rdd", "schema"}
 )
-"""Methods and attributes by which a value is made of others, and nothing is written."""
+"""Methods and attributes that only make a value from other values, and write nothing."""
 _WRITES = frozenset(
     {
         *("boto3", "botocore", "clickhouse_connect", "confluent_kafka", "delta", "elasticsearch", "google", "httpx"),
@@ -55,11 +55,11 @@ _WRITES = frozenset(
         *("_sqlite3", "snowflake", "sqlalchemy", "sqlite3", "urllib3"),
     }
 )
-"""Libraries through which a sink's function writes; they are told where to, and do not look for it in the bundle."""
+"""Libraries through which sink functions write. They are told where to write, and do not look for it in the bundle."""
 _ATTRIBUTES_SAY = sys.version_info >= (3, 12)
-"""Whether the lowest bit of ``LOAD_ATTR`` says that a method is called; before, that was an instruction of its own."""
+"""Whether the lowest bit of ``LOAD_ATTR`` marks a method call. In older versions, that was a separate instruction."""
 _PASSED = frozenset({"NOT_TAKEN", "PRECALL", "TO_BOOL"})
-"""Instructions that go with a call or a condition, in some versions of Python."""
+"""Instructions that accompany a call or a condition in some versions of Python."""
 
 _ATOMS = (str, int, float, bytes, type(None))
 
@@ -67,20 +67,21 @@ Steps = Sequence[dis.Instruction]
 
 
 def is_told_where(module: str) -> bool:
-    """Whether a library writes to what its caller names, and to nothing that it finds by itself."""
+    """Whether a library writes only to what its caller names, and to nothing that it finds by itself."""
     return module.partition(".")[0] in _WRITES
 
 
 class Routing:
-    """The look of a walk that follows one sink's function."""
+    """Tells a walk over code to leave out what cannot decide where the rows of one sink's function go."""
 
     def __init__(self, function: object) -> None:
         self._sink = _batch_of(function)
 
     def counting(self, code: CodeType, steps: Steps, names: Mapping[str, Any]) -> tuple[Sequence[int], dict[int, Any]]:
-        """Positions of the instructions that count; and arguments, by position, to be told instead of theirs.
+        """Positions of the instructions that count, and by position the arguments that replace their own.
 
-        ``steps``: the instructions of ``code``; ``names``: its globals.
+        ``steps``: the instructions of ``code``.
+        ``names``: its globals.
         """
         parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         batch = self._sink[1] if self._sink and code is self._sink[0] else None
@@ -121,7 +122,9 @@ def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str],
 
 
 def _goes_to_one_place(steps: Steps, kept: Sequence[int], frames: set[str]) -> bool:
-    """Whether a frame is used once, and in no loop; ``kept``: the instructions without what makes a frame of one."""
+    """Whether a frame is used once and in no loop. ``kept``: the instructions without those that make frames from
+    frames.
+    """
     loaded = [steps[number].opname == "LOAD_FAST" and steps[number].argval in frames for number in kept]
     renamed = [steps[number].opname == "STORE_FAST" for number in kept[1:]]
     uses = [number for number, here, after in zip(kept, loaded, [*renamed, False], strict=True) if here and not after]
@@ -129,9 +132,9 @@ def _goes_to_one_place(steps: Steps, kept: Sequence[int], frames: set[str]) -> b
 
 
 def _empty_guards(steps: Steps, out: set[int], batch: str) -> Iterator[int]:
-    """``if batch.isEmpty(): return``, and ``if not batch.isEmpty():`` around all that follows.
+    """The guards ``if batch.isEmpty(): return``, and ``if not batch.isEmpty():`` around everything that follows.
 
-    Of the batch itself only: of rows that were chosen from it, the others may still be written further down.
+    Only guards on the batch itself: if they test rows chosen from it, the other rows may still be written further down.
     """
     if any(step.argval == batch and step.opname in ("STORE_FAST", "DELETE_FAST") for step in steps):
         return
@@ -161,7 +164,7 @@ def _ends(jump: dis.Instruction, condition: str) -> bool:
 
 
 def _returns_nothing(steps: Steps, at: int) -> int:
-    """How many instructions from ``at`` on do no more than return None; 0 where they do."""
+    """The number of instructions from ``at`` that only return None. 0 if they do anything else."""
     found = [(step.opname, step.argval) for step in steps[max(at, 0) : at + 2]]
     if found[:1] == [("RETURN_CONST", None)]:
         return 1
@@ -169,16 +172,16 @@ def _returns_nothing(steps: Steps, at: int) -> int:
 
 
 def _loops(steps: Steps) -> Iterator[range]:
-    """Offsets of the code that runs again and again."""
+    """The offsets of code that runs in a loop."""
     for step in steps:
         if step.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD")):
             yield range(step.argval, step.offset)
 
 
 def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> dict[int, Any]:
-    """Of instructions that name a variable or a place in the code.
+    """The new arguments of instructions that name a variable or a place in the code.
 
-    Variables count by their order, places by what still stands there.
+    Variables are given by their order, and places by what still stands there.
     """
     order = {name: number for number, name in enumerate(parameters)}
     left = [steps[number].offset for number in kept]
@@ -193,7 +196,7 @@ def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> 
 
 
 def _kept(steps: Steps, out: set[int]) -> list[int]:
-    """Without what was taken out, and without what only passes a variable on."""
+    """The instructions that are left, without those that only pass a variable on."""
     found: list[int] = []
     for number, step in enumerate(steps):
         if number in out:
@@ -216,7 +219,7 @@ def _kept(steps: Steps, out: set[int]) -> list[int]:
 
 
 def _frames(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str], batch: str) -> set[str]:
-    """Variables that only ever hold the batch, or what was made of its rows."""
+    """Variables that only ever hold the batch or something made from its rows."""
     stores = [number for number, step in enumerate(steps) if step.opname == "STORE_FAST"]
     frames = {batch} | {str(steps[number].argval) for number in stores} - set(parameters)
     while True:
@@ -228,7 +231,7 @@ def _frames(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str], b
 
 
 def _frame_ends(steps: Steps, names: Mapping[str, Any], frames: set[str]) -> dict[int, range]:
-    """Where a frame is on top of the stack -> the call's instructions that made it of another frame."""
+    """For each place with a frame on top of the stack, the instructions of the call that made it from another frame."""
     ends: dict[int, range] = {}
     for number, step in enumerate(steps):
         if step.opname == "LOAD_FAST" and step.argval in frames:
@@ -248,7 +251,7 @@ def _on_frames(steps: Steps, names: Mapping[str, Any], frames: set[str], methods
 
 
 def _method_of(steps: Steps, call: int) -> int | None:
-    """Where the method or function is loaded that is called at ``call``; None where that cannot be told."""
+    """The instruction that loads the method or function called at ``call``. None if it cannot be determined."""
     start = call
     while start > 0 and steps[start - 1].opname in ("PRECALL", "KW_NAMES"):
         start -= 1
@@ -261,7 +264,7 @@ def _method_of(steps: Steps, call: int) -> int | None:
 
 
 def _is_plain(steps: Steps, names: Mapping[str, Any]) -> bool:
-    """Whether the instructions only make a value: of constants, variables, and Spark's own functions."""
+    """Whether the instructions only make a value from constants, variables and Spark's own functions."""
     for step in steps:
         if step.opcode in JUMPS or step.opname in ("LOAD_DEREF", "MAKE_FUNCTION", "LOAD_CLOSURE", "CALL_FUNCTION_EX"):
             return False
@@ -311,7 +314,7 @@ def _is_logger(step: dis.Instruction, names: Mapping[str, Any]) -> bool:
 
 
 def _tuning_options(steps: Steps) -> Iterator[int]:
-    """``.option("batchsize", …)``, with a constant."""
+    """Calls ``.option("batchsize", …)`` with a constant."""
     for number, step in enumerate(steps):
         called = _method_of(steps, number) if step.opname == "CALL" and step.arg == 2 else None
         if called is None or steps[called].argval != "option" or steps[called].opname == "LOAD_GLOBAL":

@@ -1,4 +1,4 @@
-"""The job's functions, classes and assignments as its files have them: text, file and line. Nothing is run."""
+"""The job's functions, classes and assignments as written in its files: text, file and line. Nothing is run."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Written(NamedTuple):
-    """A piece of source: ``text`` without comments, docstrings and secrets; ``bare``: without annotations as well.
-
-    ``lines``: of each line of the text, its line in ``file``; empty where that is not known.
-    """
+    """A piece of source."""
 
     file: str
+    """The file, as a path within the bundle."""
     line: int
+    """The first line in the file."""
     text: str
+    """The source without comments, docstrings and secrets."""
     bare: str
+    """The same, also without annotations."""
     lines: tuple[int, ...]
+    """For each line of the text, its line in ``file``. Empty if this is not known."""
 
     @property
     def place(self) -> str:
-        """``file:line``."""
+        """The text ``file:line``."""
         return f"{self.file}:{self.line}"
 
 
 class Binding(NamedTuple):
-    """Where a global gets its value: module and name there, and the assigned expression."""
+    """Where a global gets its value: the module, the name in it, and the assigned expression."""
 
     module: str
     name: str
@@ -43,7 +45,7 @@ class Binding(NamedTuple):
 
 
 class SourceTexts:
-    """Looks pieces of the job's own files up; each file is indexed once."""
+    """Finds pieces of source in the job's own files. Each file is indexed once."""
 
     def __init__(self, own: OwnCode) -> None:
         self._own = own
@@ -51,7 +53,7 @@ class SourceTexts:
         self._found: dict[tuple[str, int, str], Written | None] = {}
 
     def function(self, code: CodeType) -> Written | None:
-        """A function with its decorators; None for what is in no file of the job's."""
+        """A function with its decorators. None if it is in none of the job's files."""
         key = (code.co_filename, code.co_firstlineno, code.co_qualname)
         if code.co_name == _LAMBDA or key not in self._found:
             self._found[key] = self._function(code)
@@ -81,7 +83,7 @@ class SourceTexts:
         return self._written(header, str(getattr(module, "__file__", "")))
 
     def binding(self, home: str, name: str) -> Binding | None:
-        """The last assignment to a global, in the module that it was imported from; None where there is none."""
+        """The last assignment to a global, in the module from which it was imported. None if there is none."""
         for _ in range(_MOST_IMPORTS):
             module = sys.modules.get(home)
             statement = _assigned(getattr(self._module_tree(module), "body", []), name)
@@ -98,7 +100,7 @@ class SourceTexts:
         return None
 
     def statements(self, module: ModuleType | None, lines: set[int]) -> Written | None:
-        """Those at the top of a module, decorators among them, that have code in any of these lines."""
+        """The top-level statements of a module, and decorators among them, with code in any of these lines."""
         found = list(_in_lines(getattr(self._module_tree(module), "body", []), lines))
         if not found:
             return None
@@ -109,7 +111,7 @@ class SourceTexts:
         return Written(parts[0].file, parts[0].line, text, text, known)
 
     def whole(self, path: Path) -> Written | None:
-        """All of a Python file."""
+        """The whole of a Python file."""
         tree = self._own.tree(path)
         return self._written(tree, str(path)) if tree is not None else None
 
@@ -132,7 +134,7 @@ class SourceTexts:
 
 
 def _indexed(tree: ast.Module) -> dict[tuple[int, str], list[_Function]]:
-    """Functions by first line and name, as code objects have them."""
+    """Functions by their first line and name, as code objects give them."""
     found: dict[tuple[int, str], list[_Function]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -144,7 +146,7 @@ def _indexed(tree: ast.Module) -> dict[tuple[int, str], list[_Function]]:
 
 
 def _holds(node: _Function, code: CodeType) -> bool:
-    """Whether a lambda is the one, of several in a line, that was compiled to a code."""
+    """If a line has several lambdas, whether this one was compiled to the given code."""
     if not isinstance(node, ast.Lambda):
         return False
     places = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column]
@@ -161,7 +163,7 @@ def _parsed(text: str) -> ast.Module | None:
 
 
 def _strip_annotations(tree: ast.Module) -> bool:
-    """Take the annotations of arguments and results out of a tree; returns whether there were any."""
+    """Remove the annotations of arguments and results from a tree. Returns whether there were any."""
     found = False
     for inner in ast.walk(tree):
         if isinstance(inner, ast.arg) and inner.annotation is not None:
@@ -172,8 +174,9 @@ def _strip_annotations(tree: ast.Module) -> bool:
 
 
 def _line_numbers(node: ast.AST, again: ast.Module | None, text: str) -> tuple[int, ...]:
-    """The line in the file of each line of an unparsed node, which was parsed ``again``: both trees have the same nodes
-    in the same order."""
+    """For each line of an unparsed node, its line in the file. The text was parsed ``again`` into a tree with equal
+    nodes.
+    """
     if again is None:
         return ()
     original: ast.AST = node
@@ -202,7 +205,7 @@ def _without_empty(text: str, numbers: tuple[int, ...]) -> tuple[str, tuple[int,
 
 
 def _assigned(body: list[ast.stmt], name: str) -> ast.stmt | None:
-    """The last statement at a module's top that assigns or imports a name."""
+    """The last top-level statement of a module that assigns or imports a name."""
     found: ast.stmt | None = None
     for statement in body:
         match statement:

@@ -1,4 +1,4 @@
-"""Names inside Spark's JVM that move between versions; nothing else in Streamkeeper knows them. Read on Spark 4.2.0."""
+"""Names in Spark's JVM that may change between versions. Only this module has them. Read from Spark 4.2.0."""
 
 from __future__ import annotations
 
@@ -53,13 +53,15 @@ STATELESS = frozenset(
         "WithCTE",
     }
 )
-"""Nodes that keep no state on a stream; a streaming node of another class is an operator nobody has measured."""
+"""Nodes that keep no state on a stream. A streaming node of another class counts as an operator that was not
+examined.
+"""
 
 
 def keeps_state(name: str, streaming: bool, below: list[bool]) -> bool:
-    """Whether a node may keep state on a stream; a class not known here counts as one that does.
+    """Whether a node may keep state on a stream. A class that is not listed here counts as one that does.
 
-    ``below``: whether each child is streaming; a join keeps state only where both sides are.
+    ``below``: for each child, whether it is streaming. A join keeps state only if both sides are streaming.
     """
     if not streaming:
         return False
@@ -71,7 +73,7 @@ def keeps_state(name: str, streaming: bool, below: list[bool]) -> bool:
 STATIC_FILES = "LogicalRelation"
 STATIC_ROWS = frozenset({"LogicalRDD", "LocalRelation"})
 PYTHON_EVALUATION = frozenset({"ArrowEvalPython", "BatchEvalPython"})
-"""Nodes that put what Python functions return beside each row; no row comes or goes."""
+"""Nodes that add the results of Python functions to each row. They add and remove no rows."""
 
 PYTHON_FUNCTIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
 JVM_FUNCTIONS = frozenset({"ScalaUDF", "ScalaUDAF", "HiveSimpleUDF", "HiveGenericUDF", "ScalaAggregator"})
@@ -80,38 +82,38 @@ LAMBDA = "LambdaFunction"
 LAMBDA_VARIABLE = "NamedLambdaVariable"
 
 UNSTABLE_FIELDS = frozenset({"dataframeId", "nodeId", "queryContext", "initQueryContext", "resultId"})
-"""Arguments that differ between two builds of the same query, whatever node they belong to."""
+"""Arguments that differ between two builds of the same query, in any node."""
 
 UNSTABLE_ARGUMENTS = frozenset(
     {
-        # Every batch gets a new seed (IncrementalExecution), so the one in the plan never counts.
+        # Every batch gets a new seed (IncrementalExecution), so the seed in the plan never counts.
         ("Rand", "child"),
         ("Randn", "child"),
         ("RandStr", "seedExpression"),
         ("Shuffle", "randomSeed"),
         ("Uniform", "seedExpression"),
         ("Uuid", "randomSeed"),
-        # Lambda variables are told apart by their ids; each has a number in its name, and a cell for its value.
+        # Ids distinguish lambda variables. Each also has a number in its name, and a cell for its value.
         (LAMBDA_VARIABLE, "name"),
         (LAMBDA_VARIABLE, "value"),
-        # It follows from their arguments.
+        # The type follows from the arguments.
         ("Greatest", "dataType"),
         ("Least", "dataType"),
-        # A table's size and age move while it stays the same table.
+        # The size and age of a table change, but it is still the same table.
         ("CatalogTable", "createTime"),
         ("CatalogTable", "lastAccessTime"),
         ("CatalogTable", "stats"),
-        # What is behind it is digested by itself (inspection.functions).
+        # What it refers to has a digest of its own (inspection.functions).
         ("LogicalRDD", "rdd"),
         ("LogicalRDD", "outputPartitioning"),
         ("LogicalRDD", "outputOrdering"),
-        # Drawn anew for every build, unless the job gives one.
+        # Drawn again for every build, unless the job sets it.
         ("Sample", "seed"),
-        # Once for the analysis, and never again.
+        # Given once for the analysis and never used again.
         ("ScalarSubquery", "exprId"),
         ("ListQuery", "exprId"),
         ("Exists", "exprId"),
         ("DataSource", "sparkSession"),
     }
 )
-"""(class, argument) that differs between two builds of the same query, or that says nothing of its rows."""
+"""Pairs of class and argument that differ between two builds of a query, or that say nothing about the rows."""

@@ -1,6 +1,6 @@
-"""The whole state of a checkpoint through Spark's own reader: written as Parquet, or only read to prove that it loads.
+"""Reads the whole state of a checkpoint with Spark's own reader, to write it as Parquet or to prove that it loads.
 
-The checkpoint is not written into: where Spark's reader might, it reads a copy of the closed file set.
+Nothing is written into the checkpoint. Where Spark's reader might write, it gets a copy of the closed file set.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ _UNSUPPORTED = re.compile(
 
 
 class StateCount(NamedTuple):
-    """How many stores were read, and the rows they hold; ``unsupported``: why others could not be, a clause each."""
+    """The result of reading all state.
+
+    ``stores``: the number of stores that were read.
+    ``rows``: the number of rows in them.
+    ``unsupported``: for each store that could not be read, the reason as a clause.
+    """
 
     stores: int
     rows: int
@@ -46,12 +51,14 @@ class StateCount(NamedTuple):
 
 
 def export_state(spark: SparkSession, checkpoint: Tree, batch: int | None, target: Path) -> StateExport:
-    """Write the state after committed ``batch`` (the last by default) below ``target``; what is there then is whole.
+    """Write the state after committed ``batch`` (by default the last one) below ``target``. It appears there as a
+    whole.
 
-    ``operator-0/default/``, ``operator-0/left/``… hold Parquet files: ``key``, ``value``, ``partition_id``, or what a
-    state variable has instead; columns of one name in one struct are numbered, and what Parquet cannot hold is text.
-    ``state.json`` is the StateExport. A store that the reader does not know is noted. Raises CheckpointDamaged for one
-    that cannot be read, InvalidInput when ``target`` is there, NotFound when the batch is not committed.
+    The Parquet files are in ``operator-0/default/``, ``operator-0/left/`` and so on. They have ``key``, ``value`` and
+    ``partition_id``, or what a state variable has instead. Columns of the same name in a struct are numbered. What
+    Parquet cannot hold becomes text. ``state.json`` is the StateExport. It names the stores that the reader does not
+    know. Raises CheckpointDamaged if a store cannot be read, InvalidInput if ``target`` exists, NotFound if the batch
+    is not committed.
     """
     number = _committed(checkpoint, batch)
     if target.exists():
@@ -72,10 +79,10 @@ def export_state(spark: SparkSession, checkpoint: Tree, batch: int | None, targe
 
 
 def read_all_state(spark: SparkSession, checkpoint: Tree, batch: int | None, *, owned: bool = False) -> StateCount:
-    """Read every row of every store after committed ``batch`` (the last by default): proof that every file loads.
+    """Read every row of every store after committed ``batch`` (by default the last), as a proof that every file loads.
 
-    ``owned``: the checkpoint is the caller's own and may get temporary files. Raises CheckpointDamaged, its cause what
-    Spark raised, and NotFound when the batch is not committed.
+    ``owned``: the checkpoint belongs to the caller and may get temporary files. Raises CheckpointDamaged with Spark's
+    error as the cause, and NotFound if the batch is not committed.
     """
     number = _committed(checkpoint, batch)
     rows, read = 0, 0
@@ -121,6 +128,14 @@ def _opened(
 
 
 def _export(session: SparkSession, checkpoint: Tree, batch: int, store: StateStore, draft: Path) -> ExportedStore:
+    """Write one store as Parquet.
+
+    ``session``: a session with the checkpoint's layout.
+    ``checkpoint``: the directory to read from.
+    ``batch``: the committed batch after which the state is read.
+    ``store``: the store to write.
+    ``draft``: the directory for the new folder.
+    """
     found = ExportedStore(operator=store.operator, name=store.name, store=store.store)
     path = f"operator-{store.operator}/{_folder(store.store)}"
     try:
@@ -134,7 +149,7 @@ def _export(session: SparkSession, checkpoint: Tree, batch: int, store: StateSto
 
 
 def _measured(found: ExportedStore, draft: Path, path: str) -> ExportedStore:
-    """The store with its files counted; what is no Parquet file is removed."""
+    """The store with its numbers of rows, files and bytes. Files that are no Parquet files are removed."""
     from pyarrow import parquet
 
     files = []
@@ -155,13 +170,13 @@ def _measured(found: ExportedStore, draft: Path, path: str) -> ExportedStore:
 
 
 def _folder(store: str) -> str:
-    """A store's name as a folder that is not hidden from Spark: a state variable may be called anything."""
+    """A store's name as a folder that Spark does not take for hidden. A state variable may have any name."""
     name = quote(store, safe="$")
     return name if name[0] not in "._" else f"%{ord(name[0]):02X}{name[1:]}"
 
 
 def _why_unsupported(error: Exception, store: StateStore) -> str:
-    """What the reader or Parquet does not know, as a clause; raises CheckpointDamaged when it is anything else."""
+    """What the reader or Parquet does not support, as a clause. Raises CheckpointDamaged for any other error."""
     fault = fault_of(error)
     told = f"{fault.error_class}: {fault.message}"
     if not _UNSUPPORTED.fullmatch(fault.error_class):
@@ -170,7 +185,7 @@ def _why_unsupported(error: Exception, store: StateStore) -> str:
 
 
 def writable(rows: DataFrame) -> DataFrame:
-    """The rows with types and names that Parquet takes: measured, it refuses void, empty structs and equal names."""
+    """The rows with types and names that Parquet accepts. Measured: it refuses void, empty structs and equal names."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
@@ -210,7 +225,7 @@ def _writable_type(given: Any) -> Any:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """sum, sum -> sum, sum_2; case does not tell names apart."""
+    """Unique names, for example sum, sum_2 for sum, sum. Names that differ only in case count as equal."""
     taken: set[str] = set()
     found = []
     for name in names:

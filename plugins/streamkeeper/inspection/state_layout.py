@@ -1,7 +1,7 @@
-"""The state store's settings with which Spark reads a checkpoint's state as it was written.
+"""The settings of the state store with which Spark can read a checkpoint's state as it was written.
 
-Spark pins some of them to the checkpoint and not the others: its state reader refuses state files with ids in their
-names when the session says that there are none, and the other way round (measured, 4.2.0).
+Spark stores some of them in the checkpoint, but not all. Its state reader refuses state files with ids in their names
+if the session's settings say there are none, and the other way round (measured with 4.2.0).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _FORMAT_WITH_IDS = 2
 
 
 def state_layout(checkpoint: Tree) -> dict[str, str]:
-    """Confs that say how the checkpoint's state is stored, as far as its logs tell; raises CheckpointDamaged.
+    """Confs that describe how the checkpoint's state is stored, as far as its logs tell. Raises CheckpointDamaged.
 
-    Nothing of one without state: its commits name no state files, whatever the session says.
+    Empty for a checkpoint without state: its commits name no state files, whatever the session says.
     """
     facts = read_facts(checkpoint.fresh())
     if "state/" not in checkpoint.fresh().names(""):
@@ -42,9 +42,9 @@ def state_layout(checkpoint: Tree) -> dict[str, str]:
 
 @contextmanager
 def session_for(spark: SparkSession, checkpoint: Tree) -> Iterator[SparkSession]:
-    """A session of its own with the checkpoint's layout, and the active one as long as it lasts.
+    """A separate session with the checkpoint's layout. It is the active session within this context.
 
-    Spark's state reader asks the active session. Raises CheckpointDamaged.
+    Spark's state reader uses the active session. Raises CheckpointDamaged.
     """
     layout = state_layout(checkpoint)
     session = spark.newSession()

@@ -1,4 +1,4 @@
-"""Looking into the state of a checkpoint with Spark's own reader."""
+"""Reading of a checkpoint's state with Spark's own reader."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BATCHES = 20
-"""A proof reads the state of every batch there ever was: only a young checkpoint gets one."""
+"""A proof reads the state of every batch that ever was, so only a checkpoint with at most this many batches gets
+one.
+"""
 
 TIMERS = "$timers"
-"""Timers beside an operator's state variables, whose names cannot begin with ``$``."""
+"""The timers of an operator, next to its state variables. The names of variables cannot begin with ``$``."""
 
 _DESCRIBED = ("operatorId", "operatorName", "stateStoreName", "numPartitions", "operatorProperties")
 _JOIN = "symmetricHashJoin"
@@ -29,28 +31,31 @@ _SIDES = ("left", "right")
 
 
 class StateStore(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that Spark's reader reads of an operator: its store, a join's side, a state variable, its timers.
-
-    ``operator``: its number; ``name``: its name in Spark's plan; ``partitions``: how many it was given; ``options``:
-    what the reader must be told.
+    """One part of an operator's state that Spark's reader can read: a store, a join's side, a state variable, or
+    timers.
     """
 
     operator: int
+    """The number of the operator."""
     name: str
+    """Its name in Spark's plan."""
     store: str
+    """The name of the store, side, variable or timers."""
     partitions: int = 0
+    """The number of partitions that it was given."""
     options: dict[str, str] = {}
+    """Options for Spark's reader."""
 
     @property
     def writes(self) -> bool:
-        """Whether a read that fails leaves temporary files in the store: measured for state variables, Spark 4.2.0."""
+        """Whether a failing read leaves temporary files in the store. Measured for state variables with Spark 4.2.0."""
         return not self.options.keys().isdisjoint({"stateVarName", "readRegisteredTimers"})
 
 
 def find_state_stores(spark: SparkSession, checkpoint: Tree, batch: int) -> tuple[StateStore, ...]:
-    """Everything that can be read of a checkpoint's state after a batch, in order; none without state.
+    """Everything that can be read of a checkpoint's state after a batch, in order. Empty if there is no state.
 
-    Raises what Spark raises when an operator's description cannot be read.
+    Raises Spark's error if the description of an operator cannot be read.
     """
     if "state/" not in checkpoint.fresh().names(""):
         return ()
@@ -61,12 +66,13 @@ def find_state_stores(spark: SparkSession, checkpoint: Tree, batch: int) -> tupl
 
 
 def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateStore) -> DataFrame:
-    """A state store's rows after a batch: ``key``, ``value`` (or what a state variable has instead), ``partition_id``.
+    """The rows of a state store after a batch: ``key``, ``value`` (a state variable has other columns),
+    ``partition_id``.
 
-    The session must have the checkpoint's layout. Raises what Spark raises, most damage only once rows are read, and
-    CheckpointDamaged for a partition that is gone, which Spark's reader passes over.
+    The session must have the checkpoint's layout. Raises Spark's errors, most of them only when rows are read. Raises
+    CheckpointDamaged if a partition is gone, which Spark's reader ignores.
     """
-    # Stores report to an endpoint that Spark only creates once somebody asks for its streams: without it, measured, an
+    # Stores report to an endpoint that Spark creates only when its streams are first used. Measured: without it, an
     # HDFS-backed store cannot be loaded in a process that has not run a query yet.
     _ = spark.streams
     reader = spark.read.format("statestore").option("operatorId", store.operator).option("batchId", batch)
@@ -79,17 +85,28 @@ def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateSt
 
 
 def _keeps_one_partition(store: StateStore, rows: DataFrame) -> bool:
-    """A limit, and an aggregate without keys, gather all rows into the first partition; the metadata counts all."""
+    """A limit, or an aggregate without keys, keeps all rows in the first partition. The metadata counts all
+    partitions.
+    """
     return store.name == _LIMIT or not rows.schema["key"].dataType.fieldNames()
 
 
 def _stores(operator: int, name: str, store: str, partitions: int, properties: str | None) -> Iterator[StateStore]:
+    """What Spark's reader can read of one row of the state metadata.
+
+    ``operator``: the number of the operator.
+    ``name``: its name in Spark's plan.
+    ``store``: the name of the store.
+    ``partitions``: the number of partitions that it was given.
+    ``properties``: the operator's properties as JSON, if any.
+    """
+
     def found(store: str, **options: str) -> StateStore:
         return StateStore(operator=operator, name=name, store=store, partitions=partitions, options=options)
 
     known: dict[str, Any] = json.loads(properties) if properties else {}
     if name == _JOIN:
-        # A join has one store or four, by its format: its two sides are the same to a reader.
+        # A join has one store or four, depending on its format. For a reader, there are always its two sides.
         for side in _SIDES:
             yield found(side, joinSide=side)
     elif "stateVariables" not in known:
@@ -105,7 +122,8 @@ def _stores(operator: int, name: str, store: str, partitions: int, properties: s
 def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
     """Whether any key that an operator's state ever held is gone from it, as of the last committed batch.
 
-    True where that cannot be shown: batches pruned, too many, or a layout that the reader does not know.
+    True if the opposite cannot be shown: batches were pruned, there are too many, or the reader does not know the
+    layout.
     """
     batches = sorted(numbered(checkpoint.fresh(), "commits"))
     if not batches or batches != list(range(len(batches))) or len(batches) > MOST_BATCHES:
@@ -121,13 +139,13 @@ def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
 def holds_null_key(spark: SparkSession, checkpoint: Tree, operator: int, position: int) -> bool:
     """Whether any key of an operator's state is null in a column, as of the last committed batch.
 
-    Reads the whole state. True where it cannot be read: not knowing is no proof.
+    Reads the whole state. True if the state cannot be read, because nothing is proven then.
     """
     try:
         state = _state(spark, checkpoint, operator, max(numbered(checkpoint.fresh(), "commits")))
         name = state.schema["key"].dataType.fieldNames()[position]
         return not state.filter(state["key"][name].isNull()).isEmpty()
-    except Exception:  # Spark's reader refuses layouts that it does not know, each in its own way
+    except Exception:  # Spark's reader refuses unknown layouts, each in its own way
         return True
 
 

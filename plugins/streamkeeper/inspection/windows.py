@@ -1,4 +1,4 @@
-"""Time windows in meanings: Spark writes each out as arithmetic on its column; here they are told as what they are."""
+"""Time windows in meanings. Spark writes a window as arithmetic on its column. Here it is written as a window again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_window(parts: Sequence[str]) -> bool:
 
 
 def window_text(parts: Sequence[str]) -> str:
-    """A time window: its column, the durations in it in microseconds, and a digest of how they are used."""
+    """A time window: its column, its durations in microseconds, and a digest of how they are used."""
     whole = ", ".join(parts)
     column = _first_argument(_first_argument(whole.rpartition(_BOUND)[2]).removeprefix("timestampaddinterval("))
     durations = sorted(set(_LENGTHS.findall(whole)), key=int)
@@ -26,7 +26,7 @@ def window_text(parts: Sequence[str]) -> str:
 
 
 def _first_argument(text: str) -> str:
-    """Up to the first comma or bracket that is none of its own; texts in quotes are passed over whole."""
+    """The text up to the first comma or bracket outside of nested brackets and quoted texts."""
     depth, at = 0, 0
     while at < len(text):
         sign = text[at]

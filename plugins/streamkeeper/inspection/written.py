@@ -1,4 +1,4 @@
-"""Where in the job's code an expression or a function is written; it is told beside findings and compared nowhere."""
+"""Where in the job's code an expression or a function is written. Findings show it, and nothing compares it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _MOST, _LONGEST = 500, 1_000
-"""A query of more expressions tells none of them: half a list would point at the wrong ones."""
+"""A query with more expressions gets no places at all: a partial list would point to the wrong ones."""
 
 
 def lines_in_bundle(written: Mapping[str, str], bundle_root: Path | None) -> dict[str, str]:
-    """What -> ``file:line`` with the file as the bundle has it; without what is not the job's own code."""
+    """For each expression, ``file:line`` with the file's path in the bundle. Only the job's own code."""
     if bundle_root is None or len(written) > _MOST:
         return {}
     root = os.path.join(os.path.realpath(bundle_root), "")
@@ -27,7 +27,7 @@ def lines_in_bundle(written: Mapping[str, str], bundle_root: Path | None) -> dic
 
 
 def line_of_function(function: object) -> str:
-    """``file:line`` at which a function begins; empty where it has no code of Python."""
+    """The ``file:line`` at which a function begins. Empty if the function has no Python code."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
