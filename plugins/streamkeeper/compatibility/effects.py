@@ -104,7 +104,8 @@ BREAKING: dict[str, str] = {
     "operator-time-mode-changed": "timers set in the old time mode would fire at wrong times or never",
     "operator-definition-changed": "the operator would continue with state that was written under its old settings",
     "filter-below-join-changed": "rows that the old filter accepted are waiting in the state and would still be joined",
-    "upstream-changed": "{groups} would mix rows from the old join, union or lookup with rows from the new one",
+    "upstream-changed": "{groups} would mix rows that the old joins, unions or other steps produced with rows of "
+    "the new ones",
     "rows-in-state-changed": "{groups} were computed with the old rows and would be updated with the new ones",
     "watermark-changed": "rows would be dropped as late, and state evicted, at other times than before",
     "watermark-removed": f"a late row would {_ANEW}",
