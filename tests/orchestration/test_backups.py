@@ -51,7 +51,7 @@ def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered)
     from airflow.sdk.exceptions import AirflowSkipException
 
     assert back_up().startswith(f"{SERIES}: s0001 contains batch 7: ")
-    with pytest.raises(AirflowSkipException, match=r"nothing was committed since s0001 \(batch 7\)"):
+    with pytest.raises(AirflowSkipException, match=r"no batch was committed since s0001 \(batch 7\)"):
         back_up()
     job.commit(8)
     assert back_up().startswith(f"{SERIES}: s0002 contains batch 8: ")
@@ -88,7 +88,7 @@ def test_a_share_goes_on_after_a_query_that_failed(job: Registered) -> None:
     lost = add_lost_job(job)
     with pytest.raises(CheckpointDamaged, match=f"{lost} is missing, or has no commit yet"):
         back_up(f"{lost} {SERIES}")
-    with pytest.raises(AirflowSkipException, match="nothing was committed since s0001"):
+    with pytest.raises(AirflowSkipException, match="no batch was committed since s0001"):
         back_up()
     with pytest.raises(AirflowSkipException, match="2 queries: there was nothing to do"):
         back_up(f"{SERIES} {SERIES}")
