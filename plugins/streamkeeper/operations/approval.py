@@ -75,9 +75,9 @@ def answer_approval(
 ) -> ApprovalAnswered:
     """Record a person's answer.
 
-    ``approved``: yes or no; ``by`` and ``reason``: of the person who answers; ``user_id``: their id in Airflow, empty
-    outside it; ``bundle``: the sha256 that they have seen, empty if not named; ``about``: the subject of the question,
-    None if not named.
+    ``site``, ``job`` and ``operation``: whose question it is; ``approved``: yes or no; ``by`` and ``reason``: of the
+    person who answers; ``user_id``: their id in Airflow, empty outside it; ``bundle``: the sha256 that they have seen,
+    empty if not named; ``about``: the subject of the question, None if not named.
 
     Raises OperationRefused if no question is open, the person may not answer it, it was already answered otherwise, it
     is about another bundle, or the answer does not tell which of two questions it is about.
@@ -89,7 +89,11 @@ def answer_approval(
 def decline_for_silence(
     site: Installation, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
 ) -> ApprovalAnswered:
-    """Record that no answer arrived in time, which needs no right; raises as ``answer_approval`` does."""
+    """Record that no answer arrived in time, which needs no right; raises as ``answer_approval`` does.
+
+    ``site``, ``job`` and ``operation``: whose question it is; ``reason``: of the record; ``bundle``: the sha256 that
+    the question was about, empty if not named; ``about``: its subject, None if not named.
+    """
     given = _Given(approved=False, by=NOBODY, reason=reason, bundle=bundle, about=about, silence=True)
     return _record(site, job, operation, given)
 

@@ -93,9 +93,9 @@ def find_ways(
 ) -> tuple[dict[str, QueryWay], str]:
     """Query -> its transition, and a refusal, empty if there is none.
 
-    ``state``: the job's; ``request``: the deploy's; ``release``: the candidate's, for a rollback; ``deployed`` and
-    ``candidate``: query -> manifest of the current release and of the candidate; ``forward`` and ``backward``: the
-    assessments of the change and of its reversal.
+    ``site``: the installation; ``state``: the job's; ``request``: the deploy's; ``release``: the candidate's, for a
+    rollback; ``deployed`` and ``candidate``: query -> manifest of the current release and of the candidate; ``forward``
+    and ``backward``: the assessments of the change and of its reversal.
     """
     facts = {
         query: _facts(site, state, request, release, query, deployed.get(query), manifest, forward, backward)
@@ -182,7 +182,11 @@ def _facts(
 
 
 def _ways_to_go_back(site: Installation, state: JobState, release: str, query: str, facts: QueryFacts) -> QueryFacts:
-    """Add the version and the snapshot that a rollback can use, and the loss of each."""
+    """Add the version and the snapshot that a rollback can use, and the loss of each.
+
+    ``site``, ``state`` and ``query``: of which job and query; ``release``: the target of the rollback; ``facts``:
+    without the paths.
+    """
     if facts.judged.verdict is Verdict.RESUME:
         # The rollback resumes from the last commit.
         return facts
@@ -252,7 +256,8 @@ def _sentence(
 ) -> str:
     """One line with the verdict, each query's transition and the replayed data; or the refusal.
 
-    ``word``: the first one; ``release``: the candidate's; ``ways``: query -> transition; ``refusal``: may be empty.
+    ``site`` and ``state``: the installation and the job's state; ``word``: the first one; ``release``: the candidate's;
+    ``ways``: query -> transition; ``refusal``: may be empty.
     """
     if refusal:
         return f"{word}: {refusal}"
@@ -286,7 +291,11 @@ def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
 
 
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
-    """The cost of a transition, as a clause; ``conf``: the candidate's."""
+    """The cost of a transition, as a clause.
+
+    ``site``, ``state`` and ``query``: of which job and query; ``way``: the transition; ``conf``: the candidate's Spark
+    conf.
+    """
     match way.way:
         case Way.START:
             return "reads its sources from the beginning"

@@ -35,9 +35,10 @@ from streamkeeper.registry.control import Control
 def state_death(site: Installation, job: str, instance: str, *, by: str, reason: str, accept: bool) -> list[str]:
     """Record a person's statement that a driver which cannot be observed has terminated; returns its risks, in lines.
 
-    ``by`` and ``reason``: of the person; ``accept``: without it no record is written. Raises InvalidInput without a
-    reason, NotFound for an instance that the journal does not contain, OperationRefused for an instance that is
-    running, that can be proven terminated or whose end is recorded, and for a person who may not answer questions.
+    ``site``, ``job`` and ``instance``: whose termination it is; ``by`` and ``reason``: of the person; ``accept``:
+    without it no record is written. Raises InvalidInput without a reason, NotFound for an instance that the journal
+    does not contain, OperationRefused for an instance that is running, that can be proven terminated or whose end is
+    recorded, and for a person who may not answer questions.
     """
     if not reason.strip():
         raise InvalidInput("a stated termination needs a reason", hint="how you know it: the node was switched off, …")
@@ -67,7 +68,10 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
 
 
 def is_stated(site: Installation, job: str, instance: str, *, by: str, reason: str) -> bool:
-    """Whether this very statement is recorded: a task that was killed after recording it is then done."""
+    """Whether this very statement is recorded: a task that was killed after recording it is then done.
+
+    ``site``, ``job`` and ``instance``: whose termination it is; ``by`` and ``reason``: of the statement.
+    """
     found = read_job(site, job).instances.get(check_instance(instance))
     return found is not None and found.proof == _statement(by, reason)
 

@@ -116,9 +116,9 @@ class Deploy:
     ) -> Deploy:
         """Start the operation, or find it started; refuse, continue or end another open operation first.
 
-        ``operation``: its id; ``request``: what to deploy; ``on_open``: the treatment of another open operation, with
-        CONTINUE the returned deploy is that one; ``allowed``: raises if the operation must not start in that state of
-        the job.
+        ``site``: the installation; ``operation``: a new id; ``request``: what to deploy; ``on_open``: the treatment of
+        another open operation, with CONTINUE the returned deploy is that one; ``allowed``: raises if the operation must
+        not start in that state of the job.
 
         Raises OperationOpen, InvalidInput, JournalOutdated, JournalLost, and OperationRefused for the id of an
         operation that was started with another request, and for a request that pre-answers a question which its author
@@ -152,7 +152,10 @@ class Deploy:
 
     @classmethod
     def load(cls, site: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> Deploy:
-        """A started deploy; raises NotFound."""
+        """A started deploy; raises NotFound.
+
+        ``site``, ``job`` and ``operation``: which one; ``on`` and ``waited_s``: those of its last ``Progress``.
+        """
         deploy = cls(site, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
         if operation not in deploy.state.operations:
             raise NotFound(f"job {job} has no operation {operation}", hint=f"see: streamkeeper history {job}")

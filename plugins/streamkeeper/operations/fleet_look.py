@@ -126,8 +126,8 @@ def look_at_fleet(
 ) -> list[Seen]:
     """Observe every job, or one.
 
-    ``before``: the last index; ``now``: seconds since 1970; ``run_is_over``: whether a DAG run has ended; ``whole``:
-    False for statuses and snapshots only; ``job``: only this one.
+    ``site``: the installation; ``before``: the last index; ``now``: seconds since 1970; ``run_is_over``: whether a DAG
+    run has ended; ``whole``: False for statuses and snapshots only; ``job``: only this one.
 
     Raises StoreUnavailable if not even the jobs can be listed.
     """

@@ -24,6 +24,9 @@ def reconcile(
 ) -> list[str]:
     """Record new, lasting and cleared incidents; a line each. ``now``: seconds since 1970.
 
+    ``log``: the job's incidents; ``look``: its observation; ``symptoms``: the findings; ``dry_run``: only report the
+    lines.
+
     Raises StoreUnavailable and RegistryDamaged.
     """
     found = {symptom.key: symptom for symptom in symptoms if symptom.severity is not Severity.INFO}
@@ -44,7 +47,10 @@ def add(
     now: float,
     dry_run: bool,
 ) -> None:
-    """Append one record and add a line to ``lines``; a dry run only adds the line. ``now``: seconds since 1970."""
+    """Append one record and add a line to ``lines``; a dry run only adds the line. ``now``: seconds since 1970.
+
+    ``log``: the job's incidents; ``decide``: returns the record for a state, or None; ``dry_run``: append no record.
+    """
     record = decide(log.state()) if dry_run else None
     told: list[IncidentRecord] = [] if record is None else [record]
 

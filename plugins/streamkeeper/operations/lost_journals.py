@@ -64,9 +64,9 @@ def plan_rebuild(
 ) -> Rebuild:
     """Inspect every place and plan the rebuild; changes nothing.
 
-    ``asked``: the person's statements; ``job``: only this one; ``outputs``: URLs of databases, or references to them,
-    and directories; ``unfenced``: queries that write with a function; ``gone``: queries that the job no longer has;
-    ``versions``: query -> current version. Queries are ``<job>/<query>``.
+    ``site``: the installation; ``asked``: the person's statements; ``job``: only this one; ``outputs``: URLs of
+    databases, or references to them, and directories; ``unfenced``: queries that write with a function; ``gone``:
+    queries that the job no longer has; ``versions``: query -> current version. Queries are ``<job>/<query>``.
 
     Raises InvalidInput or NotFound for an invalid place, StoreUnavailable for one that does not answer,
     OperationRefused if the installation cannot be determined.
@@ -157,7 +157,10 @@ def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str
 
 
 def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], snapshots: Store) -> LostJob:
-    """All evidence of one job. ``root``: of the checkpoints; ``fences``: of all outputs; ``snapshots``: the store."""
+    """All evidence of one job. ``root``: of the checkpoints; ``fences``: of all outputs; ``snapshots``: the store.
+
+    ``site`` and ``job``: which one.
+    """
     why = _journal_there(site, job)
     if why:
         return LostJob(job=job, journal=why)

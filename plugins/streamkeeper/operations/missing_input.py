@@ -104,8 +104,8 @@ def missing_for_restore(
 ) -> MissingInput:
     """The loss of a restore of the snapshot.
 
-    ``state``: the job's; ``query`` and ``snapshot``: what to restore; ``manifest``: of the release that read the input;
-    ``holds``: the content of the output from the snapshot's version.
+    ``site``: the installation; ``state``: the job's; ``query`` and ``snapshot``: what to restore; ``manifest``: of the
+    release that read the input; ``holds``: the content of the output from the snapshot's version.
     """
     current = state.current_version(query)
     if current is None or find_foreign(site, state, query, current.version):
@@ -133,7 +133,8 @@ def missing_for_restore(
 def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
     """The loss of a RETURN or a RESTORE, of the input that ``way.before`` has read.
 
-    ``state``: the job's; ``query`` and ``way``: the transition; ``manifest``: of the release that read the input.
+    ``site``: the installation; ``state``: the job's; ``query`` and ``way``: the transition; ``manifest``: of the
+    release that read the input.
     """
     try:
         if not _has_read(site, state, query, way.before):
@@ -174,7 +175,8 @@ def _missing_since_cutover(
 ) -> MissingInput:
     """The loss of a fall-back to the last batch before the cutover, in the version that both releases have written.
 
-    ``state``: the job's; ``operation``: the deploy; ``query``: the query; ``manifest``: the candidate's.
+    ``site``: the installation; ``state``: the job's; ``operation``: the deploy; ``query``: the query; ``manifest``: the
+    candidate's.
     """
     version, batch = operation.ways[query].version, operation.last_batches.get(query)
     name = operation.cutover_snapshots.taken.get(query, "")
@@ -204,6 +206,8 @@ def _since_snapshot(
     """The positions of the current version and of the snapshot: by the current version's file lists if it continues the
     snapshot's batch, else by those of the snapshot's own version.
 
+    ``site``, ``state`` and ``query``: of which job and query; ``current``: the version that is left.
+
     A version that was handed over, or that branched off earlier, numbers its lists from the beginning.
     """
     tree = site.checkpoint(state, query, current)
@@ -219,7 +223,10 @@ def _since_snapshot(
 
 
 def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, version: str) -> bool:
-    """Whether a version has the snapshot's batch, under its number, in its own file lists."""
+    """Whether a version has the snapshot's batch, under its number, in its own file lists.
+
+    ``site``, ``state`` and ``query``: of which job and query.
+    """
     spans = last_batches_of(state.spans(query, version))
     same = snapshot.version == version or snapshot.query_id == known_version(site, state, query, version).query_id
     return same and holds_lists_of(spans, snapshot)

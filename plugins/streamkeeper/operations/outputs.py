@@ -25,8 +25,8 @@ def ask(
 ) -> OutputAnswer:
     """The newest batch of a checkpoint version in the output, or the reason why it is unknown.
 
-    ``state`` and ``release``: whose params contain the output's URL or directory, possibly as a secret; ``query`` and
-    ``sink``: the output; ``version``: the checkpoint version.
+    ``site``: the installation; ``state`` and ``release``: whose params contain the output's URL or directory, possibly
+    as a secret; ``query`` and ``sink``: the output; ``version``: the checkpoint version.
     """
     content = state.releases[release].content
     try:

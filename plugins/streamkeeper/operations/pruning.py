@@ -132,8 +132,8 @@ def plan_prune(
 ) -> PruneRun:
     """Plan the prune of one job, or of everything in the stores; removes no file.
 
-    ``job``: empty for all; ``policy``: of snapshots, None for the installation's; ``grace_s``: minimum age of a removed
-    pack, seconds; ``now``: None for the current time.
+    ``site``: the installation; ``job``: empty for all; ``policy``: of snapshots, None for the installation's;
+    ``grace_s``: minimum age of a removed pack, seconds; ``now``: None for the current time.
     """
     moment = now or datetime.now(UTC)
     chosen = policy or read_policy(site.settings.keep)

@@ -56,7 +56,8 @@ def render_question(
 ) -> str:
     """The whole question of an operation; ``until``: when it counts as declined.
 
-    ``whole``: with all differing lines of code, without a limit.
+    ``site``, ``state`` and ``operation``: whose question it is; ``whole``: with all differing lines of code, without a
+    limit.
     """
     release, asked_by = operation.release, _asked_by(operation)
     about_output = current_step(operation) is Step.REVIEW
@@ -91,7 +92,11 @@ def subject_of(state: JobState, operation: OperationState) -> str:
 def compose_question(
     site: Installation, state: JobState, operation: OperationState, *, until: datetime, link: str = ""
 ) -> Message:
-    """The question as a message for notifiers: subject, deadline, cost, and address (``link``)."""
+    """The question as a message for notifiers: subject, deadline, cost, and address (``link``).
+
+    ``site``, ``state`` and ``operation``: whose question it is; ``until``: when it counts as declined; ``link``: its
+    address, empty if unknown.
+    """
     job, release = state.job, operation.release
     about_output = current_step(operation) is Step.REVIEW
     files = [difference.title for difference in find_code_differences(site, state, state.serving_release, release)]

@@ -33,7 +33,8 @@ def push_release(
 ) -> Release:
     """Register the code under the jobs root with these params and conf; equal content yields the existing release.
 
-    ``job``: its name; ``params`` and ``conf``: of the release; ``writer``: signs the entry, empty for this process.
+    ``site``: the installation; ``job``: its name; ``params`` and ``conf``: of the release; ``writer``: signs the entry,
+    empty for this process.
 
     Safe with any number of concurrent pushes. Raises InvalidInput, NotFound, JournalLost or JobUnusable before the
     registration, and StoreUnavailable at any time: push again then.

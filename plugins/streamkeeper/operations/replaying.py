@@ -109,8 +109,9 @@ def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collec
 def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verified: bool, parted: bool) -> Replay:
     """The data that is read and written again from a snapshot.
 
-    ``left``: the damaged version; ``unseen``: scheme -> why files there cannot be checked; ``verified``: whether the
-    snapshot has passed a drill; ``parted``: whether the damaged version branched off before the snapshot's batch.
+    ``snapshot``: the source; ``left``: the damaged version; ``unseen``: scheme -> why files there cannot be checked;
+    ``verified``: whether the snapshot has passed a drill; ``parted``: whether the damaged version branched off before
+    the snapshot's batch.
     """
     takes = reconcile(left.manifest.sink, snapshot.version, snapshot.batch).takes
     replay = Replay(

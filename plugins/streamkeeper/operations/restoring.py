@@ -137,10 +137,10 @@ def restore_version(
 ) -> RestorePlan:
     """Create the next checkpoint version from a snapshot; a repeated call continues the recorded version.
 
-    ``job``, ``query`` and ``snapshot``: what to restore; ``catalogue``: of the snapshot, None for the installation's
-    own; ``accept_replay``: whether a user's function accepts batches twice; ``loss_accepted_by`` and ``reason``: who
-    accepts the loss of the rows of missing input and why, kept in the version's origin; ``show``: called with the
-    progress.
+    ``site``: the installation; ``job``, ``query`` and ``snapshot``: what to restore; ``catalogue``: of the snapshot,
+    None for the installation's own; ``accept_replay``: whether a user's function accepts batches twice;
+    ``loss_accepted_by`` and ``reason``: who accepts the loss of the rows of missing input and why, kept in the
+    version's origin; ``show``: called with the progress.
 
     Raises OperationRefused (a driver that may still write, a changed version, a user's function without
     ``accept_replay``, a loss that no entitled person has accepted), and the errors of ``restore``; the job is unchanged
@@ -171,8 +171,8 @@ def _reserve(
 ) -> tuple[JobState, CheckpointVersion]:
     """Record the version to fill, or find the record of an interrupted restore of this snapshot.
 
-    ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``carries_on``: whether the output continues the
-    snapshot's; ``accepted``: the accepted loss, as a clause of the origin.
+    ``site``: the installation; ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``carries_on``: whether the
+    output continues the snapshot's; ``accepted``: the accepted loss, as a clause of the origin.
     """
 
     def missing(now: JobState) -> Record | None:
@@ -246,7 +246,11 @@ def _must_still_serve(site: Installation, now: JobState, query: str, plan: Resto
 
 
 def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
-    """Whether the output of the snapshot's version is the current output."""
+    """Whether the output of the snapshot's version is the current output.
+
+    ``site``, ``state`` and ``query``: of which job and query; ``snapshot``: the restored one; ``plan``: with the
+    current output.
+    """
     if not snapshot.version or snapshot.release not in state.described:
         return False
     written = stored_manifests(site, state, snapshot.release).get(query)
@@ -280,7 +284,8 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
 def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str) -> str:
     """The accepted loss, as a clause of the version's origin; empty without a loss. Raises OperationRefused.
 
-    ``plan``: the restore; ``series``: of the snapshot; ``by`` and ``reason``: of the person.
+    ``site`` and ``state``: the installation and the job's state; ``plan``: the restore; ``series``: of the snapshot;
+    ``by`` and ``reason``: of the person.
     """
     if not plan.missing.loss:
         return ""

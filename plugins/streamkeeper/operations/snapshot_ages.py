@@ -30,8 +30,8 @@ def look_at_snapshots(
 ) -> SnapshotFacts:
     """The facts of a query's snapshots, read now if that is due; jobs take turns, so that no pass reads all of them.
 
-    ``known`` and ``location``: the current checkpoint version and its directory; ``facts``: of the job; ``query``: its
-    name; ``before``: the remembered facts; ``now``: seconds since 1970.
+    ``site``: the installation; ``known`` and ``location``: the current checkpoint version and its directory; ``facts``:
+    of the job; ``query``: its name; ``before``: the remembered facts; ``now``: seconds since 1970.
 
     Raises CheckpointDamaged, CheckpointChanged, SnapshotDamaged, StoreUnavailable.
     """

@@ -106,6 +106,9 @@ def start_job(
 ) -> Progress | None:
     """Start a job and wait for the outcome; None if it is already running. Raises the errors of ``open_start``.
 
+    ``site`` and ``job``: which one; ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id;
+    ``unless_stopped``: a stopped job stays stopped; ``on_progress``: called with each progress.
+
     The progress has the operation's outcome; its sentence explains any outcome but SUCCEEDED.
     """
     deploy = open_start(

@@ -52,8 +52,8 @@ def stop_job(
 ) -> StopEnd:
     """Stop a job until a person starts it again. Idempotent; an interrupted stop is continued.
 
-    ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id for the record; ``drain_s``: seconds
-    after which a driver is killed; ``say``: called with progress lines.
+    ``site`` and ``job``: which one; ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id for
+    the record; ``drain_s``: seconds after which a driver is killed; ``say``: called with progress lines.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
     never had a current release, and for one whose driver's termination cannot be proven from here: it is recorded as

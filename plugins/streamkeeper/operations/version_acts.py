@@ -150,7 +150,11 @@ def free_version(site: Installation, state: JobState, query: str) -> str:
 def created_from(
     site: Installation, snapshot: Snapshot, query: str, version: str, *, state_format: str
 ) -> CheckpointVersionCreated:
-    """The record of a version that is restored from a snapshot, without a parent; it is not current yet."""
+    """The record of a version that is restored from a snapshot, without a parent; it is not current yet.
+
+    ``site``: the installation; ``snapshot``: the source; ``query`` and ``version``: what is created; ``state_format``:
+    the format of its state.
+    """
     return CheckpointVersionCreated(
         query=query,
         version=version,
@@ -177,8 +181,8 @@ def fill_version(
 ) -> None:
     """Write a recorded version from its snapshot, unless it exists or a driver has opened it since. Idempotent.
 
-    ``state``: the job's; ``query`` and ``version``: what to fill; ``snapshot``: its source; ``catalogue``: of the
-    snapshot, None for the installation's own; ``show``: called with the progress.
+    ``site``: the installation; ``state``: the job's; ``query`` and ``version``: what to fill; ``snapshot``: its source;
+    ``catalogue``: of the snapshot, None for the installation's own; ``show``: called with the progress.
 
     The version was recorded first, under a name without a directory. So existing files under it were restored from the
     same snapshot, perhaps by a slower process, and may be in use: they are never removed, and a partial restore is

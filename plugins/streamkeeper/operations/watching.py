@@ -190,7 +190,10 @@ def _look(watch: Watch, before: FleetIndex | None, now: float, failed: list[str]
 def _judge(
     watch: Watch, seen: Seen, now: float, prune: PruneRecord | None, failed: list[str]
 ) -> tuple[JobLook, JobMemory, tuple[Symptom, ...]]:
-    """The findings about one job; an error is added to ``failed`` and does not affect other jobs."""
+    """The findings about one job; an error is added to ``failed`` and does not affect other jobs.
+
+    ``watch``: the settings; ``seen``: the observation; ``now``: seconds since 1970; ``prune``: the last full prune.
+    """
     try:
         look, memory = compose_look(watch.site, seen, now, prune)
         return look, remember_told(seen, memory, now), find_symptoms(look, but=watch.but)
@@ -208,7 +211,11 @@ def _tell_left(jobs: list[_Job]) -> list[str]:
 
 
 def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
-    """Raise, repeat and clear incidents; a job without findings and incidents needs no request."""
+    """Raise, repeat and clear incidents; a job without findings and incidents needs no request.
+
+    ``watch``: the settings; ``job``: the job; ``now``: seconds since 1970; ``lines``: takes the changes; ``failed``:
+    takes the errors.
+    """
     known = job.memory.incidents
     if known is not None and not (known.open or known.unsent or job.symptoms):
         return
