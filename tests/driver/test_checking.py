@@ -148,7 +148,7 @@ def test_a_sinks_function_is_compared_by_its_code_and_by_what_it_names(house: Ho
     house.deployed = house.write("deployed", JOB.replace(*writes))
     assert house.rules(writes) == (Verdict.RESUME, [])
     other_words = (writes[0], 'rows = batch.write\n    rows.insertInto("orders")')
-    assert house.rules(other_words) == (Verdict.RESUME, ["sink-function-changed"])
+    assert house.rules(other_words) == (Verdict.RESUME, ["code-rewritten-equally"])
     answer = house.ask(house.candidate((writes[0], 'batch.write.insertInto("orders_v2")')))
     assert answer.assessment is not None
     assert answer.assessment.verdict is Verdict.BACKUP
