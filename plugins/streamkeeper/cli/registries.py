@@ -53,7 +53,7 @@ NoDriverElsewhere = Annotated[
     bool,
     typer.Option(
         "--no-driver-elsewhere",
-        help="You have made sure that no driver runs on a machine that cannot be checked from here",
+        help="You have made sure that no driver runs where this command cannot look: other machine, container or user",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be recorded, and why the rest would not")]
