@@ -266,7 +266,7 @@ def test_a_container_that_is_ended_for_its_memory_says_so(place: YarnPlace) -> N
     place.wait_dead()
     seen = place.runner.observe(JOB, "one")
     assert (seen.fault, any(map(is_running, pids))) == (Fault.OUT_OF_MEMORY, False)
-    assert "beyond its memory limit: " in seen.why
+    assert "exceeding its memory limit: " in seen.why
     place.runner.kill(JOB, "two")
     place.wait_dead("two")
     assert place.runner.observe(JOB, "two").fault is None
