@@ -14,7 +14,7 @@ MEANINGS: Mapping[str, str] = {
     "checkpoint-missing": "a current checkpoint version is missing, empty, or not the recorded one",
     "checkpoint-damaged": "a checkpoint that no driver uses has damage that makes a start unsafe, or a driver could not"
     " read its checkpoint",
-    "sink-ahead": "the output contains batches that its checkpoint has not committed",
+    "sink-ahead": "the output contains batches that its checkpoint has not planned",
     "output-lost": "the output lacks batches that its checkpoint has committed",
     "sink-down": "a sink, or another dependency of the job, does not answer",
     "source-down": "a source does not answer",
