@@ -214,8 +214,8 @@ def test_a_place_where_checkpoints_cannot_be_is_told(
     web = hdfs_server.http.removeprefix("http://")
     monkeypatch.setenv("HADOOP_CONF_DIR", "")
     for url, told in (
-        (f"hdfs://{web}/cp", f"{web} is no RPC port .write the NameNode's"),
-        ("hdfs://127.0.0.1:9/cp", "nobody answers at 127.0.0.1:9 .Connection refused"),
+        (f"hdfs://{web}/cp", f"{web} is not an RPC port .write the NameNode's"),
+        ("hdfs://127.0.0.1:9/cp", "no server answers at 127.0.0.1:9 .Connection refused"),
         (tree.url, "http://127.0.0.1:9870 does not answer .Connection refused.*dfs.namenode.http-address"),
     ):
         with pytest.raises(StoreUnavailable, match=told):

@@ -253,7 +253,7 @@ def test_a_supervisor_ends_though_the_store_is_gone(place: Place) -> None:
     store, away = place.folder / "store", place.folder / "away"
     store.rename(away)
     place.order("exit 0")
-    wait_for("a word in the log", lambda: "could not be written" in place.log())
+    wait_for("a word in the log", lambda: "could not be recorded" in place.log())
     away.rename(store)
     place.wait_dead()
     assert place.control().read_exit() is None
