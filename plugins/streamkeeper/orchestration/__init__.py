@@ -1,1 +1,1 @@
-"""Airflow's side: the form, the operators and triggers, and connections as secrets. The only room that imports it."""
+"""The Airflow side: forms, operators, triggers, and connections as secrets. The only package that imports Airflow."""

@@ -1,1 +1,1 @@
-"""The page in Airflow's UI: what the store knows of every job, as HTML. It answers GET alone, and changes nothing."""
+"""The page in Airflow's UI: the records of every job as HTML. It answers only GET requests and changes nothing."""

@@ -1,4 +1,4 @@
-"""The application behind the page: guarded routes, its own files, headers, and errors in one sentence."""
+"""The page's application: guarded routes, static files, headers, and errors as one sentence."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ROUTERS: tuple[MakeRouter, ...] = (
     operation_routes.router_of,
     dialog_routes.router_of,
 )
-"""Each a module's ``router_of(site, viewer)``: GET routes alone, all of them ``guarded``."""
+"""Each is a module's ``router_of(site, viewer)``: only GET routes, all ``guarded``."""
 
 
 def make_app(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> FastAPI:
-    """The application, to be mounted anywhere.
+    """The application, to be mounted at any path.
 
-    ``site``: the installation, for looking only, asked for by each view; ``viewer``: a dependency of FastAPI's that
-    raises HTTPException 401 where nobody is signed in.
+    ``site``: returns the installation, read-only; each view calls it. ``viewer``: a FastAPI dependency that raises
+    HTTPException 401 without a signed-in user.
     """
     app = FastAPI(title="Streamkeeper", openapi_url=None)
     for router_of in ROUTERS:
@@ -53,7 +53,7 @@ def _refused(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.UNAUTHORIZED:
         sentence = "you are not signed in: sign in to Airflow, then come back"
     elif error.status_code == HTTPStatus.NOT_FOUND and not isinstance(error, HTTPException):
-        # Starlette's own: no route.
+        # Raised by Starlette itself: no route matches.
         sentence = "this page does not exist"
     return render_error(request, error.status_code, sentence, headers=error.headers)
 
@@ -77,7 +77,7 @@ def _told(request: Request, error: Exception) -> Response:
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
-    """Nothing of the error: its text may be anybody's. The server's log has it."""
+    """The answer does not contain the error, whose text may come from anywhere; the server logs it."""
     return render_error(
         request, HTTPStatus.INTERNAL_SERVER_ERROR, "the page failed: see the log of Airflow's API server"
     )

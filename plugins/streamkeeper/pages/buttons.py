@@ -1,7 +1,7 @@
-"""Which buttons somebody gets for a job: those whose DAG they may run, where the job is such that it means something.
+"""The buttons of a job: one for each DAG that the viewer may run and that applies to the job's state.
 
-The row is ``buttons.html``, which any page of a job includes with ``buttons`` among its values; each button loads its
-dialog. A page that lists snapshots links each to ``restore_path`` where ``may_restore``.
+``buttons.html`` renders the row; pages of a job include it and pass ``buttons``. Each button loads its dialog. A page
+that lists snapshots links each to ``restore_path`` if ``may_restore``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from streamkeeper.operations.questions import subject_of, who_may
 from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP, Viewer
 
 _TASKS = {About.STATE: "backup.approve", About.OUTPUT: "dual_run.review"}
-"""The task of our graphs that asks."""
+"""The task that asks, in the task graphs of this package."""
 
 
 class Button(msgspec.Struct, frozen=True, kw_only=True):
-    """``path``: of its dialog, below where the application is mounted; ``main``: the one that is looked for first."""
+    """``path``: of its dialog, relative to the application's mount point; ``main``: the most prominent button."""
 
     label: str
     path: str
@@ -36,11 +36,11 @@ class Button(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """What an open operation asks a person, and whether this viewer may answer it here.
+    """The open question of an operation, and whether this viewer may answer it here.
 
-    ``task_path``: of the task that asks, in Airflow's API, empty where no DAG run carries the operation on; ``may``:
-    who may answer; ``objection``: why this viewer may not, or cannot here, empty where they can. ``command``: for a
-    shell.
+    ``task_path``: of the asking task in Airflow's API, empty if no DAG run executes the operation; ``may``: who may
+    answer; ``objection``: why this viewer may not answer, or cannot do so here, empty if they can. ``command``: the
+    shell command that answers.
     """
 
     job: str
@@ -55,7 +55,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Buttons(msgspec.Struct, frozen=True, kw_only=True):
-    """``asking``: what waits for a person, None where nothing does."""
+    """``asking``: the question that waits for a person, None if there is none."""
 
     row: tuple[Button, ...] = ()
     asking: Asking | None = None
@@ -65,10 +65,10 @@ class Buttons(msgspec.Struct, frozen=True, kw_only=True):
 def read_buttons(
     site: Installation, state: JobState, who: Viewer, *, runs: bool = True, rules: Collection[str] = ()
 ) -> Buttons:
-    """What the viewer may do with the job as it is now; reads who carries on an operation that waits for a person.
+    """The actions that the viewer may run in the job's present state, and the open question.
 
-    ``runs``: whether its driver lives, as far as the page knows: one that has ended can be started. ``rules``: what
-    the watch found wrong with it.
+    ``runs``: whether its driver is running, as far as the page knows: an ended one can be started. ``rules``: the
+    symptoms that the watch found.
     """
     asking = read_asking(site, state, who)
     answer = (
@@ -88,13 +88,13 @@ def read_buttons(
 
 
 def restore_path(job: str, query: str, snapshot: str) -> str:
-    """Of the dialog that restores one snapshot."""
+    """The path of the dialog that restores one snapshot."""
     filled = {"action": RecoveryAction.RESTORE.value, "query": query, "snapshot": snapshot}
     return f"jobs/{job}/dialogs/recover?{urlencode(filled)}"
 
 
 def read_asking(site: Installation, state: JobState, who: Viewer) -> Asking | None:
-    """What the job's open operation asks a person now; None where it asks nobody. Raises StoreUnavailable."""
+    """The question of the job's open operation; None without one. Raises StoreUnavailable."""
     operation = state.open_operation
     about = asked_about(operation) if operation is not None else None
     if operation is None or about is None or operation.abort or answer_about(operation, about) is not None:
@@ -131,9 +131,9 @@ def _task_path(carrier: Carrier | None, about: About) -> str:
 
 
 def _offered(state: JobState, who: Viewer, runs: bool, rules: Collection[str]) -> list[tuple[str, str]]:
-    """Path of its dialog and label of each, the mildest last.
+    """Dialog path and label of each applicable action, in display order.
 
-    A driver's termination can be stated once the watch has found it lost, and its checkpoint restored from then on.
+    A termination can be stated once the watch has reported ``driver-lost``; after that, the copy can be restored.
     """
     served = bool(state.serving_release) and state.forgotten is None
     free = served and state.open_operation is None

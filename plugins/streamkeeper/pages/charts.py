@@ -1,4 +1,4 @@
-"""What a driver measured in the last hours, as lines over time: for charts, and for a table of each. Pure."""
+"""A driver's measurements of the last hours as lines over time, for charts and tables. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[float | None, ...]
 
     def told(self, number: int) -> str:
-        """One of its values for a table: 1,234.5."""
+        """A value as table text: 1,234.5."""
         value = self.values[number]
         return "-" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """``name``: of the chart, for a script; ``unit``: of all its lines; ``says``: what a person reads from it."""
+    """``name``: the chart's id for the script; ``unit``: of all its lines; ``says``: its meaning for a person."""
 
     name: Structure
     title: Structure
@@ -38,7 +38,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
-    """``at``: seconds since 1970 by the driver's clock, in order; every line has a value for each."""
+    """``at``: seconds since 1970 by the driver's clock, ascending; every line has one value per entry."""
 
     query: Structure
     at: tuple[float, ...]
@@ -46,7 +46,7 @@ class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobCharts(msgspec.Struct, frozen=True, kw_only=True):
-    """``instance``: the driver whose history it is; ``before``: the one whose points come first, if any do."""
+    """``instance``: the driver that measured; ``before``: the previous driver, if its points come first."""
 
     instance: Structure
     before: Structure = ""
@@ -54,9 +54,9 @@ class JobCharts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_charts(instance: str, history: History, *, before: tuple[str, History] = ("", History())) -> JobCharts:
-    """A chart for each thing that any point tells; queries by name, points by time.
+    """One chart for each measured quantity; queries ordered by name, points by time.
 
-    ``before``: who served before, and what that one has measured; a gap stands between the two.
+    ``before``: the previous driver and its history; a gap separates the two.
     """
     name, earlier = before
     queries = []
@@ -71,7 +71,7 @@ def make_charts(instance: str, history: History, *, before: tuple[str, History] 
 
 
 def _in_order(ring: Iterable[HistoryPoint]) -> list[HistoryPoint]:
-    """A clock may be set back, and a chart goes one way."""
+    """Sort the points: a clock may be set back."""
     return sorted(ring, key=lambda point: point.at)
 
 
@@ -92,7 +92,7 @@ _Read = Callable[[HistoryPoint], float | None]
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """How a chart is made of points; ``of_state``: left out where all of it is 0, as it is without state."""
+    """How a chart is made from points; ``of_state``: left out if all values are 0, as without state."""
 
     name: str
     title: str
@@ -103,7 +103,7 @@ class _Drawing:
 
 
 def _lines(points: Sequence[HistoryPoint | None], drawing: _Drawing) -> tuple[Line, ...]:
-    """Those that any point tells; where there is no point, none has a value."""
+    """The lines with at least one value; a missing point is a gap in all lines."""
     lines = [
         Line(label=label, values=tuple(None if point is None else _number(read(point)) for point in points))
         for label, read in drawing.lines
@@ -121,7 +121,7 @@ def _of(read: Callable[[QuerySignals], float | None]) -> _Read:
 
 
 def _of_batch(read: Callable[[QuerySignals], float | None]) -> _Read:
-    """What there is once a batch was committed: a driver's first point is of before that."""
+    """Read a value that exists only after the first committed batch."""
     return lambda point: read(point.signals) if point.signals.batch >= 0 else None
 
 

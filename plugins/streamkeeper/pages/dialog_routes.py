@@ -1,4 +1,4 @@
-"""``/jobs/{job}/dialogs/{name}``: what a job's buttons load. Nothing is done here: a dialog's script asks Airflow."""
+"""``/jobs/{job}/dialogs/{name}``: the dialogs of a job's buttons. They change nothing: their scripts call Airflow."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
 
 
 def new_run_id() -> str:
-    """Of a run that a dialog is to create, once however often it is sent."""
+    """The id of the run that a dialog creates; sending it twice creates one run."""
     return f"page__{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}_{secrets.token_hex(4)}"
 
 

@@ -1,6 +1,6 @@
-"""The dialogs behind the buttons: the fields of a DAG's trigger form, filled in with what serves. Pure.
+"""The dialogs of the buttons: the fields of a DAG's trigger form, filled in with the current values. Pure.
 
-A dialog sends nothing to the page's own application: its script creates a run of the DAG in the viewer's own session.
+A dialog sends nothing to the page's application: its script creates a run of the DAG in the viewer's own session.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from streamkeeper.model.trigger_forms import (
 from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP
 
 _NOT_ASKED = frozenset({"job", "dry_run"})
-"""Whose job it is, the page knows; whether it is a dry run, the button says."""
+"""Fields that the page and the button determine."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One field. ``kind``: text, prose, json, lines, number, whole, flag or choice; ``value``: what stands in it.
+    """One input field. ``kind``: text, prose, json, lines, number, whole, flag or choice; ``value``: its initial text.
 
-    ``default``: what is not sent because it is meant anyway, as JSON, empty for a field that is always sent. ``same``:
-    a value that stands for what serves, and is not sent while it is untouched. Bounds are as HTML has them.
+    ``default``: the value that is not sent, as JSON; empty for a field that is always sent. ``same``: whether the
+    initial value is that of the current release, and is sent only if it was changed. Bounds are those of HTML.
     """
 
     name: str
@@ -58,10 +58,11 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dialog(msgspec.Struct, frozen=True, kw_only=True):
-    """One button's dialog. ``dry``: whether its DAG has a dry run; ``folds``: title -> fields that few people need.
+    """One button's dialog. ``dry``: whether its DAG has a dry run; ``folds``: title -> rarely used fields.
 
-    ``told_by``: tasks that tell an error; ``words_of``: tasks whose report says what a run without an operation found.
-    ``asks``: the task that may ask a person before there is an operation; ``opens``: whether the run opens one.
+    ``told_by``: tasks that report errors; ``words_of``: tasks whose report has the result of a run without an
+    operation. ``asks``: the task that may ask a person before the operation exists; ``opens``: whether the run opens an
+    operation.
     """
 
     name: str
@@ -79,7 +80,7 @@ class Dialog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def deploy_dialog(state: JobState) -> Dialog:
-    """Filled in with the params and the conf that serve."""
+    """The deploy dialog, with the params and the conf of the current release."""
     serving = state.releases.get(state.serving_release)
     filled: dict[str, str] = {}
     if serving is not None:
@@ -105,7 +106,7 @@ def deploy_dialog(state: JobState) -> Dialog:
 
 
 def rollback_dialog(state: JobState) -> Dialog:
-    """With the releases that served before as suggestions, the last one first."""
+    """The rollback dialog; it suggests earlier releases, newest first."""
     earlier = [release for release in reversed(state.served) if release != state.serving_release]
     return _dialog(
         rollback_fields(),
@@ -123,9 +124,9 @@ def rollback_dialog(state: JobState) -> Dialog:
 
 
 def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapshot: str = "") -> Dialog:
-    """``query`` and ``snapshot``: filled in, where somebody has chosen a snapshot to restore."""
+    """The recovery dialog. ``query`` and ``snapshot``: set if the viewer has chosen a snapshot to restore."""
     fields = recover_fields()
-    # A diagnosis is what a dry run tells of any action.
+    # The dry run of any action reports the diagnosis.
     fields["action"] = {
         **fields["action"],
         "default": RecoveryAction.RESTART.value,
@@ -151,7 +152,7 @@ def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapsh
 
 
 def stop_dialog(state: JobState) -> Dialog:
-    """A stop has no operation: its run says what became of it."""
+    """The stop dialog. A stop has no operation: its run reports the result."""
     return _dialog(
         stop_fields(),
         {},
@@ -167,7 +168,7 @@ def stop_dialog(state: JobState) -> Dialog:
 
 
 def start_dialog(state: JobState) -> Dialog:
-    """The release that served last, from where its checkpoints stand."""
+    """The start dialog: the last release resumes from its checkpoints."""
     return _dialog(
         start_fields(),
         {},
@@ -181,7 +182,7 @@ def start_dialog(state: JobState) -> Dialog:
 
 
 def state_dead_dialog(state: JobState) -> Dialog:
-    """For the driver that serves on record; its run has no operation, and says what became of it."""
+    """The dialog that states the recorded driver's termination. Its run has no operation and reports the result."""
     return _dialog(
         state_dead_fields(),
         {"instance": state.serving_instance},
@@ -252,7 +253,7 @@ def _kind(name: str, schema: Field) -> str:
 
 
 def _value(kind: str, default: object) -> str:
-    """What stands in a field that nobody has filled in."""
+    """The initial text of a field with this default."""
     match default:
         case None | {} | []:
             return ""
@@ -265,7 +266,7 @@ def _value(kind: str, default: object) -> str:
 
 
 def _shown_values(values: Mapping[str, ParamValue], secrets: set[str]) -> str:
-    """As JSON, a line each. A secret that stands there instead of a reference is masked: the mask is never sent."""
+    """As JSON, one line per value. A literal secret is masked, and the mask is never sent."""
 
     def shown(name: str, value: ParamValue) -> ParamValue:
         if not isinstance(value, str):

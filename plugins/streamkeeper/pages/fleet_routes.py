@@ -1,4 +1,4 @@
-"""``/``: the fleet, from the index that the watch writes."""
+"""``/``: the fleet page, from the index that the watch writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIELDS = {
     "standing": {standing.value: tell_status(standing) for standing in Standing},
     "under_way": {"open": "any operation", "waits": "waits for a person"},
 }
-"""What can be chosen, by the name in the address, in words."""
+"""Filter values in the address -> their labels."""
 
 
 def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
@@ -47,7 +47,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         chosen: FleetFilter = Depends(_chosen),
         who: Viewer = guarded(viewer, WATCH),
     ) -> Response:
-        """One request to the store for the index, and what asking for the installation takes."""
+        """Sends one request to the store for the index, in addition to those for the installation."""
         here, now = site(), time.time()
         values = {"chosen": chosen, "refresh_s": _REFRESH_S, "view": None, "missing": "", "fields": _FIELDS}
         values |= {"columns": COLUMNS, "numbers": NUMBERS, "largest_first": LARGEST_FIRST}

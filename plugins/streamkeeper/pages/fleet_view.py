@@ -1,4 +1,4 @@
-"""The fleet as the page shows it: what the watch's index says of each job, chosen and in order. Pure."""
+"""The fleet page's rows: the jobs of the watch's index, filtered and sorted. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import label_of
 
 ROWS = 100
-"""Jobs on one page: more are not read at a glance, and cost a browser seconds."""
+"""Jobs per page: more would slow down the browser."""
 STALE_S = PASS_OVERDUE_S
 
 Health = Literal["", "wrong", "page", "ticket", "info", "well"]
@@ -45,8 +45,9 @@ COLUMNS: dict[Column, str] = {
     "operation": "In progress",
     "owner": "Owner",
 }
-"""In the table's order. Of ages and shares the largest is worst off: those come first when they are asked for."""
+"""Column -> heading, in the table's order."""
 LARGEST_FIRST: frozenset[Column] = frozenset({"lag", "batch", "rows"})
+"""Columns that sort their largest value first."""
 NUMBERS: frozenset[Column] = frozenset({"lag", "batch", "rows", "commit", "verified"})
 
 TONES = {
@@ -62,15 +63,15 @@ TONES = {
     Standing.STOPPED: "",
     Standing.UNKNOWN: "warn",
 }
-"""Classes of ``page.css``: good, warn, bad, or none."""
+"""CSS classes of ``page.css``: good, warn, bad, or none."""
 SEVERITY_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: ""}
 
 
 @dataclass(frozen=True, slots=True)
 class FleetFilter:
-    """Which jobs, in which order; the address has the same names, and those alone that say something.
+    """Filter and order of the fleet; the address has the same names, and omits default values.
 
-    ``search``: part of a job's name, owner, release, or of a cause; ``page``: from 1 on.
+    ``search``: part of a job's name, owner, release, or of a cause; ``page``: starts at 1.
     """
 
     search: str = ""
@@ -83,7 +84,7 @@ class FleetFilter:
     page: int = 1
 
     def address(self, **changes: Any) -> str:
-        """``?search=orders&sort=lag``; ``?`` where nothing is chosen."""
+        """``?search=orders&sort=lag``; ``?`` without any choice."""
         changed = replace(self, **changes)
         given = {field.name: getattr(changed, field.name) for field in fields(self)}
         said = {name: each for name, each in given.items() if each != _DEFAULTS[name]}
@@ -95,11 +96,11 @@ _DEFAULTS = {field.name: field.default for field in fields(FleetFilter)}
 
 @dataclass(frozen=True, slots=True)
 class ShownJob:
-    """A row in words. ``tone``, ``health_tone``, ``verified_tone``: classes; ``late``: batches outlast their trigger.
+    """A row as text. ``tone``, ``health_tone``, ``verified_tone``: CSS classes; ``late``: batches outlast the trigger.
 
-    ``desired``: the release that is to serve where another one does; ``cause``, ``rule``, ``heading``: of the first
-    symptom, and ``more`` besides; ``error``: the last one told; ``unlooked``: why a part of it was not looked at;
-    ``step``: what is under way and where; ``operation``: its id.
+    ``desired``: the requested release if another one is current; ``cause``, ``rule``, ``heading``: of the first
+    symptom; ``more``: number of further symptoms; ``error``: the last reported one; ``unlooked``: why a part was not
+    checked; ``step``: the operation in progress and its step; ``operation``: its id.
     """
 
     job: str
@@ -131,10 +132,11 @@ class ShownJob:
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """``found``: jobs that the filter leaves, of ``jobs``; ``rows``: those of them on this page, of ``pages``.
+    """``found``: number of jobs that match the filter, of ``jobs``; ``rows``: those on this page, of ``pages``.
 
-    ``owners``: of all jobs; ``forgotten``: how many are not shown; ``age_s``: of the look; ``pass_age_s``: of the last
-    pass that could send notices; ``stale``: whether such passes were missed; ``failed``: what the pass could not do.
+    ``owners``: of all jobs; ``forgotten``: number of forgotten jobs, not shown; ``age_s``: of the observation;
+    ``pass_age_s``: of the last pass that could send notices; ``stale``: whether such passes were missed; ``failed``:
+    the failures of the pass.
     """
 
     rows: tuple[ShownJob, ...]
@@ -151,7 +153,7 @@ class FleetView:
 
 
 def view_fleet(index: FleetIndex, chosen: FleetFilter, *, now: float) -> FleetView:
-    """What a page of the fleet shows; ``now``: seconds since 1970. A page beyond the last one is the last one."""
+    """One page of the fleet; ``now``: seconds since 1970. A page number beyond the last gives the last page."""
     known = [row for row in index.rows if not row.forgotten]
     found = [row for row in known if _is_chosen(row, chosen)]
     in_order = _sorted(found, chosen)
@@ -205,7 +207,7 @@ def _waits(row: JobRow) -> bool:
 
 
 def _sorted(rows: list[JobRow], chosen: FleetFilter) -> list[JobRow]:
-    """By the column, then by name; what is not known comes last, whichever way round."""
+    """Sorted by the column, then by name; unknown values come last in both directions."""
     key = _KEYS[chosen.sort]
     named = sorted(rows, key=lambda row: row.job)
     known = [(value, row) for row in named if (value := key(row)) is not None]
@@ -216,7 +218,7 @@ def _sorted(rows: list[JobRow], chosen: FleetFilter) -> list[JobRow]:
 
 
 def _health_order(row: JobRow) -> int:
-    """Who is to be paged for first, then who waits for a person, then the rest; who is well comes last."""
+    """Most severe first, then jobs that wait for a person, then unchecked ones; healthy jobs come last."""
     severities = list(Severity)
     if row.worst is not None:
         return severities.index(row.worst)
@@ -229,7 +231,7 @@ def _batch_share(row: JobRow) -> float | None:
 
 
 def _verified_at(row: JobRow) -> float | None:
-    """Of the query that would go back furthest; since ever where one has no verified snapshot."""
+    """The oldest verified snapshot of any query; 0 if one query has none; None if unknown."""
     if not row.queries or not all(query.snapshots_known for query in row.queries.values()):
         return None
     return min(query.verified_at or 0.0 for query in row.queries.values())

@@ -1,4 +1,4 @@
-"""The headers of every response: nothing from elsewhere is loaded, nothing is framed elsewhere, nothing is kept."""
+"""The headers of every response: no foreign content, no foreign frames, no caching."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS = {
 
 
 class SafeHeaders:
-    """Adds what a response does not say itself."""
+    """Adds the headers that a response does not set itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

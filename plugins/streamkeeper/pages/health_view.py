@@ -1,4 +1,4 @@
-"""What the page of a job says of its health: as the watch's last pass saw it, with what is advised. Pure."""
+"""A job's health on its page: the symptoms of the watch's last pass, with remedies. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from streamkeeper.pages.fleet_view import SEVERITY_TONES, STALE_S
 
 
 class SymptomLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One cause and what is advised. ``runbook``: file and heading; ``since``: seconds since 1970, of its incident,
-    None where there is none; ``acts``: what the watch did about it, newest last.
+    """One symptom with its remedy. ``runbook``: file and heading; ``since``: start of its incident, seconds since 1970,
+    None without one; ``acts``: actions of the watch, newest last.
     """
 
     severity: Structure
@@ -30,10 +30,10 @@ class SymptomLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthView(msgspec.Struct, frozen=True, kw_only=True):
-    """``age_s``: of the watch's look; None with ``unseen``, which says why there is none.
+    """``age_s``: of the watch's observation; None with ``unseen``, the reason why there is none.
 
-    ``pass_age_s``: of the last pass that could send notices; ``stale``: such passes were missed since; ``unlooked``:
-    what it could not look at; ``silent_s``: how long the driver's beat had not grown then.
+    ``pass_age_s``: of the last pass that could send notices; ``stale``: whether such passes were missed; ``unlooked``:
+    parts that were not checked; ``silent_s``: age of the last heartbeat at the observation.
     """
 
     age_s: float | None = None
@@ -48,14 +48,14 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView:
-    """Of one job, by the index that the last pass has left; ``now``: seconds since 1970."""
+    """The health of one job from the index of the last pass; ``now``: seconds since 1970."""
     if index is None:
         return HealthView(unseen="the watch has made no pass yet: check that it runs")
     row = index.row(job)
     if row is None:
         return HealthView(unseen="this job is not in the last pass of the watch yet")
     age_s = max(0.0, now - (row.seen_at or index.started))
-    # A look comes after its pass has begun: only a pass that is not this one's counts beside its age.
+    # An observation is later than the start of its pass: only the age of another pass is compared.
     pass_age_s = index.pass_age_s(now) if index.is_behind_airflow(now) else age_s
     return HealthView(
         age_s=age_s,

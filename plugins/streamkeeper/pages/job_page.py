@@ -1,4 +1,4 @@
-"""One job, read for its page part by part: each by itself, and one that cannot be read says why in its place."""
+"""One job, read for its page part by part; a part that cannot be read shows the reason in its place."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ T = TypeVar("T")
 
 LOG_LINES = 100
 LONGEST_LINE = 2_000
-"""Characters of one line of a log that are shown."""
+"""Characters shown of one log line."""
 
 
 class JobPage:
-    """One job, read part by part: what several parts need is read once. Not for several threads.
+    """One job, read part by part; data that several parts need is read once. Not thread-safe.
 
-    ``again``: a part of a page that refreshes itself, as ``read_job_again``.
+    ``again``: whether a part refreshes itself, as for ``read_job_again``.
 
-    Raises InvalidInput for a name that is none; NotFound for an unknown job and StoreUnavailable once anything is read.
+    Raises InvalidInput for an invalid name; on the first read, NotFound for an unknown job and StoreUnavailable.
     """
 
     def __init__(self, site: Installation, job: str, *, again: bool = False) -> None:
@@ -69,11 +69,11 @@ class JobPage:
         self._read = read_job_again if again else read_job
 
     def standing(self) -> Part[StandingView]:
-        """How it stands."""
+        """The job's status."""
         return self._part("the status", lambda state: view_standing(self._overview))
 
     def buttons(self, who: Viewer) -> Buttons:
-        """What the viewer may do with it; none where that cannot be told: the parts say why."""
+        """The viewer's actions; none if they cannot be determined, the reason is in the other parts."""
         state = self._state.value
         if state is None:
             return Buttons()
@@ -83,39 +83,39 @@ class JobPage:
             return Buttons()
 
     def health(self) -> Part[HealthView]:
-        """What the watch found, also where the journal cannot be read."""
+        """The findings of the watch, also if the journal cannot be read."""
         return read_part("the watch's index", lambda: view_health(self._index, self.job, now=time.time()), self._mask)
 
     def charts(self) -> Part[JobCharts]:
-        """What the driver that serves, or did last, has measured, and before it the one that it has relieved."""
+        """Measurements of the current or last driver, and of the driver that it replaced."""
         return self._part("the measurements of its driver", self._charts)
 
     def release(self) -> Part[ReleaseView | None]:
-        """What serves; None where nothing ever did."""
+        """The current release; None if there never was one."""
         return self._part("the current release", view_release)
 
     def queries(self) -> Part[tuple[QueryView, ...]]:
-        """Those of the serving release, and those that ever had a checkpoint."""
+        """The queries of the current release, and all that ever had a checkpoint."""
         return self._part("its queries", lambda state: tuple(self._queries(state)))
 
     def timeline(self, before: int = 0) -> Part[Timeline]:
-        """What was done to it; ``before``: only what came before this entry of the journal."""
+        """The job's operations; ``before``: only those before this journal entry."""
         return self._part("its history", lambda state: read_timeline(self._site, state, before=before))
 
     def findings(self) -> Part[FindingsView | None]:
-        """Of the newest operation that was assessed; None where none was."""
+        """Findings of the newest assessed operation; None without one."""
         return self._part("the last findings", self._findings)
 
     def snapshots(self) -> Part[tuple[SeriesView, ...]]:
-        """Of each query that ever had a checkpoint."""
+        """Snapshots of each query that ever had a checkpoint."""
         return self._part("its snapshots", lambda state: tuple(self._snapshots(state)))
 
     def log(self) -> Part[tuple[str, ...]]:
-        """Where the log of the driver is, and its last lines."""
+        """The location of the driver's log, and its last lines."""
         return self._part("its driver's log", lambda state: tuple(self._log()))
 
     def readers(self) -> Part[Readers]:
-        """The jobs that read what this one writes."""
+        """The jobs that read this job's outputs."""
         return self._part("the readers of its output", self._readers)
 
     def _part(self, what: str, read: Callable[[JobState], T]) -> Part[T]:
@@ -155,7 +155,7 @@ class JobPage:
         before = state.relieved_instance
         found, earlier = self._history(state.serving_instance), History()
         if before:
-            # What is damaged there says nothing of what serves.
+            # Damage in its folder does not concern the current driver.
             with suppress(RegistryDamaged, FormatTooNew):
                 earlier = self._history(before)
         return make_charts(state.serving_instance, found, before=(before, earlier))
@@ -164,7 +164,7 @@ class JobPage:
         return Control(self._site.store, self.job, instance).read_history() or History()
 
     def _rules(self) -> frozenset[str]:
-        """What the watch found wrong in its last pass."""
+        """Rules of the symptoms in the watch's last pass."""
         try:
             row = self._index.row(self.job) if self._index is not None else None
         except StreamkeeperError:
@@ -172,14 +172,14 @@ class JobPage:
         return frozenset(symptom.rule for symptom in row.symptoms) if row is not None else frozenset()
 
     def _may_run(self) -> bool:
-        """Whether its driver lives, or that is not known."""
+        """Whether its driver is running, or that is unknown."""
         try:
             return self._overview.life not in (Life.DEAD, Life.ABSENT)
         except StreamkeeperError:
             return True
 
     def _statuses(self) -> Mapping[str, QueryStatus]:
-        """The driver's last word; none where it cannot be read, which another part tells."""
+        """The driver's last report by query; empty if it cannot be read, which another part reports."""
         try:
             status = self._overview.status
         except StreamkeeperError:
@@ -200,7 +200,7 @@ class JobPage:
             )
 
     def _manifest(self, query: str, digest: str) -> tuple[Manifest | None, str]:
-        """What Spark makes of a query, or why that is not known."""
+        """A query's manifest, or the reason why there is none."""
         if not digest:
             release = self._state.value.serving_release if self._state.value is not None else ""
             return (

@@ -1,4 +1,4 @@
-"""``/jobs/JOB``: one job, its heavy parts on demand; and what its driver measured, as JSON for the charts."""
+"""``/jobs/JOB``: the page of a job, with expensive parts on demand, and its measurements as JSON for the charts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ON_DEMAND: dict[str, Callable[[JobPage], Part[Any]]] = {
     "log": JobPage.log,
     "readers": JobPage.readers,
 }
-"""What takes more requests than somebody who looks at the rest should wait for."""
+"""Parts that need many requests and are loaded only on demand."""
 TIMELINE = "timeline"
 _WITH_BUTTONS = ("buttons", "snapshots")
 
@@ -47,7 +47,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         before: int = 0,
         who: Viewer = guarded(viewer, DEPLOY),
     ) -> Response:
-        """``part``: this one alone; ``open``: one of those on demand, in the whole; ``before``: of the timeline."""
+        """``part``: render only this part; ``open``: include this part on demand; ``before``: of the timeline."""
         if opened and opened not in _ON_DEMAND:
             raise HTTPException(404, "this part of the page does not exist")
         page = JobPage(site(), job, again=bool(part))

@@ -1,6 +1,6 @@
-"""What the page of a job says, as values: how it stands, its release, findings and snapshots. Pure.
+"""Values for the page of a job: status, release, findings and snapshots. Pure.
 
-A text in them may be anybody's: it is masked before it is shown, and templates escape it.
+Texts may come from any source: they are masked before they are shown, and templates escape them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IN_THE_HEAD = ("job", "status")
 
 
 class QueryStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """How one query keeps up, by its driver's last word; what it does not tell is empty."""
+    """Duration, rates and lag of one query, from its driver's last report; missing values are empty."""
 
     query: Structure
     version: Structure
@@ -43,7 +43,7 @@ class QueryStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StandingView(msgspec.Struct, frozen=True, kw_only=True):
-    """How the job stands, in one word, by the facts that ``streamkeeper status`` tells, and its queries."""
+    """The job's status in one word, the facts that ``streamkeeper status`` prints, and its queries."""
 
     standing: Structure
     tone: Structure
@@ -52,7 +52,7 @@ class StandingView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleaseView(msgspec.Struct, frozen=True, kw_only=True):
-    """The serving release: what it was given, and in what it was made."""
+    """The current release: params, confs and environment."""
 
     release: Structure
     facts: tuple[tuple[str, str], ...]
@@ -61,7 +61,7 @@ class ReleaseView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryFindings(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of one query, the strictest first, and how it goes on."""
+    """Findings of one query, the most severe first, and its path."""
 
     query: Structure
     verdict: Structure
@@ -70,7 +70,7 @@ class QueryFindings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingsView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the newest assessment found; ``undiffered``: why the code's differences are not known."""
+    """The newest assessment; ``undiffered``: why the code differences are unknown."""
 
     operation: Structure
     release: Structure
@@ -83,7 +83,7 @@ class FindingsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot. ``taken``: seconds since 1970; ``stored``: bytes that it added; ``kept``: why it stays, or goes."""
+    """One snapshot. ``taken``: seconds since 1970; ``stored``: bytes that it added; ``kept``: why it is kept or not."""
 
     name: Structure
     error: str = ""
@@ -108,7 +108,7 @@ class SeriesView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def view_standing(seen: JobOverview) -> StandingView:
-    """By what was looked at."""
+    """The status view of an observed job."""
     beat = str(seen.status.beat) if seen.status is not None else ""
     queries = sorted(seen.status.queries.items()) if seen.status is not None else []
     return StandingView(
@@ -139,7 +139,7 @@ def _query_standing(name: str, query: QueryStatus) -> QueryStanding:
 
 
 def view_release(state: JobState) -> ReleaseView | None:
-    """The serving release of a job; None where nothing serves."""
+    """The current release of a job; None without one."""
     release = state.releases.get(state.serving_release)
     if release is None:
         return None
@@ -161,7 +161,7 @@ def view_release(state: JobState) -> ReleaseView | None:
 
 
 def view_findings(found: OperationFindings) -> FindingsView:
-    """What was found, by query."""
+    """The findings by query."""
     return FindingsView(
         operation=found.operation,
         release=found.release,
@@ -183,7 +183,7 @@ def view_findings(found: OperationFindings) -> FindingsView:
 
 
 def view_snapshot(row: ListedSnapshot) -> SnapshotLine:
-    """One snapshot, and what is known of it."""
+    """One line of the snapshot table."""
     if row.snapshot is None:
         return SnapshotLine(name=row.name, error=row.error, kept=row.told_kept)
     return SnapshotLine(

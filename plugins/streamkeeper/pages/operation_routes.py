@@ -1,4 +1,4 @@
-"""``/jobs/{job}/operations/{operation}``, and the way there from a DAG run."""
+"""``/jobs/{job}/operations/{operation}``, and the redirect to it from a DAG run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         after: int = 0,
         who: Viewer = guarded(viewer, DEPLOY),
     ) -> Response:
-        """``after``: the entry up to which the asker has seen it; 204 where nothing was recorded since."""
+        """``after``: the last journal entry that the client has seen; answers 204 if there are no newer entries."""
         here = site()
         check_name("job", job)
         check_instance(operation)
@@ -59,7 +59,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
     def run(
         request: Request, dag: str, run: str, job: str = "", part: str = "", who: Viewer = guarded(viewer, DEPLOY)
     ) -> Response:
-        """To the operation of a DAG run; 404 as long as it has none."""
+        """Redirects to the operation of a DAG run; 404 while it has none."""
         here, name = site(), operation_id(dag, run)
         found = job_of(here.store, name) if not job else check_name("job", job)
         if not found or name not in read_job(here, found).operations:
@@ -76,6 +76,6 @@ def _going_back(site: Installation, record: OperationRecord) -> tuple[str, ...]:
 
 
 def _differences(site: Installation, record: OperationRecord) -> tuple[Difference, ...]:
-    """Between what served when it began and its own release; none without both."""
+    """The differences between the previous release and the operation's; empty without both."""
     release = record.operation.release
     return find_code_differences(site, record.state, record.before, release) if record.before and release else ()

@@ -1,6 +1,6 @@
-"""What the page of an operation says: who wanted what and why, how far it is, what was found, what became of it. Pure.
+"""Values for the page of an operation: request, steps, findings and outcome. Pure.
 
-The texts in it are by whomever: no secret that stands in a param is left of them, and the templates escape them.
+Texts may come from any source: secrets in them are masked, and templates escape them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _SHOWN_ELSEWHERE = frozenset({"job", "release", "params", "conf", "reason", "dry
 
 
 class QueryLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of one query. ``goes``: its way; ``back``: what a way back costs, empty where there is none to go.
+    """One query. ``goes``: its path; ``back``: its rollback cost, empty without a rollback path.
 
-    ``findings``: the strictest first; ``new``: nothing was there to hold it against.
+    ``findings``: the most severe first; ``new``: whether there is no earlier version to compare with.
     """
 
     query: Structure
@@ -48,7 +48,7 @@ class QueryLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver that is proven to be gone. ``was``: what it was to the operation; ``exit``: its own last word."""
+    """A driver with a proven termination. ``was``: its release and role; ``exit``: its last report."""
 
     instance: Structure
     was: Structure
@@ -58,7 +58,7 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person has said."""
+    """A person's answer."""
 
     about: str
     approved: bool
@@ -68,7 +68,7 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person is asked now. ``due``: when it counts as declined, about."""
+    """The open question. ``due``: when it counts as declined, approximately."""
 
     about: About
     why: tuple[str, ...]
@@ -77,18 +77,18 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A rebuilt output against the serving one."""
+    """A rebuilt output compared with the current one."""
 
     query: Structure
     found: OutputComparison
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. ``entry``: the journal's newest number when it was looked at.
+    """One operation. ``entry``: the journal's newest entry number when it was read.
 
-    ``before``: the release that served when it began; ``settings``: title and value of what was asked otherwise than
-    usual; ``announced``: what a recovery was to do to each output. ``given_up``: why the candidate does not serve, with
-    whether anything that served was ``touched`` by then. ``carrier``: who carries it on.
+    ``before``: the release that was current at its start; ``settings``: title and value of non-default fields of the
+    request; ``announced``: announced effects of a recovery, per output. ``given_up``: why the candidate was given up;
+    ``touched``: whether the current driver was already affected. ``carrier``: the run or process that executes it.
     """
 
     job: Structure
@@ -126,12 +126,12 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def not_needed(self) -> tuple[str, ...]:
-        """The steps that its verdict does not ask for."""
+        """The steps that its verdict does not need."""
         return tuple(line.label for line in self.steps if line.mark is Mark.NOT_NEEDED)
 
     @property
     def tone(self) -> str:
-        """How its outcome is to be coloured: good, warn or bad; empty while it is open."""
+        """The CSS class of its outcome: good, warn or bad; empty while it is open."""
         return _TONES.get(self.outcome, "bad") if self.outcome else ""
 
 
@@ -145,13 +145,13 @@ _TONES = {
 
 
 def mask_for(record: OperationRecord) -> Mask:
-    """What makes a text fit to be shown, by the releases that it may be about."""
+    """The mask for secrets of the releases that the operation concerns."""
     releases = record.state.releases
     return mask_of(releases[name] for name in (record.before, record.operation.release) if name in releases)
 
 
 def view_operation(record: OperationRecord) -> OperationView:
-    """Everything that the page says of it."""
+    """All values for the page, masked."""
     return change_texts(_view(record), mask_for(record))
 
 
@@ -192,7 +192,7 @@ def _view(record: OperationRecord) -> OperationView:
 
 
 def _settings(request: DeployRequest) -> Iterator[tuple[str, str]]:
-    """What was asked otherwise than usual; params and conf are the release's, and told there."""
+    """Non-default fields of the request; params and conf are shown with the release."""
     usual = DeployRequest(job=request.job)
     for name, field in asked_fields(DeployRequest).items():
         value = getattr(request, name)
@@ -241,7 +241,7 @@ def _ended(record: OperationRecord) -> Iterator[EndedLine]:
 
 
 _ASKED_AFTER = {About.STATE: (Step.KEEP_STATE,), About.OUTPUT: (Step.COMPARE, Step.CATCH_UP)}
-"""The step after which a person is asked: the first of these that is done."""
+"""The steps after which a person is asked; the first one that is done counts."""
 
 
 def _question(record: OperationRecord, moments: Moments) -> Question | None:
@@ -262,7 +262,7 @@ _ABOUT = {About.STATE: "continuing from the state", About.OUTPUT: "the rebuilt o
 
 
 def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
-    """Those that count; and who took beforehand what a recovery loses or doubles."""
+    """The answers that count, and the advance acceptance of a recovery's loss or duplication."""
     operation = record.operation
     recover = operation.request.recover
     if recover is not None and recover.accepted_by:

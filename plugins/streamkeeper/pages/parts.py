@@ -1,6 +1,6 @@
-"""A part of a page that may not be had: then the page says why in its place, and the rest stands.
+"""A part of a page that may be unavailable: the page then shows the reason in its place, and the other parts.
 
-And what makes the texts of a page fit to be shown, whoever wrote them.
+Also the mask for the texts of a page, which may come from any source.
 """
 
 from __future__ import annotations

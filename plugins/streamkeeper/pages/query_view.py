@@ -1,4 +1,4 @@
-"""What the page of a job says of one query: what it computes, and where it reads, writes and keeps its place. Pure."""
+"""Values for one query on the page of a job: plan, sources, output and checkpoint versions. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from streamkeeper.model.secret_names import masked_code, masked_place
 from streamkeeper.model.signals import SourceSignals
 
 LONGEST_PLAN = 64 * 1024
-"""Characters of a plan that are shown."""
+"""Characters shown of a plan."""
 
 
 class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One source. ``told``: its options and columns; ``offset``: where the last committed batch ended, as Spark wrote
-    it; ``lag``: what waits there, in words. Both are empty where nobody tells.
+    """One source. ``told``: its options and columns; ``offset``: end of the last committed batch, as Spark wrote it;
+    ``lag``: unread input as text. Both are empty if unknown.
     """
 
     title: str
@@ -33,16 +33,17 @@ class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One stateful operator: what it is, and what it keeps."""
+    """One stateful operator and its state."""
 
     title: str
     told: tuple[str, ...] = ()
 
 
 class VersionLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version. ``stands``: whether it serves; ``place``: its directory; ``carries_on``: whose output.
+    """One checkpoint version. ``stands``: current, previous or never used; ``place``: its directory; ``carries_on``:
+    the version whose output it continues.
 
-    ``operation`` and ``release``: that made it, empty where nobody knows.
+    ``operation`` and ``release``: its creators, empty if unknown.
     """
 
     version: Structure
@@ -57,7 +58,7 @@ class VersionLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryView(msgspec.Struct, frozen=True, kw_only=True):
-    """One query. ``undescribed``: why its plan is not known; ``sources`` are then those that its driver tells of.
+    """One query. ``undescribed``: why its plan is unknown; ``sources`` are then those that its driver reports.
 
     ``versions``: newest first.
     """
@@ -83,7 +84,7 @@ def view_query(
     root: str,
     undescribed: str = "",
 ) -> QueryView:
-    """One query of a job. ``root``: of checkpoints whose own is on no record; ``status``: its driver's last word."""
+    """One query of a job. ``root``: of checkpoints without a recorded root; ``status``: the driver's last report."""
     versions = tuple(_versions(state, query, root))
     if manifest is None:
         return QueryView(query=query, undescribed=undescribed, sources=_told_sources(status), versions=versions)
@@ -114,7 +115,7 @@ def _sources(manifest: Manifest, status: QueryStatus | None) -> Iterator[SourceL
 
 
 def _told_sources(status: QueryStatus | None) -> tuple[SourceLine, ...]:
-    """As the driver names them, where no manifest does."""
+    """The sources as the driver reports them, without a manifest."""
     if status is None:
         return ()
     signals: Sequence[SourceSignals] = status.signals.sources

@@ -1,7 +1,7 @@
-"""Templates to HTML: every value is escaped, a missing one is an error, and a part is rendered as in the whole page.
+"""Render templates: every value is escaped, a missing one is an error, and a part looks as in the whole page.
 
-What every template has: ``base``: where the page is mounted, without a slash at its end; ``airflow``: the same of
-Airflow; ``who``: the Viewer, None on an error's page; ``now``: seconds since 1970; ``static(name)``.
+Shared by all templates: ``base``: the page's mount point without trailing slash; ``airflow``: that of Airflow; ``who``:
+the Viewer, None on an error page; ``now``: seconds since 1970; ``static(name)``.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _TEMPLATES.filters |= {"age": tell_age, "size": tell_size, "moment": tell_moment
 def render(
     request: Request, who: Viewer, template: str, values: Mapping[str, Any], *, part: str = "", status: int = 200
 ) -> HTMLResponse:
-    """A template as a page, or only its block ``part``; raises HTTPException 404 where it has no such block of its own.
+    """Render a template, or only its block ``part``; raises HTTPException 404 if it has no such block.
 
-    A block that is rendered alone sees no name that the template imports or sets outside of it.
+    A block that is rendered by itself cannot use names that the template imports or sets outside of it.
     """
     found = _TEMPLATES.get_template(template)
     context = {**values, **_shared(request, who)}
     if not part:
         return HTMLResponse(found.render(context), status)
-    # Those of the frame that all pages have are no parts: what stands in them is not always read.
+    # Blocks of the frame are not parts: their values are not always read.
     if part not in found.blocks or part in _TEMPLATES.get_template(_FRAME).blocks:
         raise HTTPException(HTTPStatus.NOT_FOUND, "this part of the page does not exist")
     return HTMLResponse("".join(found.blocks[part](found.new_context(context))), status)
 
 
 def render_error(request: Request, status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """One sentence: as a page, or as the bare text where a script asks for a part of one."""
+    """An error as a page, or as plain text for a request from a script."""
     told = {**HEADERS, **(headers or {})}
     if request.headers.get("HX-Request"):
         return PlainTextResponse(sentence, status, told)

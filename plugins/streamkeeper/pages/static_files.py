@@ -1,4 +1,4 @@
-"""The page's own files: they ship with the package, say nothing of any job, and are the only ones that anybody gets."""
+"""The page's static files: part of the package, without job data, and readable without a login."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _KEPT_S = 24 * 3600
 
 
 class StaticPages(StaticFiles):
-    """Kept by the browser for a day: an address names the file's hash, so a new version has another one."""
+    """Cached by the browser for a day; addresses contain the file's hash, so a new version has a new address."""
 
     def __init__(self) -> None:
         super().__init__(directory=STATIC)
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        """With how long it may be kept."""
+        """Add the cache duration."""
         response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = f"private, max-age={_KEPT_S}"
         return response

@@ -1,4 +1,4 @@
-"""The steps of an operation as a person sees them: which are done, which one is under way, until when. Pure."""
+"""The steps of an operation for its page: done, in progress with a deadline, or pending. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from streamkeeper.operations.operation_record import OperationRecord
 
 
 class Mark(Enum):
-    """Where a step is."""
+    """The state of a step."""
 
     DONE = "done"
     UNDER_WAY = "under way"
@@ -38,10 +38,10 @@ class Mark(Enum):
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One step. Moments are seconds since 1970, by the clock of whoever recorded them; None where there is none.
+    """One step. Times are seconds since 1970, by the clock of the process that recorded them; None if unknown.
 
-    ``began``: recorded, or when the step before was done. ``due``: of one under way, after which ``otherwise`` happens.
-    ``told``: what it has left.
+    ``began``: recorded, or the end of the step before. ``due``: deadline of a step in progress, after which
+    ``otherwise`` happens. ``told``: its result.
     """
 
     label: Structure
@@ -56,12 +56,12 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def took_s(self) -> float | None:
-        """None unless it has ended."""
+        """Duration in seconds; None unless the step has ended."""
         return None if self.began is None or self.done is None else max(0.0, self.done - self.began)
 
 
 class Moments(msgspec.Struct, frozen=True, kw_only=True):
-    """When what happened: of the operation, and of its steps by their tags."""
+    """Times of the operation, and of its steps by their tags."""
 
     started: float | None = None
     finished: float | None = None
@@ -71,7 +71,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
-    """Of one operation; of what was recorded twice the first counts, as for the journal."""
+    """The times of one operation; the first of two equal records counts, as in the journal."""
     whole: dict[str, float] = {}
     begun: dict[str, float] = {}
     done: dict[str, float] = {}
@@ -96,7 +96,7 @@ def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
 
 
 def step_lines(record: OperationRecord, moments: Moments) -> tuple[StepLine, ...]:
-    """The announced steps in their order, and the way back where the operation went it."""
+    """The announced steps in order, and the automatic rollback if there was one."""
     operation, state = record.operation, record.state
     stopped = state.stopped if operation.outcome is None else None
     lines: list[StepLine] = []
@@ -144,12 +144,12 @@ def _mark(operation: OperationState, step: Step) -> Mark:
 
 
 def _is_looked_at(operation: OperationState) -> bool:
-    """Whether a dry run has done the last thing that it does, which is not recorded as a step."""
+    """Whether a dry run has finished its assessment, which is not recorded as a step."""
     return operation.verdict is not None and operation.untouched is Outcome.DRY_RUN
 
 
 def _is_settled(operation: OperationState, step: Step) -> bool:
-    """Whether it is known by now that an open operation does not ask for the step."""
+    """Whether an open operation certainly does not need the step."""
     if operation.verdict is None:
         return False
     on_path = path(operation)
@@ -174,7 +174,7 @@ def _way_back(record: OperationRecord, moments: Moments) -> StepLine:
 
 
 def _left(operation: OperationState, step: Step) -> str:
-    """What a step has left for later ones, as a clause."""
+    """The result of a step, as a clause."""
     match step:
         case Step.BUNDLE:
             return operation.release

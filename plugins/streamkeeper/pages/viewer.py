@@ -1,4 +1,4 @@
-"""Who looks at a page, and what they may: asked of whoever serves the page, for each DAG."""
+"""The viewer of a page and their rights to each DAG, as the mounting application reports them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ STATE_DEAD = "streaming_state_dead"
 WATCH = "streaming_watch"
 
 Right = Literal["see", "run", "answer"]
-"""To read a DAG; to create runs of it; to answer what its runs ask of a person."""
+"""To read a DAG; to create runs of it; to answer questions of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """``name``: as Airflow knows them; ``may``: whether they have a right to a DAG, by its id."""
+    """``name``: their name in Airflow; ``may``: whether they have a right to the DAG with this id."""
 
     name: str
     may: Callable[[Right, str], bool]
 
 
 def guarded(viewer: Callable[..., Viewer], dag_id: str) -> Any:
-    """The default of a route's ``who: Viewer``: the viewer, once sure that they may see the DAG.
+    """The default of a route's ``who: Viewer``: the viewer, if they may see the DAG.
 
-    ``viewer``: a dependency of FastAPI's, which raises HTTPException 401 where nobody is signed in; 403 is raised here.
+    ``viewer``: a FastAPI dependency that raises HTTPException 401 without a signed-in user; 403 is raised here.
     """
 
     def seeing(who: Viewer = Depends(viewer)) -> Viewer:
