@@ -1,4 +1,4 @@
-"""The task of a drill: one snapshot restored into a scratch place, its query resumed there with the sink diverted."""
+"""The task of a drill: restore a snapshot to scratch space and resume its query there, with the sink diverted."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LONGEST_DRILL = timedelta(hours=2)
 
 
 class DrillFailed(PermanentError):
-    """A snapshot could not be restored, or its query does not go on from it."""
+    """A snapshot could not be restored, or its query does not resume from it."""
 
 
 class DrillOperator(AskedTask, SeriesTask):
-    """Drills the snapshot that is asked for, else the newest of each of its queries unless that one is verified."""
+    """Drills the requested snapshot; without one, the newest of each query unless it is already verified."""
 
     template_fields: Sequence[str] = ("request", "series")
     form = staticmethod(drill_form)
@@ -36,7 +36,7 @@ class DrillOperator(AskedTask, SeriesTask):
         self._results: list[str] = []
 
     def work(self, context: Context) -> str:
-        """Returns what came of it, which is the ``report``, too; raises DrillFailed with the same."""
+        """Returns the results, which are also the ``report``; raises DrillFailed with the same text."""
         try:
             return "\n".join(self.each(context))
         finally:

@@ -1,4 +1,4 @@
-"""The tasks of a dual run: one at a time, and awake only while the shadow is about to have caught up."""
+"""The tasks of a dual run: one job at a time; a task stays awake only while the shadow is about to catch up."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploy import Deploy, Progress
 
 _FIRST_S = 30.0
-"""A short catch-up is waited out: it would be over long before a sleeping task looks."""
+"""A short catch-up is awaited without deferring: it would be over long before a sleeping task looks."""
 _SOON_S = 3.0
 
 
 class ShadowOperator(StepOperator):
-    """Begins the dual run once no other job is in one; waits for that no longer than for catching up."""
+    """Starts the dual run once no other job is in one; waits for that at most as long as for catching up."""
 
     def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
         from streamkeeper.operations.deploy import Progress, ProgressKind
@@ -49,7 +49,7 @@ class ShadowOperator(StepOperator):
 
 
 class CatchUpOperator(StepOperator):
-    """Waits until the shadow has caught up: looks at the checkpoints, which no trigger can see everywhere."""
+    """Waits until the shadow has caught up. It reads the checkpoints, which a trigger cannot reach everywhere."""
 
     look_s = 1.0
     look_again_s = 30.0
@@ -59,12 +59,13 @@ class CatchUpOperator(StepOperator):
         return max(SECONDS_S if near else self.patience_s, _FIRST_S - waited_s)
 
     def asleep_s(self, progress: Progress) -> float:
-        """As long again as it has waited: a shadow of a source that is never silent has no trigger without data."""
+        """The next wait is as long as the time waited so far: a shadow of a busy source has no trigger without data."""
         return min(super().asleep_s(progress), max(_SOON_S, progress.waited_s))
 
 
 class CompareOperator(StepOperator):
-    """Compares both outputs; where that was not asked for it says so and goes on, for a person may still be asked."""
+    """Compares both outputs. Without a requested comparison it logs that and continues, because a person may still
+    be asked."""
 
     def _skip_unless_asked_for(self, deploy: Deploy) -> None:
         if deploy.state.operations[deploy.operation].request.compare:

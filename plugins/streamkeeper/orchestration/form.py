@@ -1,4 +1,4 @@
-"""The trigger forms as Airflow's params, and the request that a filled-in form is."""
+"""The trigger forms as Airflow params, and the request made from a filled-in form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_EXAMPLES = 50
 
 
 def list_job_examples(jobs: Path) -> list[str]:
-    """Names of the job files under the jobs root: suggestions only. One look at a directory, at parse time."""
+    """Names of the job files under the jobs root, as suggestions only. Reads one directory, at parse time."""
     try:
         names = sorted(entry.name for entry in os.scandir(jobs) if entry.name.endswith(".py"))
     except OSError:

@@ -1,4 +1,4 @@
-"""Buttons on a task's page: to the page of its operation, to the report, and to what became of it."""
+"""Buttons on a task's page: to the operation's page, to the report, and to the outcome."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ if TYPE_CHECKING:
 
 
 class PageLink(BaseOperatorLink):
-    """The page of the operation that the task is a part of; of another task that of its job, or of the fleet."""
+    """The page of the operation that the task belongs to; for other tasks the page of its job, or the fleet page."""
 
     name = "Page"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Where what the task has shown is to be seen; the fleet's page for one that came to nothing."""
+        """The address of the page that the task has named; the fleet page if it named none."""
         return page_address(conf.get("api", "base_url", fallback=""), getattr(operator, "page", ""))
 
 
 class ReportLink(BaseOperatorLink):
-    """What was found before anything was touched; of a task that reports itself, or alone: its own."""
+    """The findings from before any change; for a task that reports itself, or stands alone, its own report."""
 
     name = "Report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page with what that task has left."""
+        """The page with that task's results."""
         own = getattr(operator, "reports", False)
         return _page(ti_key, ti_key.task_id if own else _nearest(operator, "reports") or ti_key.task_id)
 
 
 class OutcomeLink(BaseOperatorLink):
-    """What became of it: outcome, verdict, handover, what differed."""
+    """The end of the operation: outcome, verdict, handover, differences."""
 
     name = "Outcome"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page with what the operation's last task has left; empty where there is no such task: no button."""
+        """The page with the results of the operation's last task; empty (no button) without such a task."""
         ending = _nearest(operator, "ends")
         return _page(ti_key, ending) if ending else ""
 
 
 def _nearest(operator: BaseOperator, what: str) -> str:
-    """The first task that does this in the operator's own task group, or the next one around it; empty for none."""
+    """The first task with this attribute in the operator's task group, or in the next enclosing one; empty without
+    one."""
     group = operator.task_group
     while group is not None:
         for name, child in group.children.items():

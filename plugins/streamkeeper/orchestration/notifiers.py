@@ -1,8 +1,8 @@
-"""Who is told of incidents: any of Airflow's notifiers, as ``STREAMKEEPER_NOTIFIERS`` names them.
+"""The receivers of incidents: any of Airflow's notifiers, as listed in ``STREAMKEEPER_NOTIFIERS``.
 
-A JSON list of dotted paths, or of ``{"notifier": path, "kwargs": {...}}``; one bare path will do. Templates in kwargs
-know ``incident``: job, query, rule, severity, event, subject, text, runbook, page. What a notifier takes and nobody
-gave is filled in: subject, text and the like.
+A JSON list of dotted paths, or of ``{"notifier": path, "kwargs": {...}}``; a single bare path is accepted. Templates in
+kwargs can use ``incident``: job, query, rule, severity, event, subject, text, runbook, page. Arguments that a notifier
+takes and the setting leaves out are filled in: subject, text and the like.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "STREAMKEEPER_NOTIFIERS"
 _LONG = 8
-"""Characters of a part of an address from which on it may be a token."""
+"""From this length on, a part of an address may be a token."""
 _BETWEEN = re.compile(r"[/?&=#]")
 _EXAMPLE = '[{"notifier": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": {"to": "oncall@x.org"}}]'
 _USUAL = {
@@ -48,7 +48,7 @@ class NamedNotifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
-    """Name -> entry, the name being the same in every pass; raises InvalidInput, naming the variable."""
+    """Name -> entry, with the same names in every pass; raises InvalidInput, naming the variable."""
     text = environ.get(VARIABLE, "").strip()
     if not text:
         return {}
@@ -62,7 +62,8 @@ def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
 
 
 def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Sender]:
-    """A sender for each notifier; raises nothing: one that cannot be is a sender that fails, and is told as such."""
+    """A sender for each notifier. Raises nothing: an entry that cannot be loaded becomes a sender that fails and is
+    reported."""
     try:
         named = read_notifiers(environ)
     except InvalidInput as error:
@@ -71,7 +72,7 @@ def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Send
 
 
 def tell_all(context: Context, message: Message) -> list[str]:
-    """Send a message by every notifier; what failed, a sentence each. Raises nothing."""
+    """Send a message with every notifier; returns one sentence per failure. Raises nothing."""
     from streamkeeper.operations.notices import bound_senders, send_message
 
     return send_message(bound_senders(make_senders(os.environ, context)), message)[1]
@@ -90,7 +91,7 @@ def _failing(error: InvalidInput) -> Sender:
 
 def _sender(named: NamedNotifier, context: Context) -> Sender:
     def send(message: Message) -> None:
-        # Each anew: rendering writes into a notifier.
+        # A new notifier for each message: rendering writes into it.
         from streamkeeper.operations.notices import SendFailed
 
         kind = _load(named.notifier)
@@ -108,7 +109,7 @@ def _sender(named: NamedNotifier, context: Context) -> Sender:
 
 
 def _private(given: Any) -> Iterator[str]:
-    """Texts of a notifier's arguments, rendered too, and of an address its path and the parts of it that are long."""
+    """Private texts of a notifier's arguments, also rendered; of an address, its path and the long parts of it."""
     match given:
         case str() if len(given) >= SHORTEST:
             yield given
@@ -124,7 +125,7 @@ def _private(given: Any) -> Iterator[str]:
 
 
 def _with_page(message: Message) -> Message:
-    """With the way to the job's page, where Airflow knows its own address."""
+    """The message with the address of the job's page, if Airflow's own address is configured."""
     from airflow.configuration import conf
 
     base = conf.get("api", "base_url", fallback="")
@@ -147,6 +148,7 @@ def _load(path: str) -> Callable[..., Any]:
 
 
 def _with_usual(kind: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What it takes by name and nobody gave, where an incident has something for it."""
+    """The arguments with defaults for those that the notifier takes, the setting leaves out and an incident can
+    fill."""
     takes = inspect.signature(kind).parameters
     return {**{name: text for name, text in _USUAL.items() if name in takes}, **given}

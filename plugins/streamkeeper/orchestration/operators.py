@@ -1,7 +1,7 @@
 """The tasks of a deploy and of a rollback.
 
-Each opens the operation from the journal, does what can be done, and waits deferred. Nothing is kept in Airflow that
-the journal does not hold, so a task that is killed, retried or cleared carries on.
+Each opens the operation from the journal, carries out the steps that are possible now, and waits deferred. Airflow
+keeps no state that the journal lacks, so a task that was killed, retried or cleared continues.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploy import Deploy, Progress
 
 _PATIENCE_S = 2.0
-"""A deferral costs a task more than this: a wait that may be shorter is waited out."""
+"""A deferral costs a task more than this: a wait that may be shorter is awaited without deferring."""
 SECONDS_S = 10.0
-"""For what a driver that is well does within seconds: waking up would take as long, and may cost a retry."""
+"""For steps that a healthy driver finishes within seconds: waking up would take as long, and may cost a retry."""
 LOOK_AGAIN_S = 20.0
-"""A driver that dies without a word changes nothing in the store: a task looks at its processes this often."""
+"""A driver that dies without a report changes nothing in the store: a task checks its processes this often."""
 OPERATIONS = Asset(name="streamkeeper_operations", uri="streamkeeper://operations")
-"""Updated by every run of a deploy, a rollback or a recovery; its event says what became of it."""
+"""Updated by every run of a deploy, a rollback or a recovery; its event has the outcome."""
 GOOD = frozenset({"succeeded", "dry-run"})
-"""Outcomes of a deploy that did what it was asked to."""
+"""Outcomes of a deploy that did what was requested."""
 
 
 class BundleOperator(OpeningTask):
-    """Starts the operation and makes its release, or finds both made."""
+    """Starts the operation and creates its release, or finds both."""
 
     form = staticmethod(deploy_form)
     rollback = False
     step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of how far it came; raises OperationOpen when another operation is open, and what
-        ``open_deploy`` does before anything is on record."""
+        """Returns the sentence of its progress; raises OperationOpen if another operation is open, and the errors of
+        ``open_deploy`` before anything is recorded."""
         from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.deploy import OnOpen
         from streamkeeper.operations.forgetting import told_forgotten
@@ -74,21 +74,21 @@ class BundleOperator(OpeningTask):
 
 
 class RollBackOperator(BundleOperator):
-    """The same of an older release that is to serve again."""
+    """The same for an older release that becomes current again."""
 
     form = staticmethod(rollback_form)
     rollback = True
 
 
 class StepOperator(OperationTask):
-    """Advances the operation to the end of one step; while that takes time it is deferred.
+    """Advances the operation to the end of one step; deferred while that takes time.
 
-    Is skipped when the verdict does not ask for the step.
+    Skipped if the verdict does not need the step.
     """
 
     accepted = GOOD
     look_s = 0.0
-    """Between two looks of a task that is awake; 0: as often as the operation itself."""
+    """Pause between two observations of an awake task; 0: that of the operation itself."""
     look_again_s = LOOK_AGAIN_S
 
     def __init__(self, *, step: Step, patience_s: float = _PATIENCE_S, **kwargs: Any) -> None:
@@ -98,12 +98,12 @@ class StepOperator(OperationTask):
         self.patience_s = patience_s
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of how far it came; raises DeployFailed when the deploy cannot go on."""
+        """Returns the sentence of its progress; raises DeployFailed if the deploy cannot continue."""
         return self._advance(context, on="", waited_s=0.0, told="")
 
     def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
-        """Goes on where the trigger woke it; ``told``: what the log says already."""
-        # On SQLite a trigger gets the number of one that ended, and its task may get that one's late event: look.
+        """Continues after the trigger has fired; ``told``: the last line in the log."""
+        # On SQLite a trigger can get the number of an ended one, and its task that one's late event: check the state.
         waited_s += float(event.get("waited_s", 0.0))
         return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s, told=told)))
 
@@ -115,7 +115,7 @@ class StepOperator(OperationTask):
         watch = self._watch(deploy)
         began = time.monotonic()
         while True:
-            # Seen before advancing: what happens in between wakes the task at once.
+            # Observed before advancing: a change in between wakes the task at once.
             sight = watch.look()
             progress = deploy.advance(self.step)
             if progress.kind is not ProgressKind.WAITING or self._is_far_enough(progress):
@@ -131,7 +131,7 @@ class StepOperator(OperationTask):
         return ""
 
     def _tell(self, line: str, told: str) -> str:
-        """Say the line unless it was the last one; returns it."""
+        """Log the line unless it was the last one; returns it."""
         if line != told:
             self.log.info("%s", line)
         return line
@@ -140,15 +140,15 @@ class StepOperator(OperationTask):
         return progress.sentence if self._is_far_enough(progress) else accept(progress, self.accepted)
 
     def _is_far_enough(self, progress: Progress) -> bool:
-        """Whether what the operation waits for is another task's to see to."""
+        """Whether the operation waits for something that another task handles."""
         return False
 
     def _patience_s(self, sight: Sight, waited_s: float) -> float:
-        """How long to stay awake, for what is seen, when so much was waited before."""
+        """How long to stay awake, given the observation and the time waited so far."""
         return self.patience_s
 
     def asleep_s(self, progress: Progress) -> float:
-        """How long to be deferred at most: until it is to look again, or until what it waits for is late."""
+        """How long to be deferred at most: until the next observation, or until the wait is overdue."""
         limit_s = progress.deadline_s or self.look_again_s
         return min(self.look_again_s, max(1.0, limit_s - progress.waited_s + 0.2))
 
@@ -182,7 +182,7 @@ class StepOperator(OperationTask):
 
 
 class AssessOperator(StepOperator):
-    """Assesses the candidate and shows the findings; a verdict that ends the deploy is for the branch to see."""
+    """Assesses the candidate and shows the findings; the branch handles a verdict that ends the deploy."""
 
     reports = True
 
@@ -209,13 +209,13 @@ class AssessOperator(StepOperator):
 
 
 class HandoverOperator(OperationTask):
-    """From draining what serves to telling the candidate to go: one task that stays awake, for these seconds are the
-    gap in the output."""
+    """From draining the current driver to starting the candidate: one task that stays awake, because these seconds
+    are the gap in the output."""
 
     step = Step.GO
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of how far it came; raises DeployFailed when the deploy cannot go on."""
+        """Returns the sentence of its progress; raises DeployFailed if the deploy cannot continue."""
         shown: list[str] = []
 
         def show(progress: Progress) -> None:
@@ -228,14 +228,15 @@ class HandoverOperator(OperationTask):
 
 
 class ChooseOperator(OperationTask, BranchOperator):
-    """Follows the verdict. ``ways``: step -> the group that begins with it; else ``go_on``, and ``end`` when over."""
+    """Follows the verdict. ``ways``: step -> the group that starts with it; else ``go_on``, and ``end`` after the
+    end."""
 
     def __init__(self, *, ways: Mapping[Step, str], go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.ways, self.go_on, self.end = dict(ways), go_on, end
 
     def work(self, context: Context) -> Any:
-        """Skips the ways that are not taken; returns the task or task group that is."""
+        """Skips the branches that are not taken; returns the task or task group that is."""
         return self.do_branch(context, self.choose_branch(context))
 
     def choose_branch(self, context: Context) -> str:
@@ -247,7 +248,7 @@ class ChooseOperator(OperationTask, BranchOperator):
 
 
 def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: str, end: str) -> str:
-    """Where an assessed operation goes on: the first of these ways that its verdict asks for."""
+    """The next group of an assessed operation: the first branch that its verdict needs."""
     if operation.fall_back or operation.outcome is not None:
         return end
     steps = path(operation)
@@ -255,9 +256,10 @@ def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: 
 
 
 class FallBackOperator(StepOperator):
-    """The way out once the serving driver was touched: the operation goes on until something serves or cannot.
+    """The automatic rollback after the current driver was affected: the operation continues until a release runs or
+    none can.
 
-    The task itself succeeds when the old release serves again; the run's state is for ``finish`` to give.
+    The task itself succeeds if the old release runs again; ``finish`` sets the state of the run.
     """
 
     accepted = GOOD | {"fell-back", "refused", "aborted"}
@@ -266,7 +268,7 @@ class FallBackOperator(StepOperator):
         super().__init__(step=Step.FALL_BACK, **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns the operation's sentence; is skipped when nothing was touched."""
+        """Returns the operation's sentence; skipped if the current release was not affected."""
         try:
             deploy = self.load()
         except NotFound as error:
@@ -277,9 +279,9 @@ class FallBackOperator(StepOperator):
 
 
 class FinishOperator(StepOperator):
-    """Ends what a refused or dry-run deploy has started, and makes the run's state that of the operation.
+    """Ends the drivers of a refused or dry-run deploy, and gives the run the state of the operation.
 
-    ``outlets``: further assets that an operation which ends well updates.
+    ``outlets``: further assets that a successful operation updates.
     """
 
     ends = True
@@ -290,7 +292,7 @@ class FinishOperator(StepOperator):
     def work(self, context: Context) -> str:
         """Returns the operation's sentence; raises DeployFailed with it unless it succeeded.
 
-        Is skipped where every task before it was, in a DAG that has come to ask for no operation.
+        Skipped if every task before it was skipped, in a DAG that did not request an operation.
         """
         try:
             deploy = self.load()
@@ -319,7 +321,7 @@ class FinishOperator(StepOperator):
         return sentence
 
     def _clear_place(self) -> None:
-        """Nothing stays of a dry run that had a place for itself; its report is with the run."""
+        """Remove the place of a dry run that had its own; its report is stored with the run."""
         from streamkeeper.operations.trying_out import clear_place
 
         if self.tried_out:
@@ -327,9 +329,9 @@ class FinishOperator(StepOperator):
 
 
 class AnnounceFailureOperator(OperationTask):
-    """Updates the asset where ``finish`` failed, and succeeds: Airflow makes no event of a task that fails.
+    """Updates the asset if ``finish`` failed, and succeeds: Airflow makes no event for a task that fails.
 
-    It says what ``finish`` has left, and asks no store: the one that the operation is in may be gone by now. Where no
+    It reports the results that ``finish`` has left and reads no store, which may be unavailable by then. If no
     operation has ended, its ``outcome`` is ``open``, or ``not-opened``.
     """
 
@@ -338,7 +340,7 @@ class AnnounceFailureOperator(OperationTask):
         self.finish = finish
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of what became of the run."""
+        """Returns the sentence of the run's end."""
         ti = context["ti"]
         ending = ti.xcom_pull(task_ids=self.finish, key="ending") or {
             "job": self.job,
@@ -351,7 +353,7 @@ class AnnounceFailureOperator(OperationTask):
 
 
 def tell_end(context: Context, deploy: Deploy) -> None:
-    """What became of an operation: the task's ``report``, its ``ending`` as a value, and the event of the asset."""
+    """The end of an operation: the task's ``report``, its ``ending`` as a value, and the event of the asset."""
     from streamkeeper.operations.endings import read_ending, render_ending
 
     ending = read_ending(deploy.site.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
@@ -362,26 +364,26 @@ def tell_end(context: Context, deploy: Deploy) -> None:
 
 
 def update_asset(context: Context, told: Mapping[str, Any]) -> None:
-    """Say this with the event that Airflow makes of the task if it succeeds."""
+    """Attach this to the event that Airflow makes if the task succeeds."""
     if "outlet_events" in context:
         context["outlet_events"][OPERATIONS].extra = dict(told)
 
 
 def begin(deploy: Deploy) -> str:
-    """Make the release, and start the driver that the next task waits for; the sentence of how far it came."""
+    """Create the release, and start the driver that the next task waits for; returns the sentence of the progress."""
     sentence = accept(deploy.advance(Step.BUNDLE))
     _go_ahead(deploy, Step.STANDBY)
     return sentence
 
 
 def _go_ahead(deploy: Deploy, step: Step) -> None:
-    """Begin a step while Airflow schedules its task; what is in its way is for that task to meet, and to say."""
+    """Start a step while Airflow schedules its task; that task meets and reports any error."""
     with suppress(StreamkeeperError):
         deploy.advance(step)
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:
-    """The sentence of a progress that is as it should be; raises DeployFailed for any other."""
+    """The sentence of a successful progress; raises DeployFailed for any other."""
     from streamkeeper.operations.deploy import ProgressKind
 
     if progress.kind is ProgressKind.DONE:

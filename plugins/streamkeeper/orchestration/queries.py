@@ -1,4 +1,4 @@
-"""The queries that a run is about, in mapped tasks: one each, or several in one task where there are many."""
+"""The queries of a run, in mapped tasks: one query per task, or several if there are many."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from streamkeeper.operations.targets import Target
 
 SERIES_SHOWN = "{{ task.shown }}"
-"""What tells the instances of a mapped task apart in Airflow: JOB/QUERY, and how many more."""
+"""The label of a mapped task in Airflow: JOB/QUERY, and the number of further queries."""
 MOST_TASKS = 500
-"""Mapped tasks of a run: Airflow refuses more than ``core.max_map_length``, 1,024 by default."""
+"""Most mapped tasks of a run: Airflow refuses more than ``core.max_map_length``, 1,024 by default."""
 
 
 class FindOperator(AskedTask):
-    """Lists the deployed queries that are meant."""
+    """Lists the selected deployed queries."""
 
     form = staticmethod(drill_form)
 
     def work(self, context: Context) -> list[str]:
-        """Returns a list for mapped tasks: JOB/QUERY, or several with a space between where there are too many.
+        """Returns a list for mapped tasks: JOB/QUERY, or several separated by spaces if there are too many.
 
-        Raises NotFound for a job or a query that was named and does not exist.
+        Raises NotFound for a named job or query that does not exist.
         """
         found = find_series(open_site(), read_choice_of_queries(self.asked(context)))
         self.log.info("%s", ", ".join(found) or "no query has been deployed yet")
@@ -43,16 +43,16 @@ class FindOperator(AskedTask):
 
 
 def share_out(series: Sequence[str], *, most: int) -> list[str]:
-    """At most so many shares of nearly one size, in order, each joined by spaces: neighbours are of one job."""
+    """At most this many shares of nearly equal size, in order, joined by spaces: neighbours belong to one job."""
     shares = min(len(series), max(most, 1))
     ends = [len(series) * number // shares for number in range(shares + 1)] if shares else []
     return [" ".join(series[start:end]) for start, end in pairwise(ends)]
 
 
 class SeriesTask(StreamkeeperTask):
-    """A task about one query, JOB/QUERY, or about several with spaces between, one after the other.
+    """A task for one query, JOB/QUERY, or for several separated by spaces, one after the other.
 
-    One that fails does not stop the others. ``execution_timeout`` is that of each query.
+    A failing query does not stop the others. ``execution_timeout`` applies to each query.
     """
 
     def __init__(self, *, series: str, **kwargs: Any) -> None:
@@ -61,18 +61,18 @@ class SeriesTask(StreamkeeperTask):
 
     @property
     def shown(self) -> str:
-        """The first query, and how many more."""
+        """The first query, and the number of further ones."""
         first, *others = self.series.split() or [""]
         return f"{first} and {len(others)} more" if others else first
 
     def one(self, site: Installation, series: str, context: Context) -> str:
-        """The work for one query: a sentence of what was done. Raises AirflowSkipException when there is nothing."""
+        """The work for one query; returns a sentence. Raises AirflowSkipException if there is nothing to do."""
         raise TypeError(f"{type(self).__name__} has no work of its own")
 
     def each(self, context: Context) -> list[str]:
-        """Do the work for every query: the sentences of those that had any.
+        """Do the work for every query; returns the sentences of those with work.
 
-        Raises the error of the only one, or one error for all; AirflowSkipException when none of them had work.
+        Raises the error of a single query, or one error for all; AirflowSkipException if no query had work.
         """
         site, everything = open_site(), self.series.split()
         if len(everything) == 1:
@@ -103,7 +103,7 @@ class SeriesTask(StreamkeeperTask):
         return done
 
     def _limited(self, series: str) -> AbstractContextManager[object]:
-        """Its own time limit, in place of the task's, which would be one for all of them together."""
+        """A time limit per query, in place of the task's, which would apply to all of them together."""
         limit = self.execution_timeout
         if limit is None:
             return nullcontext()
@@ -112,7 +112,7 @@ class SeriesTask(StreamkeeperTask):
         )
 
     def _raise(self, failed: Sequence[StreamkeeperError]) -> None:
-        """Raise what another machine or another try may mend before what neither does."""
+        """Raise errors that another machine or another try may solve before the others."""
         for kind in (WrongMachine, TemporaryError, PermanentError):
             of_kind = [error for error in failed if isinstance(error, kind)]
             if of_kind and len(failed) == 1:
@@ -123,10 +123,10 @@ class SeriesTask(StreamkeeperTask):
 
 
 def find_series(site: Installation, choice: Choice) -> list[str]:
-    """JOB/QUERY of every query that is meant.
+    """JOB/QUERY of every selected query.
 
-    Without a named job, one whose records cannot be read stands there as JOB alone: ``find_target`` says what is wrong
-    with it, in the task that is its own, and the others go on.
+    If no job is named, a job with unreadable records is listed as JOB only: ``find_target`` reports the error in that
+    job's own task, and the others continue.
     """
     from streamkeeper.operations.overview import recorded_jobs
     from streamkeeper.operations.targets import all_targets, query_target
@@ -145,7 +145,7 @@ def find_series(site: Installation, choice: Choice) -> list[str]:
 
 
 def find_target(site: Installation, series: str) -> Target:
-    """The checkpoint that belongs to JOB/QUERY; raises NotFound, or what is wrong with the job's records."""
+    """The checkpoint of JOB/QUERY; raises NotFound, or the error in the job's records."""
     from streamkeeper.operations.targets import query_target
 
     job, _, query = series.partition("/")

@@ -1,4 +1,5 @@
-"""The tasks of a recovery before it is a deploy: look, ask a person where it loses or doubles, open the operation."""
+"""The tasks of a recovery up to the start of its operation: diagnose, ask a person about loss or duplication, open
+it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> Asked:
-    """What a filled-in form asks for."""
+    """The request of a filled-in form."""
     from streamkeeper.operations.recovering import Asked
 
     query, snapshot = params.get("query") or "", params.get("snapshot") or ""
@@ -49,7 +50,7 @@ def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> 
 
 
 class _RecoveryTask(OpeningTask):
-    """``diagnosed``: the task that has looked; empty for the one that does."""
+    """``diagnosed``: the id of the diagnosing task; empty for that task itself."""
 
     form = staticmethod(recover_form)
 
@@ -58,16 +59,16 @@ class _RecoveryTask(OpeningTask):
         self.diagnosed = diagnosed
 
     def only_looks(self, context: Context) -> bool:
-        """Whether nothing is to be changed: a diagnosis, or the dry run of an action."""
+        """Whether the run changes nothing: a diagnosis, or the dry run of an action."""
         asked = self.asked(context)
         return bool(asked["action"] == RecoveryAction.DIAGNOSE.value or asked.get("dry_run"))
 
     def found(self, context: Context, key: str = "return_value") -> Any:
-        """What the diagnosis has left; None where it left nothing."""
+        """A result of the diagnosis; None without one."""
         return context["ti"].xcom_pull(task_ids=self.diagnosed, key=key)
 
     def open_asked(self, context: Context, **more: Any) -> Deploy:
-        """Start the run's recovery as it was announced, or find it started, as carried on by this run."""
+        """Start the run's recovery as announced, or find it started, and record that this run executes it."""
         from streamkeeper.operations.recovering import open_recovery
 
         announced = tuple(self.found(context, "announced") or ())
@@ -79,7 +80,8 @@ class _RecoveryTask(OpeningTask):
 
 
 class DiagnoseOperator(_RecoveryTask):
-    """Looks at the job and shows what it is, and what can be done about it; of an action, that it is possible."""
+    """Diagnoses the job, and reports the cause and the possible actions; checks that the requested action is
+    possible."""
 
     reports = True
 
@@ -106,14 +108,14 @@ class DiagnoseOperator(_RecoveryTask):
 
 
 class DecideOperator(_RecoveryTask, BranchOperator):
-    """Ends what only looks; asks a person where the action loses or doubles; else goes on."""
+    """Ends a run that only diagnoses; asks a person if the action loses or duplicates rows; else continues."""
 
     def __init__(self, *, ask: str, go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.ask, self.go_on, self.end = ask, go_on, end
 
     def work(self, context: Context) -> Any:
-        """Skips what is not next; returns the task that is."""
+        """Skips the branches that are not taken; returns the task that is."""
         return self.do_branch(context, self.choose_branch(context))
 
     def choose_branch(self, context: Context) -> str:
@@ -124,9 +126,9 @@ class DecideOperator(_RecoveryTask, BranchOperator):
 
 
 class AcceptOperator(_RecoveryTask, HITLOperator):
-    """Shows a person what is lost or doubled, and opens the recovery that they have accepted.
+    """Shows a person the loss or duplication, and opens the recovery that they have accepted.
 
-    Who does not answer within ``approve_s`` has declined.
+    No answer within ``approve_s`` counts as declined.
     """
 
     template_fields: Sequence[str] = (*OpeningTask.template_fields, *HITLOperator.template_fields)
@@ -157,12 +159,13 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         return HITLOperator.execute(self, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Open what was accepted, here, where Airflow itself says by whom; raises DeployFailed for a no."""
+        """Open the accepted recovery here, where Airflow itself reports who answered; raises DeployFailed if it was
+        declined."""
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer))
 
     def _note(self, context: Context, told: Sequence[str], until: float, may: str) -> None:
-        """Leave the question in the store: the watch, ``status`` and the page show it."""
+        """Store the question: the watch, ``status`` and the page show it."""
         from streamkeeper.registry.pending_questions import PendingQuestion, note_question
 
         params = self.asked(context)
@@ -209,17 +212,17 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
 
 
 class RecoverOperator(_RecoveryTask):
-    """Starts a recovery that asks nobody, or finds it started by whoever accepted it; from here on it is a deploy."""
+    """Starts a recovery that needs no acceptance, or finds an accepted one; the tasks of a deploy carry it out."""
 
     step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of how far it came; raises OperationRefused for what nobody has accepted."""
+        """Returns the sentence of its progress; raises OperationRefused for an action that was not accepted."""
         return begin(self.open_asked(context))
 
 
 class RecoveredOperator(_RecoveryTask, FinishOperator):
-    """Gives the run the recovery's outcome; what only looks has none, and succeeds when it has."""
+    """Gives the run the recovery's outcome; a run that only diagnoses has none, and succeeds after the diagnosis."""
 
     template_fields: Sequence[str] = (*OpeningTask.template_fields, *FinishOperator.template_fields)
 

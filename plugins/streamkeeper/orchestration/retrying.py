@@ -1,4 +1,4 @@
-"""Which failures of a task are worth another try: those that may pass by themselves."""
+"""The failures of a task that are worth another try: those that may pass."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 RETRIES = 5
-"""What cannot be helped fails at once all the same. A wait that wakes up as it falls asleep can cost one: Airflow's
-LocalExecutor takes the end of its first part for the end of its second."""
+"""Permanent errors fail at once in any case. A deferral can cost a retry: Airflow's LocalExecutor takes the end of
+the task's first part for the end of its second."""
 RETRY_DELAY = timedelta(seconds=5)
-"""Short: a task whose process was killed only has to continue an operation that did not stop meanwhile."""
+"""Short: after its process was killed, a task only has to continue an operation that did not stop."""
 
 
 def default_args() -> dict[str, Any]:
-    """Of every task of Streamkeeper's."""
+    """Defaults of all Streamkeeper tasks."""
     return {
         "owner": "streamkeeper",
         "retries": RETRIES,
@@ -25,7 +25,7 @@ def default_args() -> dict[str, Any]:
 
 
 def retry_policy() -> ExceptionRetryPolicy:
-    """Permanent errors fail at once; everything else is tried again, for a step that is done is not done again."""
+    """Permanent errors fail at once; all others are retried, because a finished step is not repeated."""
     return ExceptionRetryPolicy(
         rules=[
             RetryRule(

@@ -1,4 +1,4 @@
-"""When the scheduled DAGs run: their defaults, and what an installation sets instead."""
+"""The schedules of the DAGs: defaults, and the installation's settings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NEVER = ("never", "none")
 
 
 def read_schedule(variable: str, default: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """A cron expression or one of its presets (``@hourly``); None for "never": then only by hand.
+    """A cron expression or one of its presets (``@hourly``); None for "never": then only manual runs.
 
-    Raises InvalidInput naming the variable; a DAG file that calls this at its top is shown with that line.
+    Raises InvalidInput naming the variable; Airflow shows that line for a DAG file that calls this at its top level.
     """
     text = environ.get(variable, "").strip() or default
     if text.lower() in NEVER:

@@ -1,6 +1,6 @@
-"""The trigger forms of the backup, the drill and the prune, and what filled-in ones ask for.
+"""The trigger forms of the backup, the drill and the prune, and the requests made from them.
 
-Every field may stay empty, for a scheduled run fills in none: then everything is meant.
+Every field may stay empty, because a scheduled run fills in none: an empty field selects everything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RULES = "^( *(last|hourly|daily|weekly|monthly)=[0-9]+ *(,|$))*$"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which queries, and for a drill which snapshot; whatever is empty stands for all, or for the newest."""
+    """The selected queries, and for a drill the snapshot; an empty field stands for all, or for the newest."""
 
     job: str = ""
     query: str = ""
@@ -34,7 +34,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to prune; ``keep`` empty and ``grace_s`` None: as the installation does it."""
+    """The request of a prune; with empty ``keep`` and ``grace_s`` None the installation's settings apply."""
 
     job: str = ""
     dry_run: bool = False
@@ -43,7 +43,7 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> Policy | None:
-        """The retention policy that was asked for; raises InvalidInput, naming the field."""
+        """The requested retention policy; raises InvalidInput, naming the field."""
         from streamkeeper.operations.pruning import read_policy
 
         try:
@@ -53,7 +53,7 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grace_period_s(self) -> float:
-        """How long an unreferenced pack stays, seconds; raises InvalidInput, naming the field, when it is too short."""
+        """How long an unreferenced pack stays, seconds; raises InvalidInput, naming the field, if it is too short."""
         from streamkeeper.snapshots.sweep import GRACE_S, check_grace
 
         wanted = GRACE_S if self.grace_s is None else self.grace_s
@@ -108,7 +108,7 @@ def prune_form(jobs: Path) -> dict[str, Param]:
 
 
 def read_choice_of_queries(params: Mapping[str, Any]) -> Choice:
-    """What a filled-in form of a backup or a drill names; raises InvalidInput, naming the field."""
+    """The selection of a filled-in form of a backup or a drill; raises InvalidInput, naming the field."""
     choice = _read(params, Choice)
     if choice.query and not choice.job:
         raise InvalidInput(f"query={choice.query} without its job", hint="fill in job as well")

@@ -1,4 +1,4 @@
-"""The tasks of a statement that a lost driver has terminated: record it, then keep a copy of what it wrote."""
+"""The tasks that state the termination of a lost driver: record it, then copy the checkpoints that it wrote."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LONGEST_COPY = timedelta(hours=5)
-"""As for a backup, which it is."""
+"""The same as for a backup, because the copy is one."""
 
 
 class StateDeadOperator(AskedTask):
-    """Records that a driver has terminated which nothing can look at any more, under the command's conditions."""
+    """Records the termination of a driver that cannot be observed any more, under the conditions of the command."""
 
     form = staticmethod(state_dead_form)
     reports = True
 
     def work(self, context: Context) -> str:
-        """Returns what was recorded; raises OperationRefused without ``accept``, with the risks, and for a driver that
-        runs, can be proven dead, or whose termination this person may not state."""
+        """Returns the recorded statement; raises OperationRefused without ``accept``, with the risks, and for a
+        driver that runs, whose termination can be proven, or whose termination this person may not state."""
         from streamkeeper.operations.deaths import is_stated, state_death
 
         asked, site = self.asked(context), open_site()
@@ -52,7 +52,7 @@ class CopyForkOperator(AskedTask):
     form = staticmethod(state_dead_form)
 
     def work(self, context: Context) -> str:
-        """Returns what to do next; raises OperationRefused where no checkpoint is in that state."""
+        """Returns the next step for a person; raises OperationRefused if no checkpoint is in that state."""
         from streamkeeper.operations.deaths import snapshot_fork
 
         job = self.asked(context)["job"]

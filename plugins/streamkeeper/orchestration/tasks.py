@@ -1,6 +1,6 @@
-"""What the tasks of every DAG have in common: their installation, what is asked of them, one clear line of an error.
+"""The common base of all tasks: installation, request, and errors of one clear line.
 
-A task is asked by the trigger form of its run, or by its ``request``: the same fields, given in a DAG of one's own.
+A task gets its request from the trigger form of its run, or from ``request``: the same fields, given in a user's DAG.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from streamkeeper.operations.installation import Installation
 
 LONGEST_REPORT = 2000
-"""Lines of a report that are kept with the run; the log has all of them."""
+"""Lines of a report that are stored with the run; the log has all of them."""
 CHANCES = 20
-"""How often a task that came to the wrong machine goes back into its queue. Of two workers it meets the right one by
-the fifth time in 97 of 100 cases, of five by the twentieth in 99."""
+"""How often a task on the wrong machine goes back into its queue. With two workers it reaches the right one by the
+fifth time in 97 of 100 cases, with five workers by the twentieth in 99."""
 _PAUSE_S = 2.0
 _MISSES, _FINISHED = "misses", "finished"
 
 
 class TaskFailed(SystemExit):
-    """Ends a task whose error is told: this is what Airflow logs without a traceback, and hands to the retry policy."""
+    """Ends a task whose error was reported: Airflow logs it without a traceback, and passes it to the retry policy."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(1)
@@ -51,10 +51,10 @@ class TaskFailed(SystemExit):
 
 
 class StreamkeeperTask(BaseOperator):
-    """A task that tells an error in one line, and fails by it.
+    """A task that reports an error in one line, and fails with it.
 
-    ``reports``: it says what was found before anything was touched; ``ends``: it says what became of an operation.
-    ``page``: where Streamkeeper's page shows what it is about, as far as it knows by now.
+    ``reports``: whether it reports findings before anything is changed; ``ends``: whether it reports the end of an
+    operation. ``page``: the part of Streamkeeper's page that it concerns, as far as known.
     """
 
     operator_extra_links = (PageLink(), ReportLink(), OutcomeLink())
@@ -62,23 +62,24 @@ class StreamkeeperTask(BaseOperator):
     ends = False
     page = ""
     misses = 0
-    """How often it came to a machine that cannot do it."""
+    """How often it ran on a machine that cannot do its work."""
     finished: Sequence[str] = ()
-    """Parts of its work that it has done on other machines, by name."""
+    """Names of the parts of its work that were done on other machines."""
     _resumed: tuple[str, dict[str, Any]] | None = None
 
     def execute(self, context: Context) -> Any:
-        """Do the task's part; raises TaskFailed for an error that another try cannot help."""
+        """Do the task's work; raises TaskFailed for an error that another try cannot solve."""
 
         return self._told(context, lambda: self.work(context))
 
     def execute_again(self, context: Context, event: dict[str, Any]) -> Any:
-        """The same, on another machine perhaps."""
+        """Do the task's work, possibly on another machine."""
         del event
         return self._told(context, lambda: self.work(context))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Airflow's way to a task that was deferred; it remembers that way, to be put back on it."""
+        """Airflow calls this for a deferred task; the method is remembered, to be restored after a change of
+        machine."""
         kwargs = dict(next_kwargs or {})
         if isinstance(kwargs.get("event"), dict):
             kwargs["event"] = event = dict(kwargs["event"])
@@ -87,11 +88,11 @@ class StreamkeeperTask(BaseOperator):
         return super().resume_execution(next_method, kwargs, context)
 
     def work(self, context: Context) -> Any:
-        """The task's part."""
+        """The task's work."""
         raise TypeError(f"{type(self).__name__} has no work of its own")
 
     def shows(self, job: str, operation: str = "") -> None:
-        """From here on the task is about this job, and this operation of it."""
+        """Record that the task concerns this job, and this operation of it."""
         self.page = page_path(job, operation)
 
     def log_steps(self, steps: Iterable[PlannedStep]) -> None:
@@ -100,7 +101,7 @@ class StreamkeeperTask(BaseOperator):
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
 
     def own_operation(self, context: Context) -> str:
-        """The id of the operation that this run starts, or this task group of it."""
+        """The id of the operation that this run, or this task group of it, starts."""
         run = context["dag_run"]
         return operation_id(run.dag_id, run.run_id, self._group_id())
 
@@ -108,7 +109,7 @@ class StreamkeeperTask(BaseOperator):
         return (self.task_group and self.task_group.group_id) or ""
 
     def first_error(self, context: Context) -> str:
-        """The first error that a task of this run told, or of this task group; empty when none did."""
+        """The first error that a task of this run, or of this task group, reported; empty without one."""
         told = context["ti"].xcom_pull(task_ids=self._tasks_beside(), key="error") or []
         return next((str(error) for error in told if error), "")
 
@@ -142,19 +143,19 @@ class StreamkeeperTask(BaseOperator):
             raise
 
     def has_chances(self) -> bool:
-        """Whether another worker may be on another machine, and the task has not been put back too often."""
+        """Whether another worker may be on another machine, and the task was not put back too often."""
         executors = conf.get("core", "executor").split(",")
         return self.misses < CHANCES and not all("LocalExecutor" in each for each in executors)
 
     def prefer_right_machine(self, site: Installation, job: str) -> None:
-        """Raise WrongMachine as long as there are chances: for what can do a part of its work on any machine."""
+        """Raise WrongMachine while chances are left, although a part of the work is possible on any machine."""
         from streamkeeper.operations.whereabouts import must_be_here
 
         if self.has_chances():
             must_be_here(site, site.journal(job, "reader").state())
 
     def _put_back(self, error: WrongMachine) -> None:
-        """Leave the task to whichever worker takes it next, as it was resumed; raises TaskDeferred."""
+        """Return the task to the queue for any worker, at the point where it was resumed; raises TaskDeferred."""
         misses = self.misses + 1
         self.log.info("not on this machine, back into the queue (%d of %d): %s", misses, CHANCES, error.message)
         method, kwargs = self._resumed or ("execute_again", {"event": {}})
@@ -167,12 +168,12 @@ class StreamkeeperTask(BaseOperator):
         )
 
     def _skip(self, sentence: str) -> NoReturn:
-        """End the task as skipped, saying why there is nothing to do."""
+        """End the task as skipped, with the reason."""
         self.log.info("%s", sentence)
         raise AirflowSkipException(sentence)
 
     def _report(self, context: Context, lines: list[str]) -> None:
-        """Say the lines in the log, and keep them with the run as its ``report``."""
+        """Log the lines, and store them with the run as its ``report``."""
         for line in lines:
             self.log.info("%s", line)
         left = len(lines) - LONGEST_REPORT
@@ -181,9 +182,9 @@ class StreamkeeperTask(BaseOperator):
 
 
 class AskedTask(StreamkeeperTask):
-    """A task that is asked by the run's form, or by its ``request``, a mapping with fields of that ``form``.
+    """A task with a request: from the run's form, or from ``request``, a mapping with fields of that ``form``.
 
-    What a request leaves out is as in an untouched form. Values may be templates.
+    Fields that a request leaves out have the form's defaults. Values may be templates.
     """
 
     template_fields: Sequence[str] = ("request",)
@@ -191,13 +192,13 @@ class AskedTask(StreamkeeperTask):
     form: Callable[[Path], dict[str, Param]]
 
     def __init__(self, *, request: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        """Raises InvalidInput for a field that the form does not have, or has no default for."""
+        """Raises InvalidInput for a field that the form does not have, or a missing one without a default."""
         super().__init__(**kwargs)
         self.request = None if request is None else fill_form(type(self).form(Path(os.devnull)), request)
 
     def asked(self, context: Context) -> Mapping[str, Any]:
-        """Every field; raises InvalidInput for a key in the run's conf that the form does not have, or a reason that is
-        none."""
+        """Every field; raises InvalidInput for a key in the run's conf that the form does not have, or an invalid
+        reason."""
         if self.request is None:
             refuse_unknown_fields(context)
         asked: Mapping[str, Any] = context["params"] if self.request is None else self.request
@@ -207,13 +208,13 @@ class AskedTask(StreamkeeperTask):
 
 
 class OpeningTask(AskedTask):
-    """A task that opens an operation, which others carry on."""
+    """A task that opens an operation for other tasks."""
 
     @property
     def carried_on(self) -> dict[str, Any]:
-        """The arguments of an OperationTask by which it carries on what this one opens.
+        """The arguments with which an OperationTask continues the operation that this task opens.
 
-        Templates: a task that runs whatever became of the others must not come after this one alone.
+        They are templates: a task that runs regardless of the others' results must not depend only on this one.
         """
         return {
             "job": "{{ params.job }}" if self.request is None else str(self.request["job"]),
@@ -225,7 +226,7 @@ class OpeningTask(AskedTask):
         return f"{{{{ ti.xcom_pull(task_ids='{self.task_id}', key='{key}') or '' }}}}"
 
     def _opened(self, context: Context, deploy: Deploy, steps: Iterable[PlannedStep]) -> None:
-        """Leave the operation for the tasks that carry it on, and say what they will do."""
+        """Pass the operation to the tasks that continue it, and log its steps."""
         from streamkeeper.operations.carriers import Carrier, note_carrier
 
         run = context["dag_run"]
@@ -237,9 +238,9 @@ class OpeningTask(AskedTask):
 
 
 class OperationTask(StreamkeeperTask):
-    """A task that carries on an operation of a job: the one that this run has opened, or any other.
+    """A task that continues an operation of a job: the one that this run has opened, or any other.
 
-    ``tried_out``: by which name a dry run that is to leave nothing has a place for itself; empty for any other.
+    ``tried_out``: the name of the private place of a dry run that leaves nothing behind; empty for any other.
     """
 
     template_fields: Sequence[str] = ("job", "operation", "tried_out")
@@ -249,12 +250,12 @@ class OperationTask(StreamkeeperTask):
         self.job, self.operation, self.tried_out = job, operation, tried_out
 
     def load(self, *, on: str = "", waited_s: float = 0.0) -> Deploy:
-        """The operation; raises NotFound where none was opened."""
+        """The operation; raises NotFound if none was opened."""
         from streamkeeper.operations.deploy import Deploy
 
         if not self.operation:
             raise NotFound("no operation was opened")
-        # What leaves nothing has no page either.
+        # A dry run that leaves nothing behind has no page either.
         self.shows("" if self.tried_out else self.job, self.operation)
         site = self._site()
         try:
@@ -272,7 +273,7 @@ class OperationTask(StreamkeeperTask):
 
 
 def fill_form(form: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every field of a form, those that are not given with their defaults; raises InvalidInput, naming the field."""
+    """Every field of a form, with defaults for missing ones; raises InvalidInput, naming the field."""
     refuse_unknown("field", given, form)
     filled = dict(given)
     for name, field in form.items():
@@ -287,13 +288,13 @@ def fill_form(form: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, 
 def refuse_unknown_fields(context: Context) -> None:
     """Raise InvalidInput for a key in the run's conf that the DAG's form does not have.
 
-    Airflow takes any: a misspelt ``dry_run`` would be passed over, and the deploy would be a real one.
+    Airflow accepts any key: with a misspelt ``dry_run`` the deploy would be a real one.
     """
     refuse_unknown("field", context["dag_run"].conf or {}, context["dag"].params)
 
 
 def open_site() -> Installation:
-    """The site of this installation, with Airflow's connections as a source of secrets and of the master."""
+    """The installation, with Airflow's connections as a source of secrets and of the master."""
     from streamkeeper.operations.installation import Installation
 
     return Installation.from_environment(

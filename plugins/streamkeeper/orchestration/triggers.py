@@ -1,4 +1,4 @@
-"""The triggers a task defers to: that of a waiting step, and that of a task which came to the wrong machine."""
+"""The triggers of deferred tasks: for a waiting step, and for a task on the wrong machine."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 class PutBack(BaseTrigger):
-    """Fires after ``pause_s`` with the event that it was given: its task is in the queue again, for any worker."""
+    """Fires after ``pause_s`` with the given event: the task is then in the queue again, for any worker."""
 
     def __init__(self, *, event: dict[str, Any], pause_s: float) -> None:
         super().__init__()
         self.event, self.pause_s = event, pause_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is found, and what it is made from."""
+        """The class's path and its arguments."""
         return f"{type(self).__module__}.{type(self).__qualname__}", {"event": self.event, "pause_s": self.pause_s}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The same event; where it tells how long was waited, with this pause in it."""
+        """Yields the same event; a waiting time in it is increased by this pause."""
         await asyncio.sleep(self.pause_s)
         waited = {"waited_s": self.event["waited_s"] + self.pause_s} if "waited_s" in self.event else {}
         yield TriggerEvent({**self.event, **waited})
 
 
 class StepTrigger(BaseTrigger):
-    """Fires when what the operation waits for may have happened, and at the latest after ``at_most_s``.
+    """Fires when the awaited change may have happened, at the latest after ``at_most_s``.
 
-    ``sight``: what the task saw before it deferred; ``store``: empty for the installation's own. A store that does not
-    answer is the woken task's to report.
+    ``sight``: the task's observation before it deferred; ``store``: empty for the installation's own. The woken task
+    reports a store that does not answer.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class StepTrigger(BaseTrigger):
         self.at_most_s, self.poll_s, self.store = at_most_s, poll_s, store
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is found, and what it is made from."""
+        """The class's path and its arguments."""
         names = ("job", "operation", "step", "sight", "at_most_s", "poll_s", "store")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event with the seconds it waited."""
+        """Yields one event with the seconds waited."""
         began = time.monotonic()
         watch: Watch | None = None
         if self.store and not local_path("store", self.store).is_dir():
-            # A dry run's own store is on the machine of its tasks, and opening one would make it here.
+            # The private store of a dry run is on the machine of its tasks; opening it here would create it.
             await asyncio.sleep(self.at_most_s)
         while time.monotonic() - began < self.at_most_s:
             try:

@@ -1,6 +1,6 @@
-"""What a waiting task watches: the store alone, for a triggerer may run where no driver's process can be seen.
+"""The state that a waiting task watches: only the store, because a triggerer may run where drivers cannot be seen.
 
-Acts, and the proof that a process lives or is dead, belong to the task that is woken.
+Actions, and the proof that a process lives or is dead, belong to the woken task.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from streamkeeper.stores.contract import Store
 
 Sight = list[str]
-"""What is worth waking a task for, when it differs from before; JSON, for it travels with a deferred task."""
+"""The state whose change wakes a task, as JSON, because it is stored with the deferred task."""
 
 NEAR = "has read all there is"
-"""Ends the mark of a shadow that may have caught up: a look at the checkpoints will tell."""
+"""Marks a shadow that may have caught up: the checkpoints show whether it has."""
 
 
 class Watch:
-    """Looks at one operation; changes nothing."""
+    """Observes one operation; changes nothing."""
 
     def __init__(self, store: Store, journal: Journal, job: str, operation: str, step: Step) -> None:
         self._store, self._journal = store, journal
         self._job, self._operation, self._step = job, operation, step
 
     def look(self) -> Sight:
-        """The operation's decided fate and how far its drivers are; raises StoreUnavailable."""
+        """The operation's recorded decisions and the progress of its drivers; raises StoreUnavailable."""
         state = self._journal.state()
         operation = state.operations.get(self._operation)
         if operation is None:
@@ -53,10 +53,10 @@ class Watch:
         return f"{instance} {told}" if told else ""
 
     def _told(self, state: JobState, operation: OperationState, seen: Seen) -> str:
-        """What a driver that lives says of the step that waits for it; empty while that is nothing new."""
+        """The news of a living driver for the waiting step; empty without news."""
         match self._step:
             case Step.FIRST_COMMIT:
-                # A candidate leaves its standby while its first commit is awaited: no news then.
+                # A candidate leaves its standby while its first commit is awaited: that is not news.
                 return "triggered" if seen.first_triggers_done else ""
             case Step.CATCH_UP:
                 return NEAR if _has_read_all(seen) else ""
@@ -71,7 +71,7 @@ class Watch:
 
 
 def fate(operation: OperationState) -> Sight:
-    """What has been decided about an operation, by itself or by a person."""
+    """The decisions about an operation, its own or a person's."""
     answer = "" if operation.approval is None else str(operation.approval.approved)
     return [operation.outcome.value if operation.outcome else "", operation.fall_back, operation.abort, answer]
 

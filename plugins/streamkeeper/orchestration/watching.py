@@ -1,4 +1,4 @@
-"""The task of the watch: one pass, told in the log and by notifiers, and the health asset that says it was made."""
+"""The task of the watch: one pass, reported in the log and by notifiers, and the asset that records it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LONGEST_PASS = timedelta(minutes=10)
 HEALTH = Asset(name="streamkeeper_health", uri="streamkeeper://health")
-"""Updated by every pass: what is scheduled on it runs when something may have changed."""
+"""Updated by every pass: DAGs scheduled on it run when something may have changed."""
 ACTS = "STREAMKEEPER_WATCH_ACTS"
 
 
@@ -39,7 +39,7 @@ def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
 
 
 class WatchOperator(AskedTask):
-    """Makes one pass; a notifier that fails is told, and tried again by the next pass."""
+    """Makes one pass; a failing notifier is logged, and tried again by the next pass."""
 
     form = staticmethod(watch_form)
 
@@ -47,7 +47,7 @@ class WatchOperator(AskedTask):
         super().__init__(outlets=[HEALTH], **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns how many jobs were looked at and how many have something wrong; raises StoreUnavailable."""
+        """Returns the number of observed jobs and of those with problems; raises StoreUnavailable."""
         from streamkeeper.operations.watching import Watch, run_pass
 
         dry_run = bool(self.asked(context)["dry_run"])
@@ -71,7 +71,7 @@ class WatchOperator(AskedTask):
 
 
 def read_acts(environ: Mapping[str, str]) -> bool:
-    """Whether this watch does what is safe, or leaves that to another one (``no``); raises InvalidInput."""
+    """Whether this watch acts, or leaves the actions to another one (``no``); raises InvalidInput."""
     text = environ.get(ACTS, "").strip().lower() or "yes"
     if text not in ("yes", "no"):
         raise InvalidInput(f"{ACTS}={text} is neither yes nor no", hint="leave it out for yes")
