@@ -82,7 +82,7 @@ def render_changes(jobs: Sequence[CheckedJob]) -> str:
 
 
 def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> str:
-    """Markdown: a table of the changed jobs; findings and differences folded, or named where they are too long."""
+    """Markdown: a table of the changed jobs; findings and differences folded, or only named if they are too long."""
     page = "\n".join([MARKER, *_summary(jobs)])
     left_out: list[str] = []
     parts = [*_findings(jobs), *(_differences(jobs) if differences else ())]
@@ -180,6 +180,6 @@ def _differences(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
 
 
 def _folded(what: str, change: JobChange, summary: str, text: str) -> tuple[str, str]:
-    """What it is called where it has no room, and the part itself."""
+    """The title for a part that does not fit, and the part itself."""
     part = f"<details><summary>{change.job}: {summary}</summary>\n\n{text}\n</details>\n"
     return f"{what} of `{change.job}`", part

@@ -80,7 +80,7 @@ def fsck(
 
 
 def _recorded_damage(checkpoint: Tree) -> Iterator[Damage]:
-    """What only the records of this installation tell, if there is one; without them the files are all there is."""
+    """Damage that only this installation's records show, if there is one; without them only the files are examined."""
     if not os.environ.get("STREAMKEEPER_HOME"):
         return
     try:

@@ -1,4 +1,4 @@
-"""``--json`` of commands that act: one object on stdout, whatever happens; progress goes to stderr.
+"""``--json`` of commands that act: one object on stdout, also after an error; progress goes to stderr.
 
 The object has the same seven keys for every command (docs/guides/scripts.md):
 

@@ -1,4 +1,4 @@
-"""Differences for people: in the terminal, as Markdown, and as one HTML file with neither script nor network."""
+"""Differences for people: in the terminal, as Markdown, and as one HTML file without scripts and network access."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ body {{{{ margin: 2em; color: {{foreground}}; background: {{background}}; font: 
 
 
 def page_file(option: str, location: str, *suffixes: str) -> Path | None:
-    """The file that an option names, None for none; raises InvalidInput for one that cannot become a page."""
+    """The file that an option names, None without one; raises InvalidInput for a file that cannot be written as a
+    page."""
     if not location:
         return None
     file = local_path(option, location)
@@ -60,7 +61,7 @@ def page_file(option: str, location: str, *suffixes: str) -> Path | None:
 
 
 def write_page(file: Path, text: str) -> None:
-    """Write a page, whole or not at all; raises InvalidInput where it cannot be written."""
+    """Write a page atomically; raises InvalidInput if it cannot be written."""
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         draft.write_text(text, encoding="utf-8")
@@ -71,7 +72,7 @@ def write_page(file: Path, text: str) -> None:
 
 
 def show_differences(title: str, differences: Iterable[Difference], *, shown: bool, file: Path | None) -> None:
-    """Print them, and write them to a file in the form that its name asks for."""
+    """Print the differences, and write them to a file in the format of its suffix."""
     found = tuple(differences)
     if shown:
         Console(highlight=False).print(_text(found), soft_wrap=True)
@@ -81,7 +82,7 @@ def show_differences(title: str, differences: Iterable[Difference], *, shown: bo
 
 
 def render_html(title: str, differences: Iterable[Difference]) -> str:
-    """What the terminal shows, as a page of its own."""
+    """The terminal's output as an HTML page."""
     console = Console(record=True, file=io.StringIO(), highlight=False, width=80)
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(_text(differences), soft_wrap=True)

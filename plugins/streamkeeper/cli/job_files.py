@@ -24,6 +24,6 @@ def read_job_file(text: str, params: dict[str, ParamValue], conf: dict[str, str]
 
 
 def _root_of(path: Path) -> Path:
-    """The jobs root if the file lies under it, else the file's own folder."""
+    """The jobs root if the file is below it, else the file's own folder."""
     root = local_path("STREAMKEEPER_JOBS", os.environ.get("STREAMKEEPER_JOBS") or "jobs")
     return root if path.is_relative_to(root) else path.parent

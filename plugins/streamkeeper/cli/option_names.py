@@ -28,6 +28,6 @@ def spelled(text: str) -> str:
 
 @cache
 def _names() -> re.Pattern[str]:
-    """Only names with an underscore: any other is a word of the language, too."""
+    """Only names with an underscore: all others are ordinary words, too."""
     names = sorted(name for name in (*asked_fields(DeployRequest), "on_open") if "_" in name)
     return re.compile(rf"(?<![\w-])({'|'.join(names)})(?![\w-])(?:=(\w+))?")

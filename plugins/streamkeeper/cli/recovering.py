@@ -1,4 +1,4 @@
-"""``recover``: what is wrong with a job, what can be done about it at which price, and doing it."""
+"""``recover``: diagnose a job, print the possible actions with their costs, and carry one out."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def recover(
         site = open_to_look() if action is RecoveryAction.DIAGNOSE or dry_run else open_site()
         found = diagnose_for(site, asked)
     except StoreUnavailable as error:
-        # An outage is a diagnosis too, with its heading; anything else that is asked needs the store.
+        # An outage is also a diagnosis, with its own heading; every other action needs the store.
         if action is not RecoveryAction.DIAGNOSE:
             raise
         found = diagnose_without_store(job, error)
@@ -121,7 +121,7 @@ def _show_plan(site: Installation, asked: Asked, found: Diagnosis) -> None:
 
 
 def plan_recovery(serving: str, asked: Asked, found: Diagnosis) -> tuple[PlannedStep, ...]:
-    """The steps that the requested action takes, by what the diagnosis announces for each query."""
+    """The steps of the requested action, from the effects that the diagnosis announces for each query."""
     request = recovery_request(serving, asked, found)
     recover = request.recover
     assert recover is not None

@@ -1,4 +1,4 @@
-"""``registry``: what to do when the store is lost."""
+"""``registry``: rebuild the records after the loss of their store."""
 
 from __future__ import annotations
 

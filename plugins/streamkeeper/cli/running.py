@@ -1,4 +1,4 @@
-"""``stop``, ``start``, ``forget`` and ``logs``: what should serve, and what its driver says."""
+"""``stop``, ``start``, ``forget``, ``state-dead`` and ``logs``: commands about the driver of a job."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _follow(site: Installation, job: str, instance: str, follower: Follower, sho
         if ended and not told:
             return
         if not told and time.monotonic() - looked > _EXIT_LOOK_S:
-            # What is printed before the end is in the log by then: one more read takes it.
+            # The log contains everything printed before the end: one more read prints it.
             ended, looked = control.read_exit() is not None, time.monotonic()
             continue
         time.sleep(_FOLLOW_S)

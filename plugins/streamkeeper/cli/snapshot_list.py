@@ -29,12 +29,12 @@ def print_json(listed: Iterable[ListedSnapshot]) -> None:
 
 
 def show_snapshots(listed: Iterable[ListedSnapshot], *, now: datetime) -> None:
-    """As a table; ``now``: aware."""
+    """Print the snapshots as a table; ``now``: aware."""
     print_rows(HEADERS, [_row(row, now) for row in listed])
 
 
 def described(snapshot: Snapshot) -> dict[str, object]:
-    """A snapshot without its files."""
+    """A snapshot without its list of files."""
     names = ("series", "checkpoint", "version", "release", "query_id", "batch", "pending", "offsets", "watermark_ms")
     found: dict[str, object] = {name: getattr(snapshot, name) for name in (*names, "taken_at", "stored")}
     return {"snapshot": snapshot.name, **found, "bytes": snapshot.bytes, "packs": len(snapshot.packs)}

@@ -39,9 +39,9 @@ At = Annotated[
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What was named on the command line.
+    """The series or checkpoint named on the command line.
 
-    ``looking``: for a command that changes nothing; ``begins``: for one that may make the store's directory.
+    ``looking``: whether the command changes nothing; ``begins``: whether it may create the store's directory.
     """
 
     series: str
@@ -52,11 +52,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adopted(self) -> bool:
-        """Whether it is a checkpoint that need not have been deployed from here."""
+        """Whether it is a checkpoint that this installation need not have deployed."""
         return bool(self.checkpoint)
 
     def store(self) -> Store:
-        """The store with the snapshots; raises InvalidInput when none is named, NotFound when it is not there."""
+        """The store with the snapshots; raises InvalidInput if none is named, NotFound if it does not exist."""
         if self.store_url:
             return open_store(self.store_url, begins=self.begins)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
@@ -64,7 +64,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return (open_to_look() if self.looking else open_site(begins=self.adopted)).snapshots
 
     def policy(self) -> Policy:
-        """What a prune of these snapshots keeps, unless it is told otherwise; raises InvalidInput."""
+        """The retention of these snapshots, unless the command sets another; raises InvalidInput."""
         of_a_site = not self.store_url and os.environ.get("STREAMKEEPER_HOME")
         return read_policy(read_settings(os.environ).keep) if of_a_site and not self.adopted else Policy()
 
@@ -77,7 +77,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return [query_target(site, job, query)] if query else all_targets(site, job=job)
 
     def catalogues(self) -> list[Catalogue]:
-        """The series that are meant: of one query, of one job, or all there are."""
+        """The selected series: of one query, of one job, or all."""
         store = self.store()
         if self.adopted:
             return [Catalogue(store, adopted_target(self.checkpoint).series)]
@@ -87,11 +87,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return [Catalogue(store, series) for series in found]
 
     def hint(self) -> str:
-        """The series that there are."""
+        """A hint with the known series."""
         return f"known series: {', '.join(list_series(self.store())) or 'none yet'}"
 
     def catalogue(self) -> Catalogue:
-        """The one series that is meant; raises InvalidInput, naming those to choose from."""
+        """The one selected series; raises InvalidInput, naming the candidates."""
         found = self.catalogues()
         if len(found) == 1:
             return found[0]
@@ -101,7 +101,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False, begins: bool = False) -> Place:
-    """Raises InvalidInput for names that are none, or for both a series and a checkpoint."""
+    """Raises InvalidInput for invalid names, or for both a series and a checkpoint."""
     if series and checkpoint:
         raise InvalidInput("a series and a checkpoint are named", hint="name only one of them")
     if "/" in series:
@@ -110,13 +110,13 @@ def read_place(series: str, checkpoint: str, store: str, *, looking: bool = Fals
 
 
 def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Catalogue, Snapshot]:
-    """The one series and the one snapshot of it that are meant; raises InvalidInput, NotFound, SnapshotDamaged."""
+    """The one selected series and its selected snapshot; raises InvalidInput, NotFound, SnapshotDamaged."""
     catalogue = place.catalogue()
     return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, at=at))
 
 
 def site_of(series: str, *, looking: bool = False) -> Installation | None:
-    """The installation, where the series belongs to one of its jobs; None where there is none."""
+    """The installation, if the series belongs to one of its jobs; else None."""
     if series.startswith("adopted/") or not os.environ.get("STREAMKEEPER_HOME"):
         return None
     return open_to_look() if looking else open_site()

@@ -253,7 +253,7 @@ def export(
 
 
 def _there(catalogue: Catalogue, id: str) -> int:
-    """A snapshot's number; raises NotFound for one that is not listed, which is no damage."""
+    """A snapshot's number; raises NotFound for one that is not listed: that is not damage."""
     number = snapshot_number(id)
     if number not in catalogue.numbers():
         raise NotFound(f"series {catalogue.series} has no snapshot {id}", hint="see: streamkeeper snapshot list")

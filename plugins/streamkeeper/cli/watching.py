@@ -78,7 +78,7 @@ def watch(
 
 
 def _must_be_recent(overdue_s: float) -> None:
-    """Say how old the last pass is; exits with 1 where it is too old, or where there was none."""
+    """Print the age of the last pass; exits with 1 if it is too old, or there was none."""
     site = open_to_look()
     index = read_index(site.store, site.id)
     if index is None:
@@ -143,7 +143,7 @@ def _end_with(passed: list[str]) -> None:
 
 
 def _show_open(found: list[JobIncidents], *, complete: bool) -> None:
-    """The worst first; a paragraph each, for a cause and its remedy are sentences."""
+    """Print the open incidents, the most severe first, with cause, remedy and actions."""
     console = Console(soft_wrap=True, highlight=False)
     order = list(Severity)
     worst_first = sorted(

@@ -24,9 +24,9 @@ POLL_S = 3.0
 
 
 class AnswerTrigger(HITLTrigger):
-    """Fires with the answer, or with the default one in the end; also when the journal says that nobody is asked now.
+    """Fires with the answer, or finally with the default one; also if the journal shows that the question is closed.
 
-    Airflow itself resumes the task of an answer that is given there; the trigger sees those that come before it waits.
+    Airflow itself resumes the task after an answer given there; the trigger handles answers from before it waits.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class AnswerTrigger(HITLTrigger):
         self.job, self.operation, self.step = job, operation, step
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is found, and what it is made from."""
+        """The class's path and its arguments."""
         _, made_from = super().serialize()
         where = f"{type(self).__module__}.{type(self).__qualname__}"
         return where, {**made_from, "job": self.job, "operation": self.operation, "step": self.step}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event: the answer."""
+        """Yields one event: the answer."""
         while True:
             if self.timeout_datetime and self.timeout_datetime < utcnow():
                 yield await self._handle_timeout()
@@ -67,9 +67,9 @@ class AnswerTrigger(HITLTrigger):
 
 
 def answer_in(operation: OperationState, step: Step) -> dict[str, Any] | None:
-    """What the journal says, in the shape of an answer in Airflow; None while a person is to be asked.
+    """The recorded answer in the shape of an answer in Airflow; None while the question is open.
 
-    An operation that is over, or is about to end, is nobody's to approve.
+    An operation that has ended, or is about to, counts as declined.
     """
     answer = answer_about(operation, ABOUT[step])
     if answer is None and not (operation.outcome or operation.fall_back or operation.abort):

@@ -1,6 +1,6 @@
-"""The tasks around a person's decision: the standby ends, the person is asked, the answer goes into the journal.
+"""The tasks of a person's decision: end the standby, ask, record the answer in the journal.
 
-Who answers may do so in Airflow or from the command line. The asking task is deferred: it holds no worker.
+People answer in Airflow or from the command line. The asking task is deferred and occupies no worker.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploy import Deploy, Progress
 
 _AFTER_TIMEOUT_S = 600.0
-"""What a triggerer may be late before the question itself is given up."""
+"""How much later than the deadline a triggerer may be before the question itself is given up."""
 
 
 def answer_form() -> dict[str, Param]:
-    """What a person may say with an answer: the ``params`` of an ApproveOperator."""
+    """The fields of an answer: the ``params`` of an ApproveOperator."""
     return {"reason": Param("", type="string", title="Reason", description="Recorded with the answer")}
 
 
 class RestOperator(StepOperator):
-    """Ends the standby while a person decides: an idle driver costs as much as one that works."""
+    """Ends the standby while a person decides: an idle driver costs as much as a working one."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(step=Step.APPROVE, **kwargs)
@@ -49,9 +49,9 @@ class RestOperator(StepOperator):
 
 
 class ApproveOperator(OperationTask, HITLOperator):
-    """Asks a person, in the step that waits for an answer; who does not answer in time has declined.
+    """Asks a person, in the step that waits for an answer; no answer in time counts as declined.
 
-    Is skipped when the operation asks nobody.
+    Skipped if the operation has no question.
     """
 
     template_fields: Sequence[str] = (*OperationTask.template_fields, *HITLOperator.template_fields)
@@ -82,10 +82,10 @@ class ApproveOperator(OperationTask, HITLOperator):
     def execute_complete(
         self, context: Context, event: dict[str, Any], operation: str = "", bundle: str = "", until: str = ""
     ) -> Any:
-        """Record the answer, or ask again when it is of somebody who may not give it.
+        """Record the answer; the question stays open if the answer is from a person who may not give it.
 
-        It is recorded here, from what Airflow itself says of who has answered: what one task leaves for another can be
-        edited by whoever may edit runs. ``operation``, ``bundle``: what was asked about.
+        It is recorded here, from Airflow's own report about who answered: users who may edit runs can change what one
+        task passes to another. ``operation``, ``bundle``: the subject of the question.
         """
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer, operation, bundle, until))
@@ -94,7 +94,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         from streamkeeper.operations.approval import answer_approval, right_of
         from streamkeeper.operations.deploy import Deploy
 
-        # A question of before there were these arguments is still that of the run's own operation.
+        # A question from before these arguments existed belongs to the run's own operation.
         deploy = Deploy.load(open_site(), self.job, operation) if operation else self.load()
         self.shows(deploy.job, deploy.operation)
         state = deploy.state
@@ -120,7 +120,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         except OperationRefused as error:
             if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
                 raise
-            # Answered from elsewhere in this moment: the first answer counts.
+            # Answered elsewhere at the same moment: the first answer counts.
             self.log.warning("%s", error)
         return answer
 
@@ -179,10 +179,10 @@ class ApproveOperator(OperationTask, HITLOperator):
 
 
 class AnswerOperator(StepOperator):
-    """Goes on by the answer that is on record, and records that there is none; fails by one that is no approval."""
+    """Continues with the recorded answer, or records that there was none; fails if it is not an approval."""
 
     def work(self, context: Context) -> str:
-        """Returns who has approved; raises DeployFailed when it was declined."""
+        """Returns who has approved; raises DeployFailed if it was declined."""
         from streamkeeper.operations.approval import decline_for_silence
 
         deploy = self.load()

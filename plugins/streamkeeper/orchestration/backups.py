@@ -1,4 +1,4 @@
-"""The tasks of a backup: a snapshot of each query, and the word on whether any is later than it may be."""
+"""The tasks of a backup: a snapshot of each query, and the check that none is older than allowed."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ if TYPE_CHECKING:
     from streamkeeper.snapshots.capture import CaptureProgress
 
 LONGEST_BACKUP = timedelta(hours=5)
-"""Shorter than what a capture gives itself: beyond that, what it builds on may be pruned, and its work is lost."""
+"""Shorter than the limit of a capture itself: after that, the packs that it builds on may be pruned, and its work is
+lost."""
 SAY_EVERY_S = 5.0
 
 
 class ObjectiveMissed(PermanentError):
-    """A query has no snapshot that is new enough, or its backup failed."""
+    """A query has no snapshot that is recent enough, or its backup failed."""
 
 
 class BackupOperator(SeriesTask):
-    """Takes a snapshot of each of its queries; is skipped when nothing was committed since the last ones."""
+    """Takes a snapshot of each of its queries; skipped if no batch was committed since the last ones."""
 
     template_fields: Sequence[str] = ("series",)
 
     def work(self, context: Context) -> str:
-        """Returns what was taken; raises CheckpointDamaged for a checkpoint that is gone or cannot be read."""
+        """Returns the snapshots; raises CheckpointDamaged for a checkpoint that is missing or cannot be read."""
         return "\n".join(self.each(context))
 
     def one(self, site: Installation, series: str, context: Context) -> str:
@@ -52,7 +53,7 @@ class BackupOperator(SeriesTask):
 
 
 class Pace:
-    """Says how far a capture is, and no more often than every few seconds; of a short one nothing."""
+    """Reports the progress of a capture, at most every few seconds; a short capture reports none."""
 
     def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
         self._say, self._now = say, now
@@ -69,12 +70,12 @@ class Pace:
 
 
 class ObjectiveOperator(AskedTask):
-    """Fails, and the run with it, when a query's newest snapshot is older than the installation allows."""
+    """Fails the run if a query's newest snapshot is older than the installation allows."""
 
     form = staticmethod(backup_form)
 
     def work(self, context: Context) -> str:
-        """Returns that all is well; raises ObjectiveMissed with a line for each query of which that is not so."""
+        """Returns one sentence; raises ObjectiveMissed with a line for each query whose backup is late or failed."""
         site = open_site()
         series = find_series(site, read_choice_of_queries(self.asked(context)))
         missed = list(missed_objectives(site, series, self.log.info))
@@ -91,9 +92,9 @@ class ObjectiveOperator(AskedTask):
 
 
 def missed_objectives(site: Installation, series: list[str], say: Callable[[str], None]) -> Iterator[str]:
-    """One sentence for each query whose snapshots are too far behind, or whose checkpoint cannot be looked at.
+    """One sentence for each query whose snapshots are too old, or whose checkpoint cannot be read.
 
-    What is on another machine's disk is that machine's watch to tell, which looks at it every minute.
+    A checkpoint on another machine's disk is left to that machine's watch, which checks it every minute.
     """
     from streamkeeper.operations.backup import lateness_of
 

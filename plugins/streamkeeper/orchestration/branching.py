@@ -1,7 +1,7 @@
-"""A branch that skips all of the ways it does not take.
+"""A branch that skips every task of the branches it does not take.
 
-Airflow's own skips where they begin. The scheduler would then skip one task of each a pass: five passes, two seconds,
-between the assessment of a deploy and its handover.
+Airflow's own branch skips only their first tasks. The scheduler would then skip one further task of each per pass: five
+passes, two seconds, between the assessment of a deploy and its handover.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class BranchOperator(BaseBranchOperator):
-    """Skips what follows on the ways that are not taken, unless it follows on the taken one as well.
+    """Skips the tasks after the branches that are not taken, unless they also follow the taken one.
 
-    Only in the task group that the branch stands in: what somebody has put behind one of its tasks has a rule of its
-    own.
+    Only within the branch's task group: tasks that a user's DAG puts after it have their own trigger rules.
     """
 
     def skip_all_except(self, ti: RuntimeTaskInstanceProtocol, branch_task_ids: str | Iterable[str] | None) -> None:
-        """``branch_task_ids``: where the taken ways begin; raises DownstreamTasksSkipped, as Airflow's does."""
+        """``branch_task_ids``: the first tasks of the taken branches; raises DownstreamTasksSkipped, as Airflow's
+        does."""
         taken = {branch_task_ids} if isinstance(branch_task_ids, str) else {*(branch_task_ids or ())}
         try:
             super().skip_all_except(ti, taken)

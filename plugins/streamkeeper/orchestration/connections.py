@@ -1,6 +1,5 @@
-"""What Airflow connections tell: secrets, as ``secret://airflow/CONN_ID[/field]``, and a master, as
-``STREAMKEEPER_MASTER=airflow://CONN_ID``. No secret ever reaches a log.
-"""
+"""Values from Airflow connections: secrets, as ``secret://airflow/CONN_ID[/field]``, and a master, as
+``STREAMKEEPER_MASTER=airflow://CONN_ID``. No secret reaches a log."""
 
 from __future__ import annotations
 
@@ -28,9 +27,8 @@ def resolve_connection(path: str) -> str:
 
 
 def resolve_master(name: str) -> str:
-    """The standalone master that a Spark connection names, as Spark's provider reads it: for one that was typed into
-    the form and for one of a URI alike. Raises NotFound, InvalidInput or Unsupported.
-    """
+    """The standalone master of a Spark connection, read as Spark's provider reads it, from the form's fields or from
+    a URI. Raises NotFound, InvalidInput or Unsupported."""
     connection = _connection(name)
     where = f"the Airflow connection {name!r}"
     extra = connection.extra_dejson
@@ -63,7 +61,7 @@ def _connection(name: str) -> Connection:
 
 
 def read_field(connection: Connection, field: str) -> str:
-    """One field of a connection as text; raises InvalidInput when there is no such field or it is empty."""
+    """One field of a connection as text; raises InvalidInput for a field that is missing or empty."""
     where = f"secret://{SCHEME}/{connection.conn_id}/{field}"
     if field.startswith("extra."):
         found = connection.extra_dejson.get(field.removeprefix("extra."))

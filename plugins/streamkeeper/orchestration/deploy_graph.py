@@ -1,6 +1,6 @@
-"""The graphs of a deploy, of a rollback and of a recovery, for any DAG: their tasks, and how they follow each other.
+"""The task graphs of a deploy, a rollback and a recovery, for any DAG.
 
-The tasks of a graph stand in whatever task group, or DAG, they are made in; none knows another by its name.
+The tasks of a graph belong to the task group, or DAG, in which they are made; no task refers to another by its name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.tasks import OpeningTask
 
 GO_ON = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
-"""Of a task that more than one way leads to: those that were not taken are skipped."""
+"""The trigger rule of a task that several branches lead to: the branches that were not taken are skipped."""
 
 
 def deploy_streaming_job(
@@ -70,14 +70,14 @@ def roll_back_streaming_job(job: str, *, reason: str, group_id: str = "", **requ
 
 
 def deploy_graph(request: Mapping[str, Any] | None = None, *, outlets: Iterable[Asset] = ()) -> None:
-    """Bundle, standby, assess; a backup or a dual run where the verdict asks for it; takeover, and one end."""
+    """Bundle, standby, assess; a backup or a dual run if the verdict needs it; takeover, and one end."""
     bundle = BundleOperator(task_id="bundle", request=request)
     finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, outlets=outlets, **bundle.carried_on)
     _from_release_on(bundle, finish)
 
 
 def rollback_graph(request: Mapping[str, Any] | None = None) -> None:
-    """The same for an older release, for which nothing is read anew and nobody is asked."""
+    """The same for an older release: it has no rebuild and no approval."""
     bundle = RollBackOperator(task_id="bundle", request=request)
     carried_on = bundle.carried_on
     finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, **carried_on)
@@ -89,7 +89,7 @@ def rollback_graph(request: Mapping[str, Any] | None = None) -> None:
 
 
 def recovery_graph() -> None:
-    """A look at what is wrong, a person's word where something is lost or doubled, and then a deploy."""
+    """Diagnose, ask a person about loss or duplication, then carry out the steps of a deploy."""
     looked = DiagnoseOperator(task_id="diagnose")
     accepted = AcceptOperator(task_id="accept", diagnosed=looked.task_id, params=answer_form())
     bundle = RecoverOperator(task_id="bundle", diagnosed=looked.task_id, trigger_rule=GO_ON)
@@ -176,14 +176,14 @@ def takeover(carried_on: Mapping[str, Any]) -> None:
 
 
 def _fall_back(carried_on: Mapping[str, Any]) -> FallBackOperator:
-    """What follows a takeover that failed."""
+    """The automatic rollback after a failed takeover."""
     return FallBackOperator(task_id="fall_back", trigger_rule=TriggerRule.ONE_FAILED, **carried_on)
 
 
 def _end(finish: FinishOperator, carried_on: Mapping[str, Any]) -> None:
-    """Where ``finish`` failed it is announced; the last task, which nobody runs, is what ``finish`` is.
+    """Announce a failed ``finish``; the last task, which is empty, has the state of ``finish``.
 
-    Alone at the end, an announcement that succeeds would make the run of a failed deploy a success.
+    If the announcement were the only last task, its success would make the run of a failed deploy a success.
     """
     announced = AnnounceFailureOperator(
         task_id="announce_failure", finish=finish.task_id, trigger_rule=TriggerRule.ONE_FAILED, **carried_on

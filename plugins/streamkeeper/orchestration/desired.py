@@ -1,4 +1,4 @@
-"""The tasks that stop a job and start it again, and show what its driver said last."""
+"""The tasks that stop a job and start it again, and show the last lines of its driver's log."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ LONGEST_STOP = timedelta(minutes=30)
 
 
 class StopOperator(AskedTask):
-    """Records that the job is to serve no more, drains its driver and proves it dead; again, it goes on with that."""
+    """Records that the job must stay stopped, drains its driver and proves its termination; a second run continues
+    that."""
 
     form = staticmethod(stop_form)
 
     def work(self, context: Context) -> str:
-        """Returns one sentence; raises NotFound, OperationOpen, or OperationRefused for a job that never served."""
+        """Returns one sentence; raises NotFound, OperationOpen, or OperationRefused for a job that was never
+        running."""
         from streamkeeper.operations.stopping import stop_job
 
         params, site = self.asked(context), open_site()
@@ -51,7 +53,7 @@ class StopOperator(AskedTask):
 
 
 class StartOperator(OpeningTask, StepOperator):
-    """Lets the release that served last serve again: the whole operation, deferred while it waits."""
+    """Starts the last release again: the whole operation, deferred while it waits."""
 
     form = staticmethod(start_form)
 
@@ -59,7 +61,7 @@ class StartOperator(OpeningTask, StepOperator):
         super().__init__(step=Step.FALL_BACK, patience_s=SECONDS_S, job="", operation="", **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns one sentence; is skipped where the job serves. Raises DeployFailed when it cannot serve again."""
+        """Returns one sentence; skipped if the job is running. Raises DeployFailed if it cannot run again."""
         from streamkeeper.operations.starting import open_start
 
         params = self.asked(context)
@@ -77,13 +79,13 @@ class StartOperator(OpeningTask, StepOperator):
         return self._until_over(lambda: super(StartOperator, self).work(context))
 
     def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
-        """Goes on where the trigger woke it."""
+        """Continues after the trigger has fired."""
         self.job, self.operation = self.asked(context)["job"], self.own_operation(context)
         again = super().look_again
         return self._until_over(lambda: again(context, event, on, waited_s, told))
 
     def _until_over(self, go_on: Callable[[], str]) -> str:
-        """Its sentence; what the driver said last is in the log however it ended."""
+        """The operation's sentence; the last lines of the driver's log are logged however it ended."""
         try:
             sentence = str(go_on())
         except DeployFailed:
@@ -98,7 +100,7 @@ class StartOperator(OpeningTask, StepOperator):
 
 
 def show_log(task: StreamkeeperTask, site: Installation, job: str, instance: str) -> None:
-    """The last lines of a driver's log, in the task's own; or which machine has them."""
+    """Log the last lines of a driver's log, or which machine has it."""
     from streamkeeper.operations.driver_logs import tail_log
 
     if instance:
@@ -107,6 +109,6 @@ def show_log(task: StreamkeeperTask, site: Installation, job: str, instance: str
 
 
 def _newest_of(deploy: Deploy) -> str:
-    """The instance that the operation planned last; empty when there is none."""
+    """The instance that the operation planned last; empty without one."""
     mine = [instance.instance for instance in deploy.state.instances.values() if instance.operation == deploy.operation]
     return mine[-1] if mine else ""

@@ -1,4 +1,4 @@
-"""The page in Airflow's own UI: where it is shown, whose installation it shows, and what Airflow lets its viewer do."""
+"""The page in Airflow's UI: where it is shown, its installation, and the rights of its viewer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ async def page_app(
     receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
     send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
 ) -> None:
-    """The page as an ASGI application, made when it is asked for: every process of Airflow's imports the plugin, and
-    only its API server needs what stands behind a page."""
+    """The page as an ASGI application, created on the first request: every Airflow process imports the plugin, and
+    only the API server needs the page's modules."""
     await _app()(scope, receive, send)
 
 
 def page_views() -> list[dict[str, Any]]:
-    """Its entry of its own in Airflow's bar, and a tab of every DAG run, which Airflow has for all DAGs or for none."""
+    """The page's entry in Airflow's bar, and a tab of every DAG run; Airflow has such tabs for all DAGs or for none."""
     mounted = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
     return [
         {
@@ -64,8 +64,8 @@ def _app() -> FastAPI:
 
 
 def viewer_of(user: BaseUser) -> Viewer:
-    """A user of Airflow's, with the rights that its auth manager gives: asked as Airflow itself asks before it does
-    the same, and anew for each page."""
+    """An Airflow user with the rights that its auth manager grants, checked as Airflow checks them, and again for
+    each page."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
     from airflow.models.dag import DagModel
@@ -86,9 +86,9 @@ def viewer_of(user: BaseUser) -> Viewer:
 
 
 def _site() -> Installation:
-    """The API server's own, for looking only, as it is now: ``home new`` and ``home moved`` make it another one.
+    """The API server's installation, read-only and current: ``home new`` and ``home moved`` change it.
 
-    One request to the store, but for the first time. Raises HTTPException 503 where its settings are wrong.
+    Sends one request to the store, more the first time. Raises HTTPException 503 if its settings are wrong.
     """
     from streamkeeper.registry.installations import newest_record
 

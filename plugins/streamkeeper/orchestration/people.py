@@ -1,4 +1,4 @@
-"""Airflow's users, as the journal signs them: who has triggered a run, who has answered, whom a question is for."""
+"""Airflow's users as the journal names them: who triggered a run, who answered, who may answer."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def triggered_by(context: Context) -> str:
-    """Who has triggered the run; NOBODY for a schedule and for another DAG."""
+    """The user who triggered the run; NOBODY for a schedule and for another DAG."""
     name = context["dag_run"].triggering_user_name
     return airflow_user(name) if name else NOBODY
 
 
 def answered_by(answer: Mapping[str, Any]) -> tuple[str, str]:
-    """Who has given an answer in Airflow, and their id there; empty where nobody has."""
+    """The user who answered in Airflow, and their id there; both empty without an answer."""
     user = answer.get("responded_by_user")
     return (airflow_user(str(user["name"])), str(user["id"])) if user else ("", "")
 
 
 def assigned_users(right: RightToAnswer) -> list[HITLUser]:
-    """Whom Airflow itself lets answer; empty for everybody.
+    """The users whom Airflow itself lets answer; empty for all users.
 
-    Airflow takes an empty list for everybody: where nobody is left, those are named whose answer would not count.
+    Airflow takes an empty list for all users: if nobody may answer, it names users whose answer would not count.
     """
     named = right.named()
     if named is None:
@@ -40,7 +40,7 @@ def assigned_users(right: RightToAnswer) -> list[HITLUser]:
 
 
 def required_actions(task: HITLOperator, context: Context) -> str:
-    """Where a person answers what the task asks; empty where Airflow does not know its own address."""
+    """The address where a person answers the task's question; empty if Airflow's own address is not configured."""
     try:
         return task.generate_link_to_ui(task_instance=context["ti"])
     except ValueError:

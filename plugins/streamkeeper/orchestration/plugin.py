@@ -1,4 +1,4 @@
-"""What Airflow shows of Streamkeeper: its page, the entry under Admin, Plugins; and what Airflow's API refuses."""
+"""Streamkeeper in Airflow: its page, the entry under Admin, Plugins, and a guard for Airflow's API."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def _for_everybodys_api() -> list[dict[str, Any]]:
-    """Refuses foreign Host headers where no login is asked for because the API listens on the loopback only.
+    """Refuses foreign Host headers if the API needs no login because it listens on the loopback only.
 
-    Without that, a page on the web whose name is made to mean 127.0.0.1 is an admin's.
+    Without it, a web page whose host name resolves to 127.0.0.1 would have an admin's rights.
     """
     open_to_all = conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False)
     if not open_to_all or conf.get("api", "host", fallback="") not in _LOOPBACK:
@@ -28,7 +28,7 @@ def _for_everybodys_api() -> list[dict[str, Any]]:
 
 
 class StreamkeeperPlugin(AirflowPlugin):
-    """Shows that the installation has Streamkeeper, and its page."""
+    """Registers the page, and shows in Airflow that Streamkeeper is installed."""
 
     name = "streamkeeper"
     fastapi_apps = [{"app": page_app, "url_prefix": PREFIX, "name": "Streamkeeper"}]

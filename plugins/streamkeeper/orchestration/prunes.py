@@ -1,4 +1,4 @@
-"""The tasks of a prune: the plan, for people to read, and what carries out a fresh one."""
+"""The tasks of a prune: the plan for people to read, and the execution of a fresh plan."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LONGEST_PRUNE = timedelta(hours=6)
 
 
 class PruneIncomplete(PermanentError):
-    """Something could not be planned or removed; everything else was."""
+    """Something could not be planned or removed; everything else was removed."""
 
 
 class PlanPruneOperator(AskedTask):
-    """Says what would go and why, and removes nothing; the lines are the ``report``, too."""
+    """Reports what would be removed and why, and removes nothing; the lines are also the ``report``."""
 
     form = staticmethod(prune_form)
     reports = True
@@ -31,7 +31,8 @@ class PlanPruneOperator(AskedTask):
     def work(self, context: Context) -> str:
         """Returns one sentence; raises NotFound for an unknown job, InvalidInput for a field of the form.
 
-        What cannot be planned fails the task of a dry run; else it is for ``prune`` to fail by, after its work.
+        Items that cannot be planned fail the task in a dry run; otherwise ``prune`` fails because of them, after its
+        work.
         """
         request = read_prune(self.asked(context))
         run = plan(open_site(), request)
@@ -42,12 +43,12 @@ class PlanPruneOperator(AskedTask):
 
 
 class PruneOperator(AskedTask):
-    """Removes what nothing keeps now, which may be more or less than what was planned; is skipped by a dry run."""
+    """Removes what no rule keeps now, which may differ from the plan; a dry run skips it."""
 
     form = staticmethod(prune_form)
 
     def work(self, context: Context) -> str:
-        """Returns what went; raises PruneIncomplete when something could not be planned or removed."""
+        """Returns what was removed; raises PruneIncomplete if something could not be planned or removed."""
         from streamkeeper.operations.pruning import prune
 
         request = read_prune(self.asked(context))
@@ -62,7 +63,7 @@ class PruneOperator(AskedTask):
 
 
 def plan(site: Installation, request: PruneRequest) -> PruneRun:
-    """What a prune would do now; raises NotFound for an unknown job, InvalidInput for a field of the form."""
+    """The plan of a prune now; raises NotFound for an unknown job, InvalidInput for a field of the form."""
     from streamkeeper.operations.overview import read_job
     from streamkeeper.operations.pruning import plan_prune
 
