@@ -3,7 +3,7 @@
 Use it only for a driver whose machine is permanently gone: you know that the node is switched off or scrapped.
 **state** records your statement, your name and the reason, under the conditions of `streamkeeper state-dead`: it is
 refused for a driver that runs, for one whose end can be proven, and for a person who may not answer the operations'
-questions. Without *It does not run any more* nothing is recorded, and the run fails with the risks of the statement.
+questions. Without *The driver has terminated* nothing is recorded, and the run fails with the risks of the statement.
 
 **copy** then takes a snapshot of every checkpoint that this driver may still write. No driver continues in those
 directories. *Recover a streaming job* with the action *restore* continues in the copy.
