@@ -105,7 +105,9 @@ def plan_live(tree: Tree, *, now: float) -> PrunePlan:
 
 
 def _begun(tree: Tree, extent: Extent) -> tuple[PrunePlan, Seen]:
-    """Return an empty plan and the files to plan with; a symbolic link is kept whole, whoever owns its target."""
+    """Return an empty plan and the files to plan with; a symbolic link is kept whole, even if its target belongs to
+    others.
+    """
     seen = tree.look()
     return PrunePlan(
         directory=tree.where(""), extent=extent, kept_whole="it is a symbolic link" if "" in seen.odd else ""

@@ -77,7 +77,7 @@ class StoreLine:
 
     @property
     def state(self) -> JobState | None:
-        """The journal as far as it is known; makes no request."""
+        """The part of the journal that was read so far; makes no request."""
         return self._state
 
     def look(self, *, max_age_s: float = 0.0) -> JobState:

@@ -1,4 +1,4 @@
-"""Gathers the evidence about a candidate, in the Spark process that built it; there is no other place that does.
+"""Gathers the evidence about a candidate, in the Spark process that built it. No other module does so.
 
 It serves a check, a standby, and the driver that describes a candidate for a cold deploy, a dry run or a rollback. It
 changes neither the checkpoint nor the outputs, and a driver may keep writing them.

@@ -194,7 +194,7 @@ def _columns(
 
 
 def _column(walk: BatchExpressions, frame: Frame, value: Value, node: ast.AST, *, texts: bool, read: bool) -> bool:
-    """Return whether a value used as a column stands for all columns, and note what it reads.
+    """Return whether a value used as a column means all columns, and record the columns that it reads.
 
     ``walk``: the walk over the job's code.
     ``frame``: the frame on which the method is called.

@@ -1,4 +1,4 @@
-"""The values that an expression in a sink's function may have, as ``batch_columns`` follows them."""
+"""What an expression in a sink's function may hold of the batch, as ``batch_columns`` follows it."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def unseen_by(query: Query) -> Mapping[str, str]:
-    """Schemes of files that the query reads but that this process cannot look for, each with the reason."""
+    """Schemes of files that the query reads but that this process cannot check, each with the reason."""
     return other_s3(read_confs(query.df.sparkSession), os.environ)
 
 
 def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
-    """Which source files of a batch are gone, and which files could not be looked for.
+    """Which source files of a batch are missing, and which files could not be checked.
 
     Raises NotFound if the batch is not planned, and CheckpointDamaged.
     """

@@ -3,7 +3,7 @@
 The meaning has the whole expression: its class and every argument, as ``inspection.plan_tree`` gives them. Only what is
 proven not to count is left out: names of columns, aliases and Python functions; the order of operands that commute;
 what follows from a session setting that has a comparison of its own; a widening that an aggregate does anyway; and
-fields of parsed JSON that nobody reads.
+fields of parsed JSON that no expression reads.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Meanings:
     ``of_plan``: gives the meaning of a subquery's plan.
     ``unresolved``, ``unknown``: what could not be resolved, and the classes that this version knows nothing about.
     ``nesting``: counts how deep expressions and plans are nested in each other.
-    ``written``: the ``file:line`` of a meaning, as far as known, for expressions with arguments or an alias.
+    ``written``: the ``file:line`` of a meaning, if known, for expressions with arguments or an alias.
     ``function_names``: the name of a Python function by its number in meanings.
     """
 
@@ -224,7 +224,7 @@ class Meanings:
         return any(isinstance(value, Node | list) and bool(value) for value in after)
 
     def _argument(self, node: Node, key: str, value: Any) -> Iterator[tuple[str, str]]:
-        """An argument that is no expression. Left out if it follows from the session."""
+        """An argument that is not an expression. Left out if it follows from the session."""
         if key in _ZONES and isinstance(value, str):
             if node.name != "Cast" or _zoned(node):
                 yield "", f"in {SESSION if value == self._session.time_zone else quoted(value)}"

@@ -20,7 +20,7 @@ _PLAIN = (str, int, float, complex, bytes, bool, type(None))
 
 
 class Reference(NamedTuple):
-    """What a marked name stands for."""
+    """The object that a marked name refers to."""
 
     value: Any
     """The object."""
@@ -41,7 +41,7 @@ class References(ast.NodeTransformer):
     ``bundle``: the names that the bundle defines.
     ``module``: the module of the function.
     ``bound``: the names that the function binds itself.
-    ``found``: for each marked name, what it stands for. Filled here.
+    ``found``: the reference of each marked name. Filled here.
     ``names``: the function's globals: those of the module, or copies of them.
     ``defaults_only``: whether only arguments that equal a default are replaced.
     """

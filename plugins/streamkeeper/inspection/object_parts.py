@@ -313,7 +313,7 @@ def cell_value(cell: CellType) -> Any:
 
 
 _MADE_AT_RUN_TIME = 1 << 9
-"""Python's flag of a class that is no part of the interpreter or a compiled module (``Py_TPFLAGS_HEAPTYPE``)."""
+"""Python's flag of a class outside of the interpreter and of compiled modules (``Py_TPFLAGS_HEAPTYPE``)."""
 
 
 def is_held_by_its_module(kind: type) -> bool:
@@ -337,7 +337,7 @@ def registered_with(kind: type) -> list[type]:
 
 
 def atom(found: Any) -> list[object]:
-    """As JSON, a value that holds no other value and is no text."""
+    """As JSON, a value that contains no other value and is not a text."""
     match found:
         case bool() | None:
             return [type(found).__name__, found]

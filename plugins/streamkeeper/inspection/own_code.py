@@ -96,7 +96,9 @@ class OwnCode:
         return isinstance(file, str) and any(file.startswith(f"{place}/") for place in self._places)
 
     def data_files(self) -> list[list[str]] | None:
-        """Name and content of every file of the bundle that is no loaded module. None if they cannot be determined."""
+        """Name and content of every file of the bundle that is not a loaded module. None if they cannot be
+        determined.
+        """
         loaded = {str(getattr(module, "__file__", "")) for module in self.loaded()}
         return self._contents(lambda path: str(path) not in loaded)
 
@@ -131,7 +133,7 @@ class OwnCode:
         return _sha256(held.read_bytes()) if held else "missing"
 
     def tree(self, path: Path) -> ast.Module | None:
-        """The syntax of a source file without docstrings. None for a file that is no Python source."""
+        """The syntax of a source file without docstrings. None for a file that is not Python source."""
         key = str(path)
         if key not in self._trees:
             self._trees[key] = _parsed(path) if path.suffix == _SOURCE else None

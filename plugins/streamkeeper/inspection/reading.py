@@ -83,7 +83,7 @@ class Reading:
         return [self._code(code, vars(module), importing=True) for module, code in effects if code is not None]
 
     def _beyond(self) -> Any:
-        """The bundle, as far as the code may reach into it by names that cannot be determined here.
+        """The part of the bundle that the code may reach by names that cannot be determined here.
 
         This rule makes the digest complete: code that is not known to be harmless adds everything that it might reach.
         """

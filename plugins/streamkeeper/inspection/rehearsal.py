@@ -62,7 +62,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     again: bool = False
     """Whether ``batch`` itself ran, and not the batch after it."""
     unchecked: str = ""
-    """Input files of the batch that could not be looked for, as a clause."""
+    """Input files of the batch that could not be checked, as a clause."""
     without_rows: bool = False
     """Whether no batch with input rows ran."""
     earlier: bool = False
@@ -150,7 +150,7 @@ def _rehearse_earlier(
 ) -> Rehearsal | None:
     """How the newest batch with input before ``last`` ran again. None if it could not run.
 
-    It cannot run if its input or its state is gone, or if it turns out to have no rows either.
+    It cannot run if its input or its state is missing, or if it turns out to have no rows either.
 
     ``query``: the candidate.
     ``checkpoint``: the live checkpoint.

@@ -181,7 +181,7 @@ def _loops(steps: Steps) -> Iterator[range]:
 def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> dict[int, Any]:
     """The new arguments of instructions that name a variable or a place in the code.
 
-    Variables are given by their order, and places by what still stands there.
+    Variables are given by their order, and places by the code that is still there.
     """
     order = {name: number for number, name in enumerate(parameters)}
     left = [steps[number].offset for number in kept]

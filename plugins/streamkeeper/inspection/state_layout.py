@@ -23,7 +23,7 @@ _FORMAT_WITH_IDS = 2
 
 
 def state_layout(checkpoint: Tree) -> dict[str, str]:
-    """Confs that describe how the checkpoint's state is stored, as far as its logs tell. Raises CheckpointDamaged.
+    """Confs that describe how the checkpoint's state is stored, if its logs record it. Raises CheckpointDamaged.
 
     Empty for a checkpoint without state: its commits name no state files, whatever the session says.
     """

@@ -70,7 +70,7 @@ def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateSt
     ``partition_id``.
 
     The session must have the checkpoint's layout. Raises Spark's errors, most of them only when rows are read. Raises
-    CheckpointDamaged if a partition is gone, which Spark's reader ignores.
+    CheckpointDamaged if a partition is missing, which Spark's reader ignores.
     """
     # Stores report to an endpoint that Spark creates only when its streams are first used. Measured: without it, an
     # HDFS-backed store cannot be loaded in a process that has not run a query yet.
@@ -120,7 +120,7 @@ def _stores(operator: int, name: str, store: str, partitions: int, properties: s
 
 
 def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
-    """Whether any key that an operator's state ever held is gone from it, as of the last committed batch.
+    """Whether any key that was ever in an operator's state is no longer in it, as of the last committed batch.
 
     True if the opposite cannot be shown: batches were pruned, there are too many, or the reader does not know the
     layout.

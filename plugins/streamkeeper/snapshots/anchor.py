@@ -42,7 +42,7 @@ def find_anchor(tree: Tree, batch: int | None = None) -> Anchor:
 
 
 def query_id_of(tree: Tree) -> str:
-    """Return Spark's id of the query; raises NotFound if there is no checkpoint, CheckpointDamaged."""
+    """Return Spark's id of the query; raises NotFound without a checkpoint, CheckpointDamaged."""
     if not tree.has("metadata"):
         raise NotFound(f"{tree.url} is not a checkpoint", hint=ANOTHER_DIRECTORY)
     return query_id(tree)
