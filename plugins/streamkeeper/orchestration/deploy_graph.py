@@ -48,12 +48,12 @@ def deploy_streaming_job(
     outlets: Iterable[Asset] = (),
     **request: Any,
 ) -> TaskGroup:
-    """A deploy as a task group of a DAG of one's own, ``deploy_<job>`` unless it is named.
+    """A deploy as a task group of a user's DAG, named ``deploy_<job>`` unless ``group_id`` is given.
 
     ``request``: fields of the form of *Deploy a streaming job*: ``release``, ``params``, ``conf``, ``strategy``,
-    ``handover``, ``dry_run``, ``on_open``, the deadlines and so on, with its defaults. Values may be templates, and but
-    for the job XComArgs as well. ``outlets``: assets that a deploy which succeeds updates; ``streamkeeper://operations``
-    is updated by any. The group fails when the deploy does. Raises InvalidInput for an unknown field.
+    ``handover``, ``dry_run``, ``on_open``, the deadlines and so on, with the form's defaults. Values may be templates
+    or, except for the job, XComArgs. ``outlets``: assets that a successful deploy updates; every deploy updates
+    ``streamkeeper://operations``. The group fails if the deploy fails. Raises InvalidInput for an unknown field.
     """
     asked = {"job": job, "reason": reason, **request}
     with TaskGroup(group_id=group_id or f"deploy_{job}", default_args=default_args()) as group:
@@ -62,7 +62,7 @@ def deploy_streaming_job(
 
 
 def roll_back_streaming_job(job: str, *, reason: str, group_id: str = "", **request: Any) -> TaskGroup:
-    """The same of a rollback: ``roll_back_<job>``, to ``release`` or to the one that served before."""
+    """A rollback as a task group, ``roll_back_<job>``, to ``release`` or to the previous release."""
     asked = {"job": job, "reason": reason, **request}
     with TaskGroup(group_id=group_id or f"roll_back_{job}", default_args=default_args()) as group:
         rollback_graph(asked)

@@ -1,7 +1,7 @@
-// The dialogs behind the buttons: what is filled in becomes a run of a DAG, by Airflow's API, in the viewer's own session.
+// The dialogs of the buttons: a filled-in dialog creates a run of a DAG by Airflow's API, in the viewer's own session.
 //
-// A dialog has the id of the run that it creates: sent twice, Airflow answers 409, and there is one run. What was typed
-// stays until the dialog is closed.
+// A dialog has the id of its run: if it is sent twice, Airflow answers 409 and there is one run. Typed text stays until
+// the dialog is closed.
 (function () {
   "use strict";
   const LOOK_MS = 1500;
@@ -26,7 +26,7 @@
     });
   }
 
-  // What an error of Airflow's API, or of ours, says, as one line.
+  // The error of an answer from Airflow's API or from this page, as one line.
   function told(status, text) {
     let detail = text;
     try {
@@ -66,7 +66,7 @@
     return JSON.parse((await ask(address, signal)).text);
   }
 
-  // What is there, or null where it is not, or not yet.
+  // The object at the address, or null if it does not exist (yet).
   async function find(address, signal) {
     try {
       return await read(address, signal);
@@ -95,7 +95,7 @@
     for (const button of form.querySelectorAll(".send [type=submit], .accept button")) button.disabled = is;
   }
 
-  // The fields as the DAG takes them; what is meant anyway is left out. Throws Refused, naming the field.
+  // The fields as the DAG takes them, without default values. Throws Refused, naming the field.
   function fields(form) {
     const conf = {};
     for (const field of form.querySelectorAll("[data-kind]")) {
@@ -143,7 +143,7 @@
     return value;
   }
 
-  // A run that this dialog has created: ids follow from the dialog's own and from how many of its runs are over.
+  // The id of this dialog's run, made from the dialog's own id and the number of its finished runs.
   function runOf(form) {
     const over = Number(form.dataset.over || 0);
     return over ? form.dataset.run + "." + over : form.dataset.run;
@@ -174,7 +174,7 @@
     return form.dataset.api + "/dags/" + form.dataset.dag + "/dagRuns/" + encodeURIComponent(run);
   }
 
-  // Until the run's operation is on record: then to its page; of a dry run, until its words are there.
+  // Wait until the run's operation is recorded, then open its page; for a dry run, until its findings are there.
   async function follow(form, run, dry, signal) {
     const asked = new URLSearchParams({ dag: form.dataset.dag, run: run, job: form.dataset.job, part: "words" });
     const misses = { count: 0 };
@@ -190,7 +190,7 @@
     }
   }
 
-  // An answer that fails once may be a server under load; one that keeps failing is told.
+  // A single failed request may be a server under load; repeated failures are reported.
   async function patiently(misses, look) {
     try {
       const found = await look();
@@ -219,7 +219,7 @@
     location.assign(url.href);
   }
 
-  // The part of the operation's own page, and whether there is no more to come.
+  // Show the part of the operation's page; returns whether it is final.
   function showWords(form, html) {
     const part = new DOMParser().parseFromString(html, "text/html").getElementById("words");
     if (!part) return false;
@@ -240,7 +240,7 @@
     if (!words.hidden) words.focus();
   }
 
-  // What the run's tasks have left, of a run that came to no operation.
+  // Show the results of a run without an operation.
   async function endOf(form, run, state, dry, signal) {
     const tasks = addressOf(form, run) + "/taskInstances/";
     const left = async function (names, key) {
@@ -265,7 +265,7 @@
     form.dataset.changed = "";
   }
 
-  // A line of a task's report, which is Markdown of ours: a heading, a point, or a sentence; what is marked stays text.
+  // A line of a task's report in this project's Markdown: a heading, a list item or a sentence; markup becomes text.
   function lineOf(line) {
     const [, start, rest] = line.match(/^(#+ | *- )?(.*)$/);
     const element = document.createElement(start && start.startsWith("#") ? "h3" : "p");
@@ -276,7 +276,7 @@
     return element;
   }
 
-  // Of a recovery that loses or doubles something: what it says, and the two answers.
+  // For a recovery with loss or duplication: the announced effects, and the two answers.
   async function offerAnswer(form, run, signal) {
     const area = form.querySelector(".accept");
     const path = addressOf(form, run) + "/taskInstances/" + form.dataset.asks;
@@ -299,7 +299,7 @@
     area.hidden = !asks;
   }
 
-  // An answer in the very moment of the question makes Airflow ask again, which forgets it: until the task has taken it.
+  // An answer at the moment of the question can be lost when Airflow asks again: repeat it until the task has taken it.
   async function answer(path, option, reason, signal, tell) {
     for (;;) {
       const task = await find(path, signal);
@@ -369,7 +369,7 @@
     });
   }
 
-  // A field that is folded away cannot say what is wrong with it.
+  // A field in a closed section cannot show its error.
   function unfold(event) {
     const fold = event.target.closest("details");
     if (fold) fold.open = true;

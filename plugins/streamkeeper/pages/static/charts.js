@@ -1,7 +1,7 @@
-// Draws what a job's driver measured, and draws it again while somebody looks.
+// Draws the measurements of a job's driver, and updates them while the page is visible.
 //
-// data-history="…/history.json"                of a section: where its figures come from
-// data-query="totals" data-chart="lag"         of a figure in it: what of them it shows; without a script, a table does
+// data-history="…/history.json"                of a section: the address of its data
+// data-query="totals" data-chart="lag"         of a figure in it: the query and chart; without a script, a table shows it
 (function () {
   "use strict";
   const EVERY_MS = 60000;
@@ -10,7 +10,7 @@
   let told = null;
   const drawn = new Map();
 
-  // A custom property is text: only as somebody's colour the browser says which one it is now.
+  // A custom property is text: the browser resolves it only as the colour of an element.
   function colour(name) {
     const probe = document.createElement("span");
     probe.style.color = "var(" + name + ")";
@@ -67,7 +67,7 @@
   async function ask(section) {
     try {
       const answer = await fetch(section.dataset.history, { credentials: "same-origin" });
-      if (!answer.ok) return; // the tables say what there was, and the page's own notice that it is old
+      if (!answer.ok) return; // the tables show older data, and the page's notice says so
       told = await answer.json();
     } catch (error) {
       return;

@@ -1,15 +1,15 @@
-// What the page needs of a browser beside htmx: Airflow's theme and address bar, views that refresh themselves, a dialog.
+// Browser code in addition to htmx: Airflow's theme and address bar, views that refresh themselves, a dialog.
 //
-// data-refresh="5"   of an element with hx-trigger="refresh": asked again every so many seconds, while somebody looks
-// data-dialog        of an element whose hx-target is #dialog: what it loads is shown as a dialog
+// data-refresh="5"   of an element with hx-trigger="refresh": reloaded after this many seconds while the page is visible
+// data-dialog        of an element whose hx-target is #dialog: its content is shown as a dialog
 // data-close         closes the dialog that it is in
-// data-airflow       of a link to a page of Airflow's own: opened by Airflow where this page is in its frame
+// data-airflow       of a link to a page of Airflow: opened by Airflow if this page is in its frame
 // data-send          of a form's field or a whole form: sends the form when it changes
 (function () {
   "use strict";
   const page = document.documentElement;
 
-  // Airflow's window, where this page is in a frame of it; null where it stands alone.
+  // Airflow's window if this page is in a frame of it; else null.
   function airflow() {
     try {
       return window.parent !== window && window.parent.document ? window.parent : null;
@@ -26,7 +26,7 @@
     page.dataset.theme = dark ? "dark" : "light";
   }
 
-  // Airflow follows this page's address only when it loads; htmx changes it without.
+  // Airflow follows this page's address only on loading; htmx changes it without a load.
   function tellAddress() {
     const parent = airflow();
     const found = parent && parent.location.pathname.match(/^(.*\/plugin\/[^/]+)\//);
@@ -36,7 +36,7 @@
     }
   }
 
-  // A sandboxed frame may not send its parent elsewhere: Airflow's own router does it, told as by the back button.
+  // A sandboxed frame may not navigate its parent: Airflow's router does it, as after the back button.
   function openInAirflow(event) {
     const link = event.target.closest("a[data-airflow]");
     const parent = airflow();
@@ -57,7 +57,7 @@
   function tellFailure(event) {
     const answer = event.detail.xhr;
     const said = answer && answer.status ? answer.responseText : "Airflow does not answer";
-    // A whole page in a part's place is not ours: a proxy's, or a login's.
+    // A whole page in place of a part comes from a proxy or a login.
     const text = said.length > 2000 || said.trimStart().startsWith("<") ? "the answer was " + answer.status : said;
     notice("This page is not up to date: " + text);
   }
@@ -68,7 +68,7 @@
       if (document.visibilityState !== "visible" || !window.htmx) return;
       for (const part of document.querySelectorAll("[data-refresh]")) {
         const every = 1000 * Math.max(1, Number(part.dataset.refresh) || 0);
-        // A part that is replaced is another element: its time begins when it is first seen.
+        // A replaced part is a new element: its interval starts when it is first seen.
         if (!asked.has(part)) asked.set(part, Date.now());
         if (Date.now() - asked.get(part) < every) continue;
         asked.set(part, Date.now());
