@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 MEANINGS: Mapping[str, str] = {
     "store-out-of-reach": "the watch or the job's driver cannot reach the store",
-    "journal-lost": "the job has drivers, checkpoints or snapshots, and its journal is gone",
+    "journal-lost": "the job's journal is gone, and other records name the job: of its drivers, incidents or operations,"
+    " or the last index of the watch",
     "journal-unreadable": "an entry of the job's journal cannot be read",
     "journal-outdated": "the journal is older than what was written to the job's checkpoints or outputs",
     "disk-full": "the driver ended, or waits, because the disk or another resource of the machine is used up",
@@ -28,14 +29,16 @@ MEANINGS: Mapping[str, str] = {
     "driver-unknown": "whether the driver is running cannot be determined from the watch's machine",
     "driver-lost": "as `driver-unknown`, and the driver has not reported for the threshold; if the job sets"
     " `lag-seconds` and not this rule, for that threshold",
-    "operation-stuck": "an operation has replaced the driver, and no driver has reported for the threshold",
+    "operation-stuck": "an operation that is still carried out has drained or is replacing the driver, and no driver"
+    " has reported for the threshold",
     "owner-unproven": "the driver's termination was stated by a person, so no driver may continue in its checkpoint",
     "crash-loop": "the driver restarted this often in ten minutes, or has used all of its restarts",
     "restarts": "the driver restarted this often in an hour",
     "heartbeat-lost": "the driver is running and has not reported for the threshold",
     "frozen": "processes of the driver are stopped (SIGSTOP), and it has not reported for the threshold",
     "frozen-in-part": "processes of the driver have been stopped for the threshold, and it still reports",
-    "stalled": "a batch has been open, or no trigger has completed, for this many usual batches (at least a minute)",
+    "stalled": "a batch has been open for this many usual batches, or no trigger has completed for this many usual"
+    " batches or trigger intervals, whichever are longer; in both cases at least a minute",
     "scheduling-delay": "the last batch started late by the threshold",
     "batch-longer-than-trigger": "the usual batch takes longer than this many trigger intervals",
     "lag-seconds": "the query is behind its sources by the threshold",
@@ -43,7 +46,8 @@ MEANINGS: Mapping[str, str] = {
     "checkpoint-write-slow": "in three batches in a row, writing the checkpoint took this share of the batch and at"
     " least one second",
     "checkpoint-growing": "the checkpoint grew by this factor in an hour, and has at least 256 MiB",
-    "state-memory-forecast": "the state uses this much memory, or will within a day at its present growth",
+    "state-memory-forecast": "the state uses this much memory, or will within a day at the rate of its recorded"
+    " history",
     "state-repaired": "Spark itself repaired this many state stores; the damage is unknown",
     "input-too-old": "this many input files are older than `maxFileAge` allows, or have a name that is not UTF-8: Spark"
     " never reads them",
