@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 MEANINGS: Mapping[str, str] = {
     "store-out-of-reach": "the watch or the job's driver cannot reach the store",
-    "journal-lost": "the job's journal is gone, and other records name the job: of its drivers, incidents or operations,"
-    " or the last index of the watch",
+    "journal-lost": "the job's journal is gone, and other records name the job: of its drivers, incidents or"
+    " operations, or the last index of the watch",
     "journal-unreadable": "an entry of the job's journal cannot be read",
     "journal-outdated": "the journal is older than what was written to the job's checkpoints or outputs",
     "disk-full": "the driver ended, or waits, because the disk or another resource of the machine is used up",
