@@ -77,7 +77,7 @@ class StoreLine:
 
     @property
     def state(self) -> JobState | None:
-        """The part of the journal that was read so far; makes no request."""
+        """The job's state from the journal that was read so far; makes no request. None before the first read."""
         return self._state
 
     def look(self, *, max_age_s: float = 0.0) -> JobState:
