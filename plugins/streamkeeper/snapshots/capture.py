@@ -355,7 +355,7 @@ def _find_anchor(tree: Tree, batch: int | None, *, pending: bool) -> Anchor:
 
 
 def _is_same(base: Snapshot, anchor: Anchor, *, pending: bool) -> bool:
-    """Whether ``base`` is this anchor's snapshot. One with a plan also serves one without, if plans may be kept."""
+    """Whether ``base`` is this anchor's snapshot. One with a plan serves one without too, unless plans are left out."""
     enough = base.pending or not anchor.pending if pending else not base.pending
     return enough and (base.query_id, base.batch) == (anchor.query_id, anchor.batch)
 
