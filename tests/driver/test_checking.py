@@ -460,7 +460,7 @@ def test_the_parent_of_a_jobs_checkpoints_is_enough(house: House, below: str) ->
     found = {name: each.verdict for name, each in answer.assessment.queries.items()}
     assert found["totals"] is Verdict.SWITCH
     shutil.rmtree(parent / "maxima")
-    assert "holds no checkpoint of query maxima" in house.ask(candidate, checkpoints={"": str(parent)}).error
+    assert "has no checkpoint of query maxima" in house.ask(candidate, checkpoints={"": str(parent)}).error
     alone = house.ask(candidate, checkpoints={"": str(parent)}, query="totals")
     assert alone.assessment is not None, alone.error
 

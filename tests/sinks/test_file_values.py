@@ -124,15 +124,15 @@ def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path
 @pytest.mark.parametrize(
     ("file_format", "partition_by", "schema", "told"),
     [
-        ("csv", [], "n long, tags array<string>", "column tags is array<string>, and CSV holds no nested values"),
+        ("csv", [], "n long, tags array<string>", "column tags is array<string>, but CSV does not support nested values"),
         ("csv", [], "n long, raw binary", "column raw is binary, and Spark writes bytes into CSV as a text"),
         ("csv", [], "text string", "text is the only column, and a row in which it is NULL is an empty line of CSV"),
         ("csv", ["p"], "text string, p string", "text is the only column"),
         ("json", [], "n long, m array<map<int,string>>", "JSON keys must be strings"),
-        ("parquet", ["raw"], "n long, raw binary", "a folder cannot be named by bytes"),
-        ("parquet", ["p"], "n long, p interval day to second", "a folder cannot be named by an interval"),
+        ("parquet", ["raw"], "n long, raw binary", "a folder cannot be named after bytes"),
+        ("parquet", ["p"], "n long, p interval day to second", "a folder cannot be named after an interval"),
         ("orc", [], "n long, text string collate utf8_lcase", "cannot read strings with a collation from ORC"),
-        ("json", [], "a long, A long", "columns a and A differ by upper and lower case alone"),
+        ("json", [], "a long, A long", "columns a and A differ only in upper and lower case"),
     ],
 )
 def test_what_files_cannot_give_back_is_refused(
@@ -207,7 +207,7 @@ def test_csv_of_other_columns_is_refused_before_it_is_written(
     """Nothing in a file tells its columns, so that values would be read in other places."""
     writer = writer_of(tmp_path, format="csv", partition_by=partition_by)
     writer.write(spark.createDataFrame([("08", 2, "a")], "code string, n long, p string"), 0)
-    with pytest.raises(InvalidInput, match="hold code string, n long, p string, and the batch has n long, code string"):
+    with pytest.raises(InvalidInput, match="have code string, n long, p string, but the batch has n long, code string"):
         writer.write(spark.createDataFrame([(2, "08", "a")], "n long, code string, p string"), 1)
     assert writer.last_batch() == 0
 

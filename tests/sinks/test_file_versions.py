@@ -183,7 +183,7 @@ def test_shadow_is_unseen_until_the_cutover_and_the_way_back_is_open(output: Out
     assert output.ids == ["n1", "n2"]
     output.write(second, 1, "n3")
     assert output.ids == ["n1", "n2", "n3"]
-    with pytest.raises(Fenced, match="serves"):
+    with pytest.raises(Fenced, match="is current and no longer a shadow"):
         output.write(shadow, 2, "zombie")
     output.writer("v0001", 4)
     assert output.ids == ["e1", "e2"]

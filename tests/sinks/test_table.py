@@ -189,7 +189,7 @@ def test_table_of_other_columns_is_refused(spark: SparkSession, database: Path) 
     writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
     again = writer_of(database, 2)
     again.raise_fence()
-    with pytest.raises(InvalidInput, match=r"total is BIGINT in the table, DOUBLE.* in the query"):
+    with pytest.raises(InvalidInput, match=r"total is BIGINT in the table, but DOUBLE.* in the query"):
         again.write(spark.createDataFrame([("a", 1.0)], "customer string, total double"), 1)
     assert rows(database) == [("a", 1)]
 
