@@ -157,7 +157,7 @@ def test_a_param_that_the_code_declares_no_more_is_left_out_with_a_word(job: Reg
     request = asked(job, inherit_params=True, inherit_conf=True)
     assert (request.params, request.not_inherited) == ({"input": "/in"}, ("files",))
     told = plan_deploy(request, serving="r0002")[0].does
-    assert "with the params (input) of r0002; without files, which the code does not declare any more" in told
+    assert "with the params (input) of r0002; without files, which the code no longer declares" in told
     job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))
     with pytest.raises(InvalidInput, match="unknown param files"):
         asked(job, "op3", params={"input": "/in", "files": 3})

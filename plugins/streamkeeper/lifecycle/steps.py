@@ -70,13 +70,13 @@ _REFUSE = "end the candidate and refuse; {serving} stays"
 _ABORT = "abort the dual run; {serving} stays"
 
 STEPS = (
-    StepRow(Step.BUNDLE, "{take_release}", _AT_ONCE_S, "refuse; nothing was touched", first=True),
+    StepRow(Step.BUNDLE, "{take_release}", _AT_ONCE_S, "refuse; the job is unchanged", first=True),
     StepRow(Step.STANDBY, "{start_candidate}", "standby_s", "end the candidate and refuse", first=True),
     StepRow(
         Step.ASSESS,
         "{compare_candidate}",
         _AT_ONCE_S,
-        "end the candidate and refuse, saying which ways there are not",
+        "end the candidate and refuse; the reason lists the strategies that are not possible",
         first=True,
     ),
     StepRow(
@@ -98,7 +98,7 @@ STEPS = (
     ),
     StepRow(
         Step.READY,
-        "see that nothing has drifted since, and start the standby again",
+        "check that the installation has not changed since the assessment, and restart the standby",
         "standby_s",
         _REFUSE,
         condition="BACKUP only",
@@ -107,7 +107,7 @@ STEPS = (
     ),
     StepRow(
         Step.SHADOW,
-        "let the candidate read the sources again into a new checkpoint version, unseen",
+        "start the dual run: the candidate rereads the sources into a new checkpoint version and an unpublished output",
         "standby_s",
         _ABORT,
         condition="rebuild only",
@@ -115,7 +115,7 @@ STEPS = (
     ),
     StepRow(
         Step.CATCH_UP,
-        "wait until it has read what {serving} has",
+        "wait until the candidate has read all that {serving} has read",
         "catch_up_s",
         _ABORT,
         condition="rebuild only",
@@ -125,15 +125,15 @@ STEPS = (
         Step.COMPARE,
         "compare both outputs over the same input, column by column",
         _COMPARE_S,
-        "ask a person, as about whatever cannot be compared",
+        "ask a person to approve, as for any output that cannot be compared",
         condition="rebuild only",
         asked=lambda request: request.compare,
         taken=_rebuilds,
     ),
     StepRow(
         Step.REVIEW,
-        "wait for a person's approval where the outputs differ by more than was asked for,"
-        " could not be compared, or come from changed code that nothing proves",
+        "wait for a person's approval if the outputs differ by more than the request allows,"
+        " could not be compared, or come from changed code of unproven effect",
         "approve_s",
         f"not approved: {_ABORT}",
         condition="rebuild only",
@@ -143,17 +143,17 @@ STEPS = (
         Step.DRAIN,
         "drain {serving} at a batch boundary",
         "drain_s",
-        "end its whole process tree with SIGKILL; the open batch is replayed under its own id",
+        "kill its whole process tree (SIGKILL); the open batch is replayed under the same id",
     ),
     StepRow(
         Step.PROVE_DEAD,
         "prove that no process of {serving}'s driver is left",
         KILL_S,
-        "fail; the candidate is not let near the checkpoint",
+        "fail; the candidate does not get the checkpoint",
     ),
     StepRow(
         Step.CATCH_UP_AFTER_DRAIN,
-        "wait until the candidate holds everything up to the last batch of {serving}",
+        "wait until the candidate has processed all input up to the last batch of {serving}",
         "first_commit_s",
         "fall back to {serving}",
         condition="rebuild only",
@@ -169,7 +169,7 @@ STEPS = (
     ),
     StepRow(
         Step.GO,
-        "appoint the candidate; it claims the epoch, raises the fences and goes {where}",
+        "appoint the candidate; it claims the epoch, raises the fences and starts {where}",
         "standby_s",
         "fall back",
         first=True,
@@ -183,9 +183,9 @@ STEPS = (
     ),
     StepRow(
         Step.SNAPSHOT,
-        "take a snapshot of the last batch of {serving}, under a hold",
+        "take a snapshot of the last batch of {serving}, protected from pruning",
         _SNAPSHOT_S,
-        "go on without it, and say so",
+        "continue without it, and report that",
     ),
     StepRow(
         Step.PROBATION,
@@ -194,7 +194,7 @@ STEPS = (
         "{go_back}",
         first=True,
     ),
-    StepRow(Step.PROMOTE, "record it as the serving release{though_stopped}", _AT_ONCE_S, "try again", first=True),
+    StepRow(Step.PROMOTE, "record it as the serving release{though_stopped}", _AT_ONCE_S, "retry", first=True),
 )
 """In their order. FALL_BACK, the step of an operation that cannot continue, is in no plan."""
 
@@ -277,17 +277,17 @@ def _planned(row: StepRow, request: DeployRequest, words: Mapping[str, str], *, 
 
 def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None) -> dict[str, str]:
     """The parts of the table's texts that depend on the deploy."""
-    compare = f"compare it with {serving}" if serving else "there is no checkpoint yet: nothing to compare"
+    compare = f"compare it with {serving}" if serving else "no comparison: there is no checkpoint yet"
     if request.recover is not None:
         compare = "check it against its checkpoints"
     if serving == UNKNOWN_RELEASE:
-        compare = "look at the checkpoint that is there; what it was made by is on no record, so that a person is asked"
+        compare = "check the existing checkpoint; the code that wrote it is not recorded, so a person must approve"
     starts = {
-        Handover.WARM: "start the candidate beside the serving driver: session, plans, warm-up; it owns nothing",
-        Handover.COLD: "describe and rehearse the candidate in a process that then ends; it starts after the old one",
+        Handover.WARM: "start the candidate next to the serving driver: session, plans, warm-up; it owns no checkpoint",
+        Handover.COLD: "describe and rehearse the candidate in a process that ends; its driver starts after the old one",
     }
-    by_the_way_back = "by the way back that was assessed"
-    reserve = f"; past {RESERVE_AFTER_S:g} s, or at a failure, {serving} stands by until the probation is over"
+    by_the_way_back = "by the assessed rollback path"
+    reserve = f"; past {RESERVE_AFTER_S:g} s, or on a failure, {serving} is on standby until the probation is over"
     return {
         "serving": serving,
         "reserve": reserve if serving and request.handover is Handover.WARM and stopped is None else "",
@@ -296,7 +296,7 @@ def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None)
         "compare_candidate": compare,
         "where": f"in {'the checkpoint versions that the verdict asks for' if serving else 'a new checkpoint version'}",
         "batches": str(request.probation_batches),
-        "drain_and_go_back": f"drain it and let {serving} go again, {by_the_way_back}" if serving else _END_AND_FAIL,
+        "drain_and_go_back": f"drain it and restart {serving}, {by_the_way_back}" if serving else _END_AND_FAIL,
         "go_back": f"fall back to {serving}, {by_the_way_back}" if serving else _END_AND_FAIL,
         "though_stopped": _tell_stopped(stopped) if stopped is not None else "",
     }
@@ -309,16 +309,16 @@ def _tell_source(request: DeployRequest) -> str:
     if request.recover is not None:
         return f"take the current release, {request.release}"
     if request.start:
-        return f"take the release that served last, {request.release}"
+        return f"take the last serving release, {request.release}"
     if request.rollback and not request.release:
-        return "take the release that served before"
+        return "take the previous serving release"
     source = f"take the pushed release {request.release}" if request.release else "bundle the code, register a release"
     return source + told_inherited(request)
 
 
 def _tell_stopped(stopped: DesiredChanged) -> str:
-    by = f"{stopped.requested_by or 'somebody'}{f' ({stopped.reason})' if stopped.reason else ''}"
-    return f"; the job, which was stopped by {by}, is to serve again"
+    by = f"{stopped.requested_by or 'an unknown user'}{f' ({stopped.reason})' if stopped.reason else ''}"
+    return f"; the job, stopped by {by}, runs again"
 
 
 def told_inherited(request: DeployRequest) -> str:
@@ -335,4 +335,4 @@ def told_inherited(request: DeployRequest) -> str:
     ]
     told = f" with the {' and the '.join(kept)} of {request.inherited_from}" if kept else ""
     left = ", ".join(request.not_inherited)
-    return f"{told}; without {left}, which the code does not declare any more" if left else told
+    return f"{told}; without {left}, which the code no longer declares" if left else told

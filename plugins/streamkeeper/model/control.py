@@ -71,15 +71,15 @@ _TERMINAL = frozenset(
 
 SENTENCES = {
     DriverState.STARTING: "builds its session and plans",
-    DriverState.STANDBY: "described and warmed up; owns nothing; waits for go",
-    DriverState.SHADOW: "reads the sources again and writes unseen, beside the one that serves",
+    DriverState.STANDBY: "described and warmed up; owns no checkpoint; waits for its appointment",
+    DriverState.SHADOW: "rereads the sources and writes an unpublished output, alongside the serving driver",
     DriverState.SERVING: "owns its checkpoints and writes",
-    DriverState.DRAINING: "finishes the open batch and lets no new one through",
-    DriverState.DRAINED: "ended at a batch boundary, as asked",
-    DriverState.STOPPED: "ended before it owned anything, as asked",
-    DriverState.FINISHED: "read all there was (availableNow) and ended",
+    DriverState.DRAINING: "finishes the open batch and admits no new one",
+    DriverState.DRAINED: "ended at a batch boundary, as requested",
+    DriverState.STOPPED: "ended before it owned a checkpoint, as requested",
+    DriverState.FINISHED: "read all available input (availableNow) and ended",
     DriverState.FENCED: "was superseded by a newer epoch and ended without writing",
-    DriverState.FAILED: "ended with an error, and is not started again by itself",
+    DriverState.FAILED: "ended with an error; is not restarted automatically",
 }
 
 

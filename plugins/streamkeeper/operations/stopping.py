@@ -78,7 +78,7 @@ def stop_job(
 def told_stopped(job: str, stopped: DesiredChanged) -> str:
     """One sentence: the job is stopped, by whom and why."""
     why = f": {stopped.reason}" if stopped.reason else ""
-    return f"job {job} is stopped, by {stopped.requested_by or 'somebody'}{why}"
+    return f"job {job} is stopped, by {stopped.requested_by or 'an unknown user'}{why}"
 
 
 def _record_wish(journal: Journal, wish: DesiredChanged) -> JobState:
