@@ -147,7 +147,7 @@ def test_loss_needs_its_flag(job: Registered) -> None:
     done = recover("--action", "restore", "--accept-replay", "--reason", "they are all there")
     assert done.exit_code == 2
     told = " ".join(done.stderr.split())
-    assert "LOSES perhaps some of it" in told
+    assert "LOSES possibly some of it" in told
     assert "--accept-loss" in told
 
 

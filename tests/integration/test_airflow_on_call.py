@@ -151,7 +151,7 @@ def test_a_restore_waits_for_a_person_and_brings_it_back(installation: Installed
     assert wait_until(lambda: run.states()["accept"] in ("deferred", "awaiting_input"), timeout_s=300, poll_s=1), (
         run.told()
     )
-    assert "LOSES perhaps some of it" in broken.question(RECOVER, run.run_id, "accept")
+    assert "LOSES possibly some of it" in broken.question(RECOVER, run.run_id, "accept")
     run.answer("accept", "Approve", reason="nothing deletes sales files")
     assert run.wait() == "success", run.told()
     recover = installation.state.operations[run.operation].request.recover

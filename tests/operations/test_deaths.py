@@ -59,7 +59,7 @@ def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> 
     assert options_of(job)[RecoveryAction.RESTART] == ""
     job.runner.life = Life.UNKNOWN
     say(job)
-    assert "may still write there, for its end was stated, not proven" in options_of(job)[RecoveryAction.RESTART]
+    assert "may still write there: its termination was stated, not proven" in options_of(job)[RecoveryAction.RESTART]
     assert options_of(job)[RecoveryAction.RESTORE] == "query totals: there is no snapshot of it"
     job.take()
     assert options_of(job)[RecoveryAction.RESTORE] == ""

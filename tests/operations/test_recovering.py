@@ -97,7 +97,7 @@ def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: 
     lose(job.directory, "missing")
     option = diagnose_job(job.site, JOB).option(RESTORE)
     assert option.asks
-    assert "perhaps some of it" in option.prices[0].lost
+    assert "possibly some of it" in option.prices[0].lost
     with pytest.raises(OperationRefused, match="needs a person.*--accept-loss"):
         open_recovery(job.site, "op2", asked())
     assert "op2" not in job.site.journal(JOB, "test").state().operations
@@ -275,7 +275,7 @@ def test_input_that_cannot_be_looked_for_is_never_taken_for_there(job: Registere
     unchecked = "1 of 1 files of open batch 9 are not checked, such as gs://bucket/in/f9.json"
     assert any(unchecked in line for line in found.evidence)
     replay, rebuild = found.option(RESTORE), found.option(REBUILD)
-    assert "perhaps some of it: 2 of 2 files that were read since are not checked" in replay.prices[0].lost
+    assert "possibly some of it: 2 of 2 files that were read since are not checked" in replay.prices[0].lost
     assert replay.asks
     assert "this check does not read gs://" in rebuild.why_not
 

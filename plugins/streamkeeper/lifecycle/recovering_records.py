@@ -12,8 +12,8 @@ def no_store(at: RecoveryLook) -> Rung | None:
     """No record can be read."""
     if not at.store:
         return None
-    told = f"the store does not answer, so nothing is known of job {at.job}: {at.store}"
-    return Cause.STORE_OUT_OF_REACH, told, "bring the store back; drivers wait for it and go on by themselves"
+    told = f"the store does not answer, so the state of job {at.job} is unknown: {at.store}"
+    return Cause.STORE_OUT_OF_REACH, told, "make the store available; drivers wait for it and continue automatically"
 
 
 def journal_lost(at: RecoveryLook) -> Rung | None:

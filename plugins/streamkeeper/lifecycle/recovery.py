@@ -63,18 +63,18 @@ def _open(at: RecoveryLook) -> Rung | None:
     if not at.open_operation:
         return None
     told = f"operation {at.open_operation} is open{' and waits for a person' if at.waits else ''}"
-    carry = "answer it" if at.waits else "clear its failed task, or carry it on with --on-open continue"
-    return Cause.OPERATION_OPEN, told, f"{carry}; or end it with --on-open abort"
+    carry = "answer it" if at.waits else "clear its failed task, or resume it with --on-open continue"
+    return Cause.OPERATION_OPEN, told, f"{carry}; or abort it with --on-open abort"
 
 
 def _unreachable(at: RecoveryLook) -> Rung | None:
     if at.life is not Life.UNKNOWN:
         return None
-    told = f"driver {at.instance} cannot be looked at from here, so nothing proves it dead: {at.why}"
+    told = f"driver {at.instance} cannot be observed from here, so its termination is not proven: {at.why}"
     return (
         Cause.DRIVER_UNREACHABLE,
         told,
-        "look from the machine it runs on, or let that machine boot; if it is gone for good:"
+        "run this on the driver's machine, or boot that machine; if the machine is permanently lost:"
         f" streamkeeper state-dead {at.job} {at.instance}, or the DAG streaming_state_dead",
     )
 
@@ -101,7 +101,7 @@ def _damaged(at: RecoveryLook) -> Rung | None:
 def _ahead(at: RecoveryLook) -> Rung | None:
     told = [
         f"query {query.query}: {query.output} holds batch {query.holds} of {query.version}, its checkpoint knows"
-        f" {'none' if query.planned is None else f'up to {query.planned}'}: somebody has put an older checkpoint there"
+        f" {'none' if query.planned is None else f'up to {query.planned}'}: the checkpoint was replaced by an older one"
         for query in at.queries
         if query.ahead
     ]
@@ -111,7 +111,7 @@ def _ahead(at: RecoveryLook) -> Rung | None:
 def _output_lost(at: RecoveryLook) -> Rung | None:
     lost = [query for query in at.queries if query.output_lost]
     told = [f"query {each.query}: output {each.output} lacks committed batches: {each.output_lost}" for each in lost]
-    put_back = "put the output back as it was, then restart; else rebuild it, or accept what it lacks"
+    put_back = "restore the output to its last state, then restart; otherwise rebuild it, or accept the missing batches"
     return (Cause.OUTPUT_LOST, "; ".join(told), put_back) if told else None
 
 
@@ -119,23 +119,23 @@ def _unproven(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: in {query.version} {_on_start(query)}" for query in at.queries if query.unproven]
     if not told or at.life is Life.ALIVE:
         return None
-    copy = f"streamkeeper snapshot take {at.job}, then restore: it goes on in a copy that nobody else knows"
+    copy = f"streamkeeper snapshot take {at.job}, then restore: it resumes in a copy that the old driver cannot write"
     return Cause.OWNER_UNPROVEN, "; ".join(told), copy
 
 
 def _input_gone(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: {query.input_gone}" for query in at.queries if query.input_gone]
     put_back = (
-        "put the files back and restart: Spark would run the batch without them and say nothing; renamed or gone for"
-        f" good: streamkeeper snapshot take {at.job} --without-open-batch, then restore"
+        "put the files back and restart: Spark would run the batch without them and report no error; if renamed or"
+        f" permanently deleted: streamkeeper snapshot take {at.job} --without-open-batch, then restore"
     )
     return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
 
 
 def _dropped(at: RecoveryLook) -> Rung | None:
     pass_over = (
-        "put the input back if somebody has it; else deploy a release that reads with failOnDataLoss=false:"
-        " a person is asked first, and shown which offsets it passes over"
+        "put the input back if there is a copy; otherwise deploy a release that reads with failOnDataLoss=false:"
+        " a person must approve first, and sees the skipped offsets"
     )
     return (Cause.SOURCE_OFFSET_LOST, at.dropped, pass_over) if at.dropped else None
 
@@ -143,20 +143,20 @@ def _dropped(at: RecoveryLook) -> Rung | None:
 def _sink_down(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: {query.sink_unknown}" for query in at.queries if query.sink_down]
     told += [f"driver {at.instance} waits: {at.away}"] if at.away and not at.frozen and not told else []
-    back = "bring the output back; a driver that lives goes on by itself, one that has ended is restarted"
+    back = "make the output available; a running driver continues automatically, an ended one is restarted"
     return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
 
 
 def _stopped(at: RecoveryLook) -> Rung | None:
     if not at.stopped or at.life is Life.ALIVE:
         return None
-    return Cause.STOPPED, f"it was stopped by {at.stopped}", "nothing to mend: start it when it is wanted again"
+    return Cause.STOPPED, f"it was stopped by {at.stopped}", "no repair is needed: start it when it should run"
 
 
 def _exhausted(at: RecoveryLook) -> Rung | None:
     if not at.exhausted or at.frozen:
         return None
-    more = "give the driver more memory, or less at once, and deploy it: a restart alone meets the same"
+    more = "deploy with more memory for the driver, or with smaller batches: a restart alone fails in the same way"
     return Cause.OUT_OF_MEMORY, f"driver {at.instance} ran out of memory: {at.exhausted}", more
 
 
@@ -168,7 +168,7 @@ def _alive(at: RecoveryLook) -> Rung | None:
         return Cause.DRIVER_FROZEN, f"driver {at.instance} is stopped (frozen): {at.why}", ""
     failing = [f"query {query.query}: {query.failing}" for query in at.queries if query.failing]
     if failing:
-        return Cause.BATCH_FAILS, f"the same batch fails again and again: {'; '.join(failing)}", _READ_THE_RECORD
+        return Cause.BATCH_FAILS, f"the same batch fails repeatedly: {'; '.join(failing)}", _READ_THE_RECORD
     # A restarted driver reports its last run's error until every query has completed a trigger.
     if at.before or at.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
         broke = [
@@ -179,35 +179,44 @@ def _alive(at: RecoveryLook) -> Rung | None:
             return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {at.before}", _READ_THE_RECORD
         ended = at.error or at.before
         told = f": its last run ended with {ended}" if ended else ""
-        return Cause.DRIVER_STARTING, f"driver {at.instance} is on its way and has not done a batch yet{told}", "wait"
+        return (
+            Cause.DRIVER_STARTING,
+            f"driver {at.instance} is starting and has not completed a batch yet{told}",
+            "wait",
+        )
     return Cause.NOTHING_WRONG, f"nothing is wrong: {at.release} is served by {at.instance}", "nothing to do"
 
 
 def _rebooted(at: RecoveryLook) -> Rung | None:
     if not at.rebooted:
         return None
-    return Cause.MACHINE_REBOOTED, f"driver {at.instance} ended with the boot it ran in: {at.why}", ""
+    return Cause.MACHINE_REBOOTED, f"driver {at.instance} ended when its machine rebooted: {at.why}", ""
 
 
 def _ended(at: RecoveryLook) -> Rung:
     """The driver has ended: on command, with an error, or without a report."""
     if at.state is DriverState.FINISHED:
-        return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} read all there was and ended", "nothing to do"
+        return (
+            Cause.NOTHING_WRONG,
+            f"nothing is wrong: {at.instance} read all available input and ended",
+            "nothing to do",
+        )
     if at.state is DriverState.FAILED and at.by_signal:
-        return Cause.DRIVER_KILLED, f"driver {at.instance} was {at.error}, and nothing serves since", ""
+        return Cause.DRIVER_KILLED, f"driver {at.instance} was {at.error}, and no driver has run since", ""
     opened = [f"batch {query.open_batch} of {query.query}" for query in at.queries if query.open_batch is not None]
     if at.state is DriverState.FAILED and opened and at.error:
-        told = f"driver {at.instance} gave up with {', '.join(opened)} open: {at.error}"
+        told = f"driver {at.instance} failed with {', '.join(opened)} open: {at.error}"
         return Cause.BATCH_FAILS, told, _READ_THE_RECORD
     if at.state is not None and at.state.terminal and at.state is not DriverState.FAILED:
-        return Cause.DRIVER_KILLED, f"driver {at.instance} ended ({at.state.value}) and nothing serves since", ""
+        return Cause.DRIVER_KILLED, f"driver {at.instance} ended ({at.state.value}) and no driver has run since", ""
     if at.state is DriverState.FAILED and at.error:
-        return Cause.DRIVER_FAILED, f"driver {at.instance} gave up: {at.error}", ""
-    return Cause.DRIVER_KILLED, f"driver {at.instance} ended without a word, as a killed process does: {at.why}", ""
+        return Cause.DRIVER_FAILED, f"driver {at.instance} failed: {at.error}", ""
+    return Cause.DRIVER_KILLED, f"driver {at.instance} ended without a report, as a killed process does: {at.why}", ""
 
 
 _READ_THE_RECORD = (
-    "read the error: if the output or a source was away, restart; if a record does it, deploy a release that takes it"
+    "read the error: if an output or a source was unavailable, restart; if a record causes it, deploy a release that"
+    " accepts that record"
 )
 _LADDER: tuple[Callable[[RecoveryLook], Rung | None], ...] = (
     *(
@@ -237,10 +246,10 @@ _NOTHING_CAN_BE_DONE = frozenset(
 def _evidence(at: RecoveryLook) -> Iterator[str]:
     """All observations, part by part, whatever the cause."""
     if at.instance and at.life is not None:
-        said = f", its last word is {at.state.value}" if at.state is not None else ", it has said nothing"
+        said = f", its last report is {at.state.value}" if at.state is not None else ", it has not reported"
         yield f"driver {at.instance}: {at.life.value}, {at.why}{said}"
         if at.error:
-            yield f"driver {at.instance} said: {at.error}"
+            yield f"driver {at.instance} reported: {at.error}"
     if at.stopped:
         yield f"stopped by {at.stopped}"
     for query in at.queries:
@@ -263,10 +272,10 @@ def _evidence(at: RecoveryLook) -> Iterator[str]:
 def _advice(cause: Cause, ranked: list[Option]) -> str:
     best = ranked[0]
     if not best.possible and cause is Cause.CHECKPOINT_LOST:
-        return "put the directory back as it was, then restart: without it no action is possible from here"
+        return "put the directory back as it was, then restart: otherwise no action is possible"
     if not best.possible:
-        return "no action is possible from here: see why for each, and the runbook"
-    person = ", and a person has to accept what it loses or doubles" if best.asks else ""
+        return "no action is possible: see the reason of each, and the runbook"
+    person = ", and a person must accept the rows that it loses or duplicates" if best.asks else ""
     return f"{best.action.value}{person}"
 
 
@@ -274,7 +283,7 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
     damaged = [query for query in at.queries if query.damaged and not (mendable(query) or query.only_output_lost)]
     why_not = _against_any(at, cause)
     if not why_not and cause is Cause.NOTHING_WRONG:
-        why_not = "it does what it should"
+        why_not = "the job is healthy"
     if not why_not and damaged:
         why_not = "; ".join(f"query {query.query}: {_on_start(query)}" for query in damaged)
     gone = [
@@ -284,7 +293,7 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
     unless = "; refused unless its input is back" if at.dropped else ""
     return Option(
         action=RecoveryAction.RESTART,
-        does=f"{at.release} again, in the checkpoint versions that serve{unless}",
+        does=f"start {at.release} on the current checkpoint versions{unless}",
         why_not=why_not or "; ".join(gone),
         prices=tuple(price_of_restart(query) for query in at.queries),
         stands_on=(at.release, *(f"{query.query}/{query.version}" for query in at.queries)),
@@ -308,7 +317,7 @@ def _restore(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
     told = ", ".join(f"{query.query} from {replay.snapshot} (batch {replay.batch})" for query, replay in taken)
     return Option(
         action=RecoveryAction.RESTORE,
-        does=f"{told} as the next checkpoint version, then {at.release} again" if told else "",
+        does=f"{told} as the next checkpoint version, then start {at.release}" if told else "",
         why_not=why_not,
         prices=tuple(price_of_replay(query, replay) for query, replay in taken),
         snapshots={query.query: replay.snapshot for query, replay in taken},
@@ -320,7 +329,7 @@ def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
     wanted = [query for query in at.queries if query.query in (chosen or _damaged_queries(at))]
     none = [f"query {query.query}: {query.no_rebuild}" for query in wanted if query.no_rebuild]
     why_not = _against_any(at, cause) or _against_none(at, wanted, "rebuild") or "; ".join(none)
-    swapped = "all of it, unseen, and swapped in whole once it holds what was read"
+    swapped = "all of it, unpublished; replaces the output once it contains all input that was read"
     return Option(
         action=RecoveryAction.REBUILD,
         does=f"{', '.join(query.query for query in wanted)} from the beginning of its sources" if wanted else "",
@@ -343,17 +352,17 @@ def _against_any(at: RecoveryLook, cause: Cause) -> str:
 
 _CAUSES = {
     Cause.STORE_OUT_OF_REACH: "the store does not answer",
-    Cause.JOURNAL_LOST: "its journal is lost",
-    Cause.JOURNAL_OUTDATED: "the journal is older than what was written",
+    Cause.JOURNAL_LOST: "the job's journal is lost",
+    Cause.JOURNAL_OUTDATED: "the journal is older than the checkpoints or outputs",
     Cause.NOT_DEPLOYED: "there is no serving release",
     Cause.OPERATION_OPEN: "another operation is open",
-    Cause.DRIVER_UNREACHABLE: "the old driver cannot be proven dead from here",
+    Cause.DRIVER_UNREACHABLE: "the termination of the old driver cannot be proven from here",
     Cause.DISK_FULL: "there is no room on the disk",
 }
 
 
 def _against_none(at: RecoveryLook, wanted: list[QueryLook], verb: str) -> str:
-    return "" if wanted else f"no checkpoint of {at.job} is damaged; to {verb} one anyway, name its query"
+    return "" if wanted else f"no checkpoint of {at.job} is damaged; to {verb} a sound one, name its query"
 
 
 def _damaged_queries(at: RecoveryLook) -> frozenset[str]:
@@ -363,11 +372,11 @@ def _damaged_queries(at: RecoveryLook) -> frozenset[str]:
 def _on_start(query: QueryLook) -> str:
     """The effect of a start on a damaged checkpoint."""
     if query.lost:
-        return "its checkpoint is not what is on record, and a start would begin anew or repeat"
+        return "its checkpoint is not the recorded one: a start would read from the beginning or repeat batches"
     if query.harmed:
         return query.harmed[0].on_start
     if query.output_lost:
-        return "its output would go on without the batches that it lacks"
+        return "its output would continue without the missing batches"
     if query.unproven:
-        return f"{query.unproven} may still write there, for its end was stated, not proven"
-    return "its output would skip as many batches in silence"
+        return f"{query.unproven} may still write there: its termination was stated, not proven"
+    return "its output would silently skip that many batches"

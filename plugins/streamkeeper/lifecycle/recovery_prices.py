@@ -13,7 +13,11 @@ def price_of_restart(query: QueryLook) -> Price:
     if batch is None:
         return Price(query=query.query, output=query.output, lost=lost)
     knows = capabilities_of(query.sink).knows_batches
-    how = "which leaves it if it holds it" if knows else "your function may have seen it before, as after any crash"
+    how = (
+        "skipped if the output already contains it"
+        if knows
+        else "your function may have received it before, as after any crash"
+    )
     written = f"batch {batch}, {how}"
     return Price(query=query.query, output=query.output, read=f"batch {batch}", written=written, lost=lost)
 
@@ -35,11 +39,11 @@ def price_of_replay(query: QueryLook, replay: Replay) -> Price:
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
     doubles = not replay.takes and not nothing
     written = "" if nothing else f"the same, {replay.takes or _DOUBLES}"
-    lost = replay.gone or ("" if nothing or not replay.unknown else f"perhaps some of it: {replay.unknown}")
+    lost = replay.gone or ("" if nothing or not replay.unknown else f"possibly some of it: {replay.unknown}")
     return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)
 
 
-_DOUBLES = "so your function gets them TWICE"
+_DOUBLES = "so your function receives them TWICE"
 
 
 def _count(number: int, one: str, many: str) -> str:

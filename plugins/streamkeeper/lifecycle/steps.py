@@ -284,7 +284,7 @@ def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None)
         compare = "check the existing checkpoint; the code that wrote it is not recorded, so a person must approve"
     starts = {
         Handover.WARM: "start the candidate next to the serving driver: session, plans, warm-up; it owns no checkpoint",
-        Handover.COLD: "describe and rehearse the candidate in a process that ends; its driver starts after the old one",
+        Handover.COLD: "describe and rehearse the candidate in a process that ends; start it after the old driver ends",
     }
     by_the_way_back = "by the assessed rollback path"
     reserve = f"; past {RESERVE_AFTER_S:g} s, or on a failure, {serving} is on standby until the probation is over"

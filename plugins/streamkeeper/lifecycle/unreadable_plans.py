@@ -50,7 +50,7 @@ def replan_option(at: RecoveryLook, *, against: str) -> Option:
     told = ", ".join(f"{name} without the plan of batch {replan.batch}" for name, replan in planned.items())
     return Option(
         action=RecoveryAction.REPLAN,
-        does=f"a copy of {told} as the next checkpoint version, then {at.release} again" if planned else "",
+        does=f"a copy of {told} as the next checkpoint version, then start {at.release}" if planned else "",
         why_not=why_not,
         prices=tuple(_price_of_replan(query, query.replan) for query in damaged if query.replan is not None),
         replans={name: replan.batch for name, replan in planned.items()},
@@ -60,7 +60,7 @@ def replan_option(at: RecoveryLook, *, against: str) -> Option:
 
 def _price_of_replan(query: QueryLook, replan: Replan) -> Price:
     """No rows are written twice: the output does not contain the batch. Missing files are lost."""
-    lost = replan.gone or (f"perhaps some of it: {replan.unknown}" if replan.unknown else "")
+    lost = replan.gone or (f"possibly some of it: {replan.unknown}" if replan.unknown else "")
     return Price(
         query=query.query,
         output=query.output,
