@@ -104,14 +104,14 @@ def decide_installation(wanted: frozenset[str], present: str, others: tuple[str,
     """
     if len(wanted) > 1:
         return "", (
-            f"what was found belongs to {len(wanted)} installations ({', '.join(id[:8] for id in sorted(wanted))}):"
-            " rebuild job by job, by name; those of another installation into a store of its own"
+            f"the outputs, snapshots and drivers found belong to {len(wanted)} installations ({', '.join(id[:8] for id in sorted(wanted))}):"
+            " rebuild the jobs one by one, by name; those of another installation into a separate store"
         )
     id = next(iter(wanted), "")
     if id and present and id != present and others:
         return "", (
-            f"the store belongs to the installation {present[:8]} by now, with {', '.join(others)}, and the outputs to"
-            f" {id[:8]}: set STREAMKEEPER_STORE to an empty place, rebuild there, and deploy {', '.join(others)} anew"
+            f"the store already belongs to the installation {present[:8]}, with {', '.join(others)}, and the outputs to"
+            f" {id[:8]}: set STREAMKEEPER_STORE to an empty place, rebuild there, and redeploy {', '.join(others)}"
         )
     return id, ""
 
@@ -121,13 +121,13 @@ def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
     for driver in seen.drivers:
         if driver.alive:
             yield (
-                f"driver {driver.instance} still runs on {seen.host} ({driver.alive}): --end-drivers ends it; by itself"
+                f"driver {driver.instance} still runs on {seen.host} ({driver.alive}): --end-drivers ends it; otherwise"
                 " it ends within a minute of losing its store"
             )
     if seen.unseen and not asked.no_driver_elsewhere:
         yield (
-            f"a driver could run where nobody can look from here: {seen.unseen}; run this where it ran, or see to it"
-            " that none is left there, and say so with --no-driver-elsewhere"
+            f"a driver could be running where it cannot be observed from here: {seen.unseen}; run this where it ran, or ensure"
+            " that none is left there, and confirm that with --no-driver-elsewhere"
         )
 
 
@@ -159,15 +159,15 @@ def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
         if query in asked.unfenced:
             return None
         raise _Undecided(
-            f"none of the outputs named is written by it: add its database or directory with --output; if it writes"
-            f" with a function of yours, which keeps no epoch: --unfenced {seen.job}/{query}"
+            f"the query writes none of the named outputs: add its database or directory with --output; if it writes"
+            f" with a function of yours, which records no epoch: --unfenced {seen.job}/{query}"
         )
     if query in asked.unfenced:
-        raise _Undecided(f"its output {fences[-1].output} does keep an epoch: leave --unfenced out")
+        raise _Undecided(f"its output {fences[-1].output} records an epoch: omit --unfenced")
     if len(fences) > 1 and fences[-2].claimed == fences[-1].claimed:
         raise _Undecided(
             f"{fences[-2].output} and {fences[-1].output} were both claimed under epoch {fences[-1].claimed}: name only"
-            " the one that serves"
+            " the current one"
         )
     return fences[-1]
 
@@ -181,38 +181,38 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
     elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:
         raise _Undecided(
             f"its output {fence.output} was claimed last for {written} under epoch {fence.claimed}, and its checkpoint"
-            f" {claim.version} under epoch {claim.epoch}: put the output back as it was; if {claim.version} has never"
-            f" written, move the folder .claims beside it away"
+            f" {claim.version} under epoch {claim.epoch}: restore the output to its last state; if {claim.version} has never"
+            f" written, move the folder .claims next to it away"
         )
     if written and (said or written) != written:
         if written in there and not _is_ahead(fence, there[written]):
             held = "output holds" if fence else "driver claimed"
-            raise _Undecided(f"its {held} {written}, and that checkpoint is there: leave --version out")
+            raise _Undecided(f"its {held} {written}, and that checkpoint exists: omit --version")
         if said not in there or version_number(said) <= _newest(seen, query, fence, without=said):
             raise _Undecided(
-                f"{said} cannot take the place of {written}: restore a snapshot into"
-                f" {_restored_name(seen, query, fence)}, and name that"
+                f"{said} cannot replace {written}: restore a snapshot into"
+                f" {_restored_name(seen, query, fence)}, and name that version"
             )
         return said
     if written:
         begun = fence is not None and len(fence.serving) > 1
         if written not in there and begun and fence is not None and fence.batch is None:
             raise _Undecided(
-                f"its output was handed over to {written}, which has written nothing yet, and whose checkpoint is not"
-                " there: put that back as it was"
+                f"its output was handed over to {written}, which has not written yet, and whose checkpoint is not"
+                " there: put that checkpoint back as it was"
             )
         return written
     if not there:
         return ""
     if said:
         if said not in there:
-            raise _Undecided(f"there is no checkpoint {said}: there are {', '.join(sorted(there))}")
+            raise _Undecided(f"there is no checkpoint {said}; existing: {', '.join(sorted(there))}")
         return said
     if len(there) != 1:
-        holds = f"{fence.output} holds no batch yet" if fence else "no output says which one served"
+        holds = f"{fence.output} contains no batch yet" if fence else "no output records the current version"
         raise _Undecided(
-            f"{holds}, and there are {len(there)} checkpoints ({', '.join(sorted(there))}), one of them perhaps of a"
-            f" switch that never ended: say which one served with --version {seen.job}/{query}=v…"
+            f"{holds}, and there are {len(there)} checkpoints ({', '.join(sorted(there))}), one of them possibly of a"
+            f" switch that never completed: name the current one with --version {seen.job}/{query}=v…"
         )
     return next(iter(there))
 
@@ -290,14 +290,14 @@ def _release(seen: LostJob) -> int:
 
 def _proof(seen: LostJob) -> str:
     nobody = f"no process of a driver of {seen.job} on {seen.host}"
-    return f"{nobody}, and by a person's word none elsewhere ({seen.unseen})" if seen.unseen else nobody
+    return f"{nobody}, and none elsewhere by a person's statement ({seen.unseen})" if seen.unseen else nobody
 
 
 def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
     """The losses, each with its remedy."""
     yield (
-        f"the releases of {seen.job} and their params are on no record: deploy its file, with --params; a person is"
-        " asked, because nothing says what the old code was"
+        f"the releases of {seen.job} and their params are not recorded: deploy its file, with --params; a person must"
+        " approve, because the old code is unknown"
     )
     for query, of in queries.items():
         there = {version.version: version for version in seen.checkpoints.get(query, ())}
@@ -309,13 +309,13 @@ def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
             if _is_ahead(fence, there[of.version]):
                 knows = f"up to {planned}" if planned is not None else "no batch"
                 yield (
-                    f"the checkpoint {of.version} of {query} knows {knows}, and its output holds batch {fence.batch}:"
-                    f" a deploy is refused until it is put back as it was; {_way(seen, query, fence)}"
+                    f"the checkpoint {of.version} of {query} has planned {knows}, and its output holds batch {fence.batch}:"
+                    f" a deploy is refused until the checkpoint is put back as it was; {_way(seen, query, fence)}"
                 )
             elif committed is not None and fence.batch < committed:
                 yield (
                     f"the output of {query} holds batch {fence.batch}, and its checkpoint has committed {committed}:"
-                    " the output has gone back, and what it lacks is not written again"
+                    " the output is an older copy, and the missing batches are not written again"
                 )
 
 
@@ -323,33 +323,33 @@ def _told_gone(seen: LostJob, query: str, fence: Fence | None, current: str) -> 
     held = f", up to batch {fence.batch}" if fence is not None and fence.batch is not None else ""
     return (
         f"its output is written by checkpoint {current}{held}, which is not there (check STREAMKEEPER_CHECKPOINTS);"
-        f" {_way(seen, query, fence)}; if the job has it no more: --gone {seen.job}/{query}"
+        f" {_way(seen, query, fence)}; if the job no longer has the query: --gone {seen.job}/{query}"
     )
 
 
 def _way(seen: LostJob, query: str, fence: Fence | None) -> str:
     snapshots = seen.snapshots.get(query)
     if snapshots is None:
-        return "no snapshot of it was found; put it back, or deploy the query under another name and output"
+        return "it has no snapshot; put the checkpoint back, or deploy the query under another name and output"
     name = _restored_name(seen, query, fence)
     return (
         f"its newest snapshot {snapshots.name} holds batch {snapshots.batch} of {snapshots.version}: before this"
         f" rebuild, streamkeeper snapshot restore {seen.job}/{query} --to <checkpoints>/{seen.job}/{query}/{name}, then"
-        f" --version {seen.job}/{query}={name}; what the output holds beyond that batch is written again"
+        f" --version {seen.job}/{query}={name}; later batches in the output are written again"
     )
 
 
 def _tell(record: JobRebuilt) -> Iterator[str]:
     for query, of in sorted(record.queries.items()):
         if not of.version:
-            yield f"query {query}: it has written nothing to {of.output}, and has no checkpoint: it begins anew"
+            yield f"query {query}: it has not written to {of.output}, and has no checkpoint: it starts from the beginning"
             continue
         served = next(version for version in of.versions if version.version == of.version)
         stands = f"batch {served.committed} committed" if served.committed is not None else "no batch committed"
         others = ", ".join(version.version for version in of.versions if version is not served)
         yield (
             f"query {query}: {of.version} served ({stands}), into {of.output or 'a function'}"
-            + (f"; known beside it, and not gone on from: {others}" if others else "")
+            + (f"; also known, but not continued: {others}" if others else "")
         )
     yield f"the next epoch of every query is above {record.epoch}, the next release is r{record.newest_release + 1:04d}"
     yield f"drivers: {record.proof}"
