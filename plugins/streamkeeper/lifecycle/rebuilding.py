@@ -104,7 +104,7 @@ def decide_installation(wanted: frozenset[str], present: str, others: tuple[str,
     """
     if len(wanted) > 1:
         return "", (
-            f"the outputs, snapshots and drivers found belong to {len(wanted)} installations ({', '.join(id[:8] for id in sorted(wanted))}):"
+            f"the records found belong to {len(wanted)} installations ({', '.join(id[:8] for id in sorted(wanted))}):"
             " rebuild the jobs one by one, by name; those of another installation into a separate store"
         )
     id = next(iter(wanted), "")
@@ -126,8 +126,8 @@ def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
             )
     if seen.unseen and not asked.no_driver_elsewhere:
         yield (
-            f"a driver could be running where it cannot be observed from here: {seen.unseen}; run this where it ran, or ensure"
-            " that none is left there, and confirm that with --no-driver-elsewhere"
+            f"a driver could be running where it cannot be observed from here: {seen.unseen}; run this where it ran, or"
+            " ensure that none is left there, and confirm that with --no-driver-elsewhere"
         )
 
 
@@ -181,8 +181,8 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
     elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:
         raise _Undecided(
             f"its output {fence.output} was claimed last for {written} under epoch {fence.claimed}, and its checkpoint"
-            f" {claim.version} under epoch {claim.epoch}: restore the output to its last state; if {claim.version} has never"
-            f" written, move the folder .claims next to it away"
+            f" {claim.version} under epoch {claim.epoch}: restore the output to its last state; if {claim.version} has"
+            f" never written, move the folder .claims next to it away"
         )
     if written and (said or written) != written:
         if written in there and not _is_ahead(fence, there[written]):
@@ -309,8 +309,9 @@ def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
             if _is_ahead(fence, there[of.version]):
                 knows = f"up to {planned}" if planned is not None else "no batch"
                 yield (
-                    f"the checkpoint {of.version} of {query} has planned {knows}, and its output holds batch {fence.batch}:"
-                    f" a deploy is refused until the checkpoint is put back as it was; {_way(seen, query, fence)}"
+                    f"the checkpoint {of.version} of {query} has planned {knows}, and its output holds batch"
+                    f" {fence.batch}: a deploy is refused until the checkpoint is put back"
+                    f" as it was; {_way(seen, query, fence)}"
                 )
             elif committed is not None and fence.batch < committed:
                 yield (
@@ -342,7 +343,7 @@ def _way(seen: LostJob, query: str, fence: Fence | None) -> str:
 def _tell(record: JobRebuilt) -> Iterator[str]:
     for query, of in sorted(record.queries.items()):
         if not of.version:
-            yield f"query {query}: it has not written to {of.output}, and has no checkpoint: it starts from the beginning"
+            yield f"query {query}: no output in {of.output} and no checkpoint: it starts from the beginning"
             continue
         served = next(version for version in of.versions if version.version == of.version)
         stands = f"batch {served.committed} committed" if served.committed is not None else "no batch committed"
