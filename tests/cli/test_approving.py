@@ -82,7 +82,7 @@ def test_who_has_asked_for_it_is_told_in_one_line(job: Registered, monkeypatch: 
     monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
     result = run("approve", JOB, OPERATION, "--reason", "my job")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "has asked for it, and another person has to answer" in result.stderr
+    assert "requested it, so another person must answer" in result.stderr
     monkeypatch.delenv("STREAMKEEPER_FOUR_EYES")
     assert run("approve", JOB, OPERATION, "--reason", "my job").exit_code == 0
 

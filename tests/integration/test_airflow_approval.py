@@ -76,7 +76,7 @@ def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
     run = Run(opaque, installation.form(strategy="rebuild"))
     assert asks(run, REVIEWS), run.told()
     question = opaque.question(DAG, run.run_id, REVIEWS)
-    assert "its code changed, and nothing proves what that means to its output" in question
+    assert "its code changed, and the effect on its output is not proven" in question
     assert "3 of 3 common rows differ (squares 3, total 3)" in question
     assert "| row | column | serving | rebuilt |" in question
     run.answer(REVIEWS, "Decline", reason="one too many each")

@@ -211,16 +211,18 @@ def test_an_old_release_that_commits_nothing_either_is_left_to_serve():
     world = World(traits={"candidate": {"serves": False}, "fallback": {"serves": False}})
     ended = world.play()
     assert ended.outcome is Outcome.FAILED
-    assert ended.sentence.endswith("r0001 is left to serve (op-fallback): no trigger completed yet: query q: it broke")
+    assert ended.sentence.endswith(
+        "r0001 remains the serving release (op-fallback): no trigger has completed yet: query q: it broke"
+    )
 
 
 def test_an_old_release_that_waits_for_its_sink_is_left_to_serve():
     """It has not taken over yet; negative control: one that waits for nothing is ended."""
     world = World(traits={"candidate": {"serves": False}, "fallback": {"takes_over": False}})
-    assert "r0001 is left to serve (op-fallback)" in world.play().sentence
+    assert "r0001 remains the serving release (op-fallback)" in world.play().sentence
     assert world.instances["op-fallback"].life is Life.ALIVE
     stuck = World(traits={"candidate": {"serves": False}, "fallback": {"takes_over": False, "waits": False}})
-    assert "left to serve" not in stuck.play().sentence
+    assert "remains the serving release" not in stuck.play().sentence
 
 
 STOPPED = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", operation="stop-1")
@@ -452,7 +454,7 @@ def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found,
     assert ended.outcome is (Outcome.SUCCEEDED if answer else Outcome.REFUSED)
     waits = [each for each in world.log if each.step is Step.REVIEW and isinstance(each.action, Wait)]
     assert waits
-    assert "a person has to approve: query q: " in waits[0].reason
+    assert "a person must approve: query q: " in waits[0].reason
     assert ended.compared == {"q": found}
     if not answer:
         assert "not approved" in ended.sentence
@@ -465,8 +467,8 @@ def test_a_comparison_that_takes_too_long_is_for_a_person_to_decide_about():
     world.comparison = None
     ended = world.play()
     assert ended.outcome is Outcome.SUCCEEDED
-    assert ended.compared["q"].why == "that was not done within 300 s"
-    assert any("a person has to approve: query q: not compared" in each.reason for each in world.log)
+    assert ended.compared["q"].why == "that did not complete within 300 s"
+    assert any("a person must approve: query q: not compared" in each.reason for each in world.log)
 
 
 def test_the_ways_alone_say_whether_a_person_is_asked():
@@ -511,7 +513,7 @@ def test_an_output_that_nobody_compared_is_told():
     world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, request={"compare": False})
     ended = world.play()
     assert ended.outcome is Outcome.SUCCEEDED
-    assert "the rebuilt output of q was not compared, as it was asked for" in ended.sentence
+    assert "the rebuilt output of q was not compared, as requested" in ended.sentence
 
 
 def test_a_shadow_that_dies_while_a_person_is_asked_ends_the_dual_run():

@@ -224,7 +224,7 @@ def test_a_journal_that_is_there_is_never_overwritten() -> None:
         ({"a"}, "b", (), "a", ""),
         ({"a"}, "a", ("sales",), "a", ""),
         (set(), "b", ("sales",), "", ""),
-        ({"a", "c"}, "", (), "", "belongs to 2 installations (a, c)"),
+        ({"a", "c"}, "", (), "", "belong to 2 installations (a, c)"),
         ({"a"}, "b", ("sales",), "", "the store already belongs to the installation b, with sales"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_job_that_never_served_goes_by_the_installation() -> None:
 @pytest.mark.parametrize("by", ["carol", "Carol", "cli:carol", "carol@corp.example", " CAROL"])
 def test_who_has_asked_for_it_does_not_answer_it(by: str) -> None:
     """By whatever door and spelling; negative controls: somebody else may, and without the setting they may."""
-    assert "carol has asked for it" in objection(by, settings(four_eyes=True))
+    assert "carol requested it" in objection(by, settings(four_eyes=True))
     assert objection("ada", settings(four_eyes=True)) == ""
     assert objection(by, settings()) == ""
 
@@ -111,7 +111,7 @@ def test_who_has_asked_for_it_does_not_answer_it(by: str) -> None:
 @pytest.mark.parametrize("asked_by", ["", "airflow"])
 def test_where_nobody_is_known_to_have_asked_four_eyes_let_nobody_answer(asked_by: str) -> None:
     """Nobody can be told from somebody unknown; who is asked for by the watch can be answered by anybody."""
-    assert "who asked for it is not known" in objection("ada", settings(four_eyes=True), asked_by=asked_by)
+    assert "the requester is unknown" in objection("ada", settings(four_eyes=True), asked_by=asked_by)
     assert objection("ada", settings(four_eyes=True), asked_by="the watch") == ""
     assert objection("ada", settings(), asked_by=asked_by) == ""
 
@@ -144,7 +144,7 @@ def test_what_would_be_asked_is_said_beforehand_by_who_may_answer_it(said: dict[
 def test_with_four_eyes_nobody_accepts_beforehand_what_they_ask_for() -> None:
     """Approver or not: it takes another person, who is asked."""
     request = DeployRequest(job="sales", requested_by="ada", accept_risk=True)
-    with pytest.raises(OperationRefused, match="^accept_risk: ada has asked for it"):
+    with pytest.raises(OperationRefused, match="^accept_risk: ada requested it"):
         must_have_right(settings("ada", four_eyes=True), job(), request)
     must_have_right(settings("ada", four_eyes=True), job(), DeployRequest(job="sales", requested_by="ada"))
 
@@ -170,7 +170,7 @@ def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
     must_have_right(settings("ada"), job(), recovery(""))
     with pytest.raises(OperationRefused, match="is not accepted: mallory is not among the approvers"):
         must_have_right(settings("ada"), job(), recovery("mallory"))
-    with pytest.raises(OperationRefused, match="carol has asked for it"):
+    with pytest.raises(OperationRefused, match="carol requested it"):
         must_have_right(settings(four_eyes=True), job(), recovery("cli:carol"))
 
 

@@ -76,7 +76,7 @@ def test_who_has_asked_for_it_does_not_answer(job: Registered) -> None:
     ask(job, OPERATION, requested_by="ada")
     job.set(four_eyes=True)
     for by in ("ada", "cli:ada", "ADA", "ada@corp.example"):
-        assert "ada has asked for it, and another person has to answer" in refused(job, by)
+        assert "ada requested it, so another person must answer" in refused(job, by)
     assert answer(job, "bob").by == "bob"
 
 

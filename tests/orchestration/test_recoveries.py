@@ -173,7 +173,7 @@ def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest
     for user, why in (
         ({"id": "9", "name": "mallory"}, "mallory is not among the approvers"),
         ({"id": "9", "name": "bob"}, "bob is not among the approvers"),
-        (ADA, "ada has asked for it"),
+        (ADA, "ada requested it"),
     ):
         with task_fails(f"is not accepted: {why}"):
             said(run, "Approve", user)

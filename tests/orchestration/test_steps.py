@@ -104,7 +104,7 @@ def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Regist
     from streamkeeper.orchestration.approvals import RestOperator
 
     ask(job, OPERATION)
-    assert RestOperator(task_id="rest", **CARRIED).work(context()) == "a person has to approve"
+    assert RestOperator(task_id="rest", **CARRIED).work(context()) == "a person must approve"
     assert "approve" not in asked(job, OPERATION).done
 
 

@@ -149,7 +149,7 @@ def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
     assert "ada is not among the approvers" in told(job)
     assert told(job, name="bob") == ""
     job.set(approvers=(), four_eyes=True)
-    assert "another person has to answer" in told(job)
+    assert "another person must answer" in told(job)
 
 
 def told(job: Registered, may: Callable[[Right, str], bool] = everything, name: str = "ada") -> str:

@@ -20,7 +20,7 @@ ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
 
 def keep_state(at: Observation) -> Decision:
     """Ensure the rollback path before a person is asked."""
-    return say(Step.KEEP_STATE, BackUp(), "nothing proves that the state means the same to the candidate")
+    return say(Step.KEEP_STATE, BackUp(), "the candidate's interpretation of the state is not proven equal")
 
 
 def approve(at: Observation) -> Decision:
@@ -42,8 +42,8 @@ def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
     answer, limit = answer_about(at.operation, ABOUT[step]), deadline_s(step, at.operation.request)
     if answer is None:
         if at.on == ANSWER and at.waited_s > limit:
-            return give_up(step, f"not approved: nobody answered within {limit:g} s{f' ({why})' if why else ''}")
-        return say(step, Wait(ANSWER, limit), f"a person has to approve{f': {why}' if why else ''}")
+            return give_up(step, f"not approved: no answer within {limit:g} s{f' ({why})' if why else ''}")
+        return say(step, Wait(ANSWER, limit), f"a person must approve{f': {why}' if why else ''}")
     if answer.approved and at.objection:
         # The process that recorded the answer may have had other lists of approvers, or none.
         return give_up(step, f"not approved: {at.objection}")
@@ -68,4 +68,4 @@ def get_ready(at: Observation) -> Decision:
         pending = start(at, step, name, release, Role.DESCRIBER) or gathered(at, step, name)
     if pending is not None:
         return pending
-    return say(step, CheckDrift(), "what was approved must be what is there")
+    return say(step, CheckDrift(), "the installation must match the approved one")

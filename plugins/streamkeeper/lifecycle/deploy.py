@@ -56,7 +56,7 @@ def decide(at: Observation) -> Decision | None:
 
 
 def _bundle(at: Observation) -> Decision:
-    return say(Step.BUNDLE, Register(), "the release needs a number and its bundle a place")
+    return say(Step.BUNDLE, Register(), "the release needs a number, and its bundle must be stored")
 
 
 def _standby(at: Observation) -> Decision:
@@ -90,7 +90,7 @@ def _assess(at: Observation) -> Decision:
 
 
 def _restore(at: Observation) -> Decision:
-    return say(Step.RESTORE, RestoreVersions(), "the release goes back to its last batch")
+    return say(Step.RESTORE, RestoreVersions(), "the release rolls back to its last batch")
 
 
 def _go(at: Observation) -> Decision:
@@ -99,7 +99,7 @@ def _go(at: Observation) -> Decision:
     release = operation.release
     versions = {query: way.version for query, way in operation.ways.items() if way.version}
     sent = send_go(at, step, name, release, Role.CANDIDATE, versions)
-    return sent or say(step, MarkDone(), f"{name} was told to go")
+    return sent or say(step, MarkDone(), f"{name} was ordered to start")
 
 
 def _first_commit(at: Observation) -> Decision:
@@ -118,9 +118,9 @@ def _first_commit(at: Observation) -> Decision:
 def _snapshot(at: Observation) -> Decision:
     step, batches = Step.SNAPSHOT, at.operation.last_batches
     if not batches:
-        return say(step, MarkDone(), "nothing was committed before")
+        return say(step, MarkDone(), "no batch was committed before")
     told = ", ".join(f"{query} at batch {batch}" for query, batch in sorted(batches.items()))
-    return say(step, TakeCutoverSnapshots(), f"the release before has left {told}")
+    return say(step, TakeCutoverSnapshots(), f"the previous release ended at {told}")
 
 
 def _probation(at: Observation) -> Decision:
@@ -132,7 +132,7 @@ def _probation(at: Observation) -> Decision:
     wanted = request.probation_batches + 1
     lagging = _lagging(operation.first_backlog, seen.lag)
     if seen.state is DriverState.FINISHED or (seen.triggers_of(queries) >= wanted and not lagging):
-        return say(step, MarkDone(), f"{name} has held for {request.probation_batches} triggers")
+        return say(step, MarkDone(), f"{name} has passed its probation of {request.probation_batches} triggers")
     failure = seen.broken or failed_to_serve(at, name, limit, "probation")
     if failure:
         return give_up(step, f"{failure}; {lagging}" if lagging else failure)
@@ -159,7 +159,7 @@ def _promote(at: Observation) -> Decision:
         told = f"{release} serves ({name}){_uncompared(operation)}{_untaken(operation)}"
         return say(Step.PROMOTE, Finish(Outcome.SUCCEEDED), told)
     if state.serving_instance != name:
-        return say(Step.PROMOTE, Promote(name), f"{release} serves from here on")
+        return say(Step.PROMOTE, Promote(name), f"{release} is now the serving release")
     return end_reserve(at, Step.PROMOTE) or say(Step.PROMOTE, MarkDone(), f"{release} serves")
 
 
@@ -168,7 +168,7 @@ def _uncompared(operation: OperationState) -> str:
     rebuilt = sorted(query for query, way in operation.ways.items() if way.way is Way.REBUILD)
     if not rebuilt or operation.request.compare:
         return ""
-    return f"; the rebuilt output of {', '.join(rebuilt)} was not compared, as it was asked for"
+    return f"; the rebuilt output of {', '.join(rebuilt)} was not compared, as requested"
 
 
 def _untaken(operation: OperationState) -> str:

@@ -78,7 +78,7 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
         before = f"{at.operation.fall_back}; and " if at.operation.fall_back else ""
         return say(step, Finish(Outcome.FAILED), before + _unprovable(at, instance))
     if order not in seen.sent:
-        return say(step, Send(name, order), f"{name} is not needed any more")
+        return say(step, Send(name, order), f"{name} is no longer needed")
     if at.waited_s > patience_s or _killing(at, name):
         return say(step, Kill(name), f"{name} did not end within {patience_s:g} s")
     return say(step, Wait(f"{name}: end", patience_s), f"{name} ends")

@@ -20,13 +20,13 @@ def shadow(at: Observation) -> Decision:
     """Let the standby start the shadow."""
     step, name = Step.SHADOW, candidate_of(at.operation)
     if CommandKind.SHADOW in at.of(name).sent:
-        return say(step, MarkDone(), f"{name} reads the sources again")
+        return say(step, MarkDone(), f"{name} rereads the sources")
     unready = ready(at, step, name)
     if unready is not None:
         return unready
     if at.state.shadow != name:
         return say(step, Shadow(name), f"{name} may fill new checkpoint versions")
-    return say(step, Send(name, CommandKind.SHADOW), f"{name} is to read the sources again")
+    return say(step, Send(name, CommandKind.SHADOW), f"{name} must reread the sources")
 
 
 def catch_up(at: Observation) -> Decision:
@@ -50,7 +50,7 @@ def compare(at: Observation) -> Decision:
     if not wanted <= told.keys() and not (at.on == on and at.waited_s > limit_s):
         return _dead_or(at, step, name) or say(step, Wait(on, limit_s), _told(at) or on)
     # After the timeout a person decides, as for any comparison that was not possible.
-    late = OutputComparison(comparable=False, why=f"that was not done within {limit_s:g} s")
+    late = OutputComparison(comparable=False, why=f"that did not complete within {limit_s:g} s")
     compared = {query: told.get(query, late) for query in sorted(wanted)}
     sentence = "; ".join(f"{query}: {comparison.sentence}" for query, comparison in compared.items())
     return say(step, MarkDone(OutputsCompared(compared)), sentence)
@@ -67,7 +67,7 @@ def catch_up_after_drain(at: Observation) -> Decision:
     """The old release has ended; the new one must also have read its last input."""
     step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(at.operation)
     if _holds_all(at):
-        return say(step, MarkDone(), f"{name} holds everything: {_told(at)}")
+        return say(step, MarkDone(), f"{name} has processed all input: {_told(at)}")
     return _dead_or(at, step, name) or _wait(at, step, f"{name}: the last batch")
 
 

@@ -44,7 +44,7 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
     known = at.state.instances.get(name)
     if known is None:
         wanted = _may_be_needed(at, step) and _is_of_use(at)
-        return say(step, Plan(name, release, Role.FALLBACK), f"{release} is to stand by") if wanted else None
+        return say(step, Plan(name, release, Role.FALLBACK), f"{release} is requested as a standby") if wanted else None
     if known.ended:
         return None
     seen = at.of(name)
@@ -181,7 +181,7 @@ def _stays_with_candidate(at: Observation) -> Decision:
     step, operation = Step.FALL_BACK, at.operation
     if ending := end_reserve(at, step):
         return ending
-    lost = "; ".join(_lossy(at)) or "going back loses rows"
+    lost = "; ".join(_lossy(at)) or "the rollback loses rows"
     accept = f"put the files back, or accept the loss: streamkeeper rollback {at.state.job} --accept-loss"
     why = f"{operation.fall_back}; {lost}; nothing runs: {accept}"
     if not _promoted_instead(at):
@@ -201,8 +201,8 @@ def _served_again(at: Observation, name: str) -> Decision:
     if seen.first_triggers_done:
         return say(step, Finish(Outcome.FELL_BACK), f"{before} serves again ({name})")
     error = seen.broken or seen.error
-    told = f"no trigger completed yet{f': {error}' if error else ''}"
-    return say(step, Finish(Outcome.FAILED), f"{before} is left to serve ({name}): {told}")
+    told = f"no trigger has completed yet{f': {error}' if error else ''}"
+    return say(step, Finish(Outcome.FAILED), f"{before} remains the serving release ({name}): {told}")
 
 
 def _candidate_went(at: Observation) -> bool:
@@ -212,7 +212,7 @@ def _candidate_went(at: Observation) -> bool:
 def _blocked(operation: OperationState) -> str:
     """Why the old release cannot take over the candidate's work; empty if it can."""
     if not operation.ways and operation.reverse is not Verdict.RESUME:
-        return "its checkpoint is not what it left"
+        return "its checkpoint is not as it left it"
     told = [
         f"query {query}: {way.no_way_back or 'there is no way back'}"
         for query, way in sorted(operation.ways.items())
@@ -245,7 +245,7 @@ def _await(at: Observation, name: str) -> Decision:
     seen = at.of(name)
     if failure and seen.life is Life.ALIVE and (seen.state is DriverState.SERVING or seen.waits):
         # No other driver could continue once its source or its sink is reachable again.
-        return say(Step.FALL_BACK, Promote(name), f"{failure}; it is left to serve")
+        return say(Step.FALL_BACK, Promote(name), f"{failure}; it remains the serving driver")
     if failure:
         return give_up(Step.FALL_BACK, failure)
     return say(Step.FALL_BACK, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")

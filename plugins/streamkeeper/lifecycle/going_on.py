@@ -24,9 +24,9 @@ def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -
     An open operation decides about its own instances, also while its job is stopped: a person is deploying it.
     """
     if CommandKind.DRAIN in orders:
-        return Verdict(goes_on=False, reason=f"{instance} was told to drain", state=DriverState.DRAINED)
+        return Verdict(goes_on=False, reason=f"{instance} was ordered to drain", state=DriverState.DRAINED)
     if CommandKind.STOP in orders:
-        return Verdict(goes_on=False, reason=f"{instance} was told to end")
+        return Verdict(goes_on=False, reason=f"{instance} was ordered to end")
     mine = state.instances.get(instance)
     if mine is None:
         return Verdict(goes_on=True)

@@ -309,7 +309,7 @@ def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
             if _is_ahead(fence, there[of.version]):
                 knows = f"up to {planned}" if planned is not None else "no batch"
                 yield (
-                    f"the checkpoint {of.version} of {query} has planned {knows}, and its output holds batch"
+                    f"the checkpoint {of.version} of {query} knows {knows}, and its output holds batch"
                     f" {fence.batch}: a deploy is refused until the checkpoint is put back"
                     f" as it was; {_way(seen, query, fence)}"
                 )

@@ -19,7 +19,7 @@ def reasons_to_review(operation: OperationState) -> tuple[str, ...]:
         if way.way is not Way.REBUILD:
             continue
         if way.opaque_code and not request.accept_risk:
-            reasons.append(f"query {query}: its code changed, and nothing proves what that means to its output")
+            reasons.append(f"query {query}: its code changed, and the effect on its output is not proven")
         found = operation.compared.get(query)
         if found is None or not request.compare:
             continue

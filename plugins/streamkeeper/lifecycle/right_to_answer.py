@@ -36,16 +36,16 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def objection(self, by: str, user_id: str = "") -> str:
         """Why this answer does not count; empty if it does. ``user_id``: the id in Airflow, if known."""
         if not by.strip():
-            return "it is not known who answers"
+            return "the user who answers is unknown"
         for whose, names in self.lists.items():
             if not any(read_approver(name).is_named(by, user_id) for name in names):
                 return f"{by} is not among the approvers of {whose}: {', '.join(names)}"
         if not self.four_eyes:
             return ""
         if self.asked_by in ("", NOBODY):
-            return "another person than who asked for it has to answer, and who asked for it is not known"
+            return "a person other than the requester must answer, and the requester is unknown"
         if same_person(by, self.asked_by):
-            return f"{self.asked_by} has asked for it, and another person has to answer"
+            return f"{self.asked_by} requested it, so another person must answer"
         return ""
 
     def named(self) -> tuple[Approver, ...] | None:
@@ -64,7 +64,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
         """A sentence naming those who may answer."""
         left = self.named()
         if left is None:
-            return f"whoever may trigger{', but not who has asked for it' if self.four_eyes else ''}"
+            return f"every user who may trigger it{', except the requester' if self.four_eyes else ''}"
         if not left:
             return "nobody: " + "; ".join(f"{whose} names {', '.join(names)}" for whose, names in self.lists.items())
         return ", ".join(dict.fromkeys(approver.name for approver in left))
@@ -84,15 +84,15 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
     by = request.requested_by
     if accepted and (objection := right_to_answer(settings, state, by).objection(by)):
         raise OperationRefused(
-            f"{', '.join(accepted)}: {objection}", hint="leave it out: a person is asked where one is needed"
+            f"{', '.join(accepted)}: {objection}", hint="leave it out: a person is asked to approve if required"
         )
     recover = request.recover
     if recover is None or not recover.accepted_by:
         return
     if objection := right_to_answer(settings, state, by).objection(recover.accepted_by):
         raise OperationRefused(
-            f"what the recovery loses or doubles is not accepted: {objection}",
-            hint="the DAG streaming_recover asks whoever may accept it",
+            f"the recovery's lost or duplicated rows are not accepted: {objection}",
+            hint="the DAG streaming_recover asks the approvers",
         )
 
 
@@ -108,7 +108,7 @@ def may_change_approvers(settings: Settings, state: JobState, request: DeployReq
     if objection := right.objection(request.requested_by):
         raise OperationRefused(
             f"release {release} has other approvers than {state.serving_release}: {objection}",
-            hint="one of them has to deploy it; or leave the list as it is",
+            hint="one of them must deploy it; or keep the list unchanged",
         )
 
 

@@ -56,12 +56,12 @@ def decide_stop(at: StopView) -> StopDecision:
     """The next action: drain every owner, kill it after the deadline, record its end once it is proven."""
     stopped, operation = at.state.stopped, at.state.open_operation
     if stopped is None or stopped.operation != at.stop:
-        return _say(TakenOver(), "somebody has decided otherwise since")
+        return _say(TakenOver(), "a later request replaced this one")
     if operation is not None:
-        return _say(TakenOver(), f"operation {operation.operation} was started since, and decides what serves")
+        return _say(TakenOver(), f"operation {operation.operation} was started later, and decides which release serves")
     for owner in at.state.owners:
         return _end(at, owner)
-    return _say(Stopped(), f"{at.state.serving_release or 'nothing'} serves no more")
+    return _say(Stopped(), f"{at.state.serving_release or 'no release'} no longer serves")
 
 
 def _end(at: StopView, owner: InstanceState) -> StopDecision:
@@ -72,12 +72,12 @@ def _end(at: StopView, owner: InstanceState) -> StopDecision:
         return _say(RecordEnd(name, seen.liveness.why, last, seen.liveness.recorded_fault), seen.liveness.why)
     if CommandKind.DRAIN not in seen.sent:
         # Also if it cannot be observed: then it stops by itself, and only the proof is left for its own machine.
-        return _say(Send(name, CommandKind.DRAIN), f"{owner.release} is to serve no more")
+        return _say(Send(name, CommandKind.DRAIN), f"{owner.release} must no longer serve")
     if seen.life is Life.UNKNOWN and at.waited_s > at.drain_s:
         why = f"driver {name} was told to drain, and cannot be proven dead from here: {seen.liveness.why}"
         return _say(Unprovable(), why)
     if killing and at.waited_s > KILL_S:
-        return _say(Unprovable(), f"driver {name} was killed, and lives: {seen.liveness.why}")
+        return _say(Unprovable(), f"driver {name} was killed, but is still alive: {seen.liveness.why}")
     patience_s = min(at.drain_s, HALTED_S) if seen.liveness.halted else at.drain_s
     if seen.life is Life.ALIVE and (killing or at.waited_s > patience_s):
         return _say(Kill(name), undrained(name, seen, patience_s))

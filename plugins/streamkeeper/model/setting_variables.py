@@ -161,7 +161,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         name="APPROVERS",
         topic=_PEOPLE,
-        default="whoever may trigger the operation",
+        default="every user who may trigger the operation",
         meaning="Who may answer an operation's questions, separated by commas: `ada` or `ada=3` (a user of Airflow,"
         " with the user's id), `cli:bob` (a user of the operating system).",
     ),
