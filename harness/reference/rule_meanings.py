@@ -9,7 +9,7 @@ MEANINGS: Mapping[str, str] = {
     "journal-lost": "the job's journal is gone, and other records name the job: of its drivers, incidents or"
     " operations, or the last index of the watch",
     "journal-unreadable": "an entry of the job's journal cannot be read",
-    "journal-outdated": "the journal is older than the checkpoints or outputs to the job's checkpoints or outputs",
+    "journal-outdated": "the journal is older than what was written to the job's checkpoints or outputs",
     "disk-full": "the driver ended, or waits, because the disk or another resource of the machine is used up",
     "out-of-memory": "the driver ran out of memory",
     "checkpoint-missing": "a current checkpoint version is missing, empty, or not the recorded one",

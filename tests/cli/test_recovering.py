@@ -122,7 +122,10 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--action", "restart"), "restart of sales is not possible: query totals: its checkpoint is not what is on"),
+        (
+            ("--action", "restart"),
+            "restart of sales is not possible: query totals: its checkpoint is not the recorded one",
+        ),
         (("--action", "restore", "--accept-loss"), "a reason is required for what is accepted"),
         (("--action", "restore", "--snapshot", "s0001"), "is not QUERY=ID"),
         (("--action", "restart", "--snapshot", "totals=s0001"), "a snapshot can be named only for the action restore"),

@@ -149,7 +149,7 @@ def test_a_deploy_that_is_opened_meanwhile_is_left_to_decide(job: Registered) ->
             self.job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
 
     object.__setattr__(job.site, "runner", Deployed(job))
-    with pytest.raises(OperationRefused, match="operation op2 was started since"):
+    with pytest.raises(OperationRefused, match="operation op2 was started later"):
         stop(job)
 
 

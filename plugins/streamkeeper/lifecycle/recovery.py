@@ -353,7 +353,7 @@ def _against_any(at: RecoveryLook, cause: Cause) -> str:
 _CAUSES = {
     Cause.STORE_OUT_OF_REACH: "the store does not answer",
     Cause.JOURNAL_LOST: "the job's journal is lost",
-    Cause.JOURNAL_OUTDATED: "the journal is older than the checkpoints or outputs",
+    Cause.JOURNAL_OUTDATED: "the journal is older than what was written",
     Cause.NOT_DEPLOYED: "there is no serving release",
     Cause.OPERATION_OPEN: "another operation is open",
     Cause.DRIVER_UNREACHABLE: "the termination of the old driver cannot be proven from here",

@@ -91,7 +91,7 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
         return
     if objection := right_to_answer(settings, state, by).objection(recover.accepted_by):
         raise OperationRefused(
-            f"the recovery's lost or duplicated rows are not accepted: {objection}",
+            f"the loss or duplication of rows by the recovery is not accepted: {objection}",
             hint="the DAG streaming_recover asks the approvers",
         )
 
