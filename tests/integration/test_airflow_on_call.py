@@ -60,7 +60,7 @@ def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, api
     assert (state.stopped.reason, state.stopped.operation) == ("the warehouse moves", stopped.operation)
     told = stopped.log("stop")
     assert "driver | " in told
-    assert "the instance has ended drained" in told
+    assert "the instance has ended: drained" in told
     assert served.secret not in told
 
     again = run(api, STOP)

@@ -119,7 +119,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     assert_its_page_tells_it(shop)
 
     follow = shop.says(0, "logs", JOB, "--follow", "--instance", first, "--lines", "1")
-    assert "the instance has ended drained" in follow
+    assert "the instance has ended: drained" in follow
 
 
 def test_a_job_that_read_all_there_was_is_started_again(shop: Shop) -> None:

@@ -247,7 +247,7 @@ def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
         (("--version", "sales/totals", *REASON), "is not JOB/QUERY=VERSION"),
         (("--version", "sales/totals=2", *REASON), "not a checkpoint version"),
         (("--dry-run", "Bad/Job"), "not allowed"),
-        (("--end-drivers",), "a rebuild needs a reason"),
+        (("--end-drivers",), "a rebuild requires a reason"),
     ):
         refused = lost.rebuild(*words)
         assert (refused.exit_code, told in refused.output.replace("\n", " ")) == (2, True), refused.output

@@ -111,7 +111,7 @@ def test_columns_of_one_side_or_of_another_type_are_told_and_held_against_it(tab
     compared = shadow.compare()
     assert (compared.comparable, compared.old_rows, compared.differing) == (True, 1, 0)
     assert re.fullmatch(
-        r"not compared: shop \(it is TEXT, it was not there\), total \(it is DOUBLE.*, it was BIGINT\)",
+        r"not compared: shop \(it is TEXT, it was missing\), total \(it is DOUBLE.*, it was BIGINT\)",
         compared.exceeds(0, 0),
     )
     assert compared.exceeds(0, 1) == ""
@@ -221,7 +221,7 @@ def test_columns_of_files_may_have_any_name(files: Files) -> None:
     compared = writer.compare("v0002", 0, 1, files.spark)
     assert (compared.old_rows, compared.new_rows, compared.only_new) == (1, 2, 1)
     assert compared.sample == (('{"a.b c":"b","t`x":2}', "", "0", "1"),)
-    assert compared.uncompared == ("x (it is not there, it was bigint)", "y (it is bigint, it was not there)")
+    assert compared.uncompared == ("x (it is missing, it was bigint)", "y (it is bigint, it was missing)")
 
 
 @pytest.mark.parametrize("file_format", ["json", "csv"])
@@ -272,7 +272,7 @@ def test_maps_are_compared_whatever_the_order_of_their_entries(files: Files) -> 
 def test_files_without_a_common_column_or_a_batch_cannot_be_compared(files: Files) -> None:
     """The reason says which."""
     shadow = files.writer("v0002", shadow=True)
-    assert shadow.compare("v0001", 1, 0, files.spark).why == "the new output holds no batch yet"
+    assert shadow.compare("v0001", 1, 0, files.spark).why == "the new output has no batch yet"
     files.write(shadow, [("a", 1.5)], schema="name string, total double")
     assert "no column in common" in shadow.compare("v0001", 1, 0, files.spark).why
 

@@ -93,7 +93,7 @@ def test_a_snapshot_is_restored_into_a_bucket_by_its_command(tmp_path: Path, s3_
     dry = CliRunner().invoke(app, ["snapshot", "restore", *at, "--to", there, "--dry-run"])
     assert (dry.exit_code, there in dry.output, Bucket(f"{s3_url}/back").keys()) == (0, True, [])
     done = CliRunner().invoke(app, ["snapshot", "restore", *at, "--to", there])
-    assert (done.exit_code, f"is at {there}" in done.output) == (0, True), done.output
+    assert (done.exit_code, f"is restored to {there}" in done.output) == (0, True), done.output
     tree = S3Tree(there)
     assert {path: tree.read(path) for path in tree.look().files} == wanted(tmp_path / "live", 8)
     again = CliRunner().invoke(app, ["snapshot", "restore", *at, "--to", there])
