@@ -105,7 +105,7 @@ def test_a_deploy_of_a_stopped_job_says_so_in_its_plan(job: Registered) -> None:
     run("stop", JOB, "--reason", "maintenance")
     stopped = job.site.journal(JOB, "test").state().stopped
     last = plan_deploy(DeployRequest(job=JOB), serving="r0001", stopped=stopped)[-1].does
-    assert "was stopped by cli:" in last
+    assert "the job, stopped by cli:" in last
     assert "(maintenance), runs again" in last
     assert "stopped" not in plan_deploy(DeployRequest(job=JOB), serving="r0001")[-1].does
 

@@ -202,7 +202,7 @@ def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: Ho
     found = house.look()
     assert found.cause is Cause.CHECKPOINT_LOST
     assert found.options[0].action is RESTORE
-    assert "LOSES perhaps" in found.options[0].prices[0].sentence
+    assert "LOSES possibly" in found.options[0].prices[0].sentence
     with pytest.raises(OperationRefused, match="--accept-loss"):
         house.recover("refused", RESTORE)
     house.add(("d", 6))

@@ -105,7 +105,7 @@ def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: 
     recover = started.state.operations["op2"].request.recover
     assert recover is not None
     assert (recover.accepted_by, recover.snapshots) == ("ada", {QUERY: "s0001"})
-    assert "LOSES perhaps" in recover.announced[0]
+    assert "LOSES possibly" in recover.announced[0]
 
 
 def test_what_was_accepted_is_what_is_done(job: Registered) -> None:

@@ -124,9 +124,19 @@ def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path
 @pytest.mark.parametrize(
     ("file_format", "partition_by", "schema", "told"),
     [
-        ("csv", [], "n long, tags array<string>", "column tags is array<string>, but CSV does not support nested values"),
-        ("csv", [], "n long, raw binary", "column raw is binary, and Spark writes bytes into CSV as a text"),
-        ("csv", [], "text string", "text is the only column, and a row in which it is NULL is an empty line of CSV"),
+        (
+            "csv",
+            [],
+            "n long, tags array<string>",
+            "column tags is array<string>, and CSV does not support nested values",
+        ),
+        ("csv", [], "n long, raw binary", "column raw is binary, and Spark writes bytes to CSV as text"),
+        (
+            "csv",
+            [],
+            "text string",
+            "text is the only column, and a row in which it is NULL becomes an empty line of CSV",
+        ),
         ("csv", ["p"], "text string, p string", "text is the only column"),
         ("json", [], "n long, m array<map<int,string>>", "JSON keys must be strings"),
         ("parquet", ["raw"], "n long, raw binary", "a folder cannot be named after bytes"),
