@@ -26,16 +26,18 @@ _NO_CODE = str.maketrans("`|\n", "'/ ")
 
 
 class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One job of a change. ``answer``: of a changed job; ``ways``: query -> path, its effect, its cost.
-
-    ``refusal``: why no path is possible.
-    """
+    """One job of a change, with the result of its check."""
 
     change: JobChange
+    """The job and its kind of change."""
     answer: CheckAnswer | None = None
+    """The check's answer; None unless the job has changed."""
     ways: dict[str, tuple[str, str, str]] = {}
+    """Query -> path, its effect, its cost."""
     refusal: str = ""
+    """Why no path is possible; empty if there is one."""
     differences: tuple[Difference, ...] = ()
+    """Differences from the current release, if requested."""
 
     @property
     def error(self) -> str:

@@ -20,16 +20,27 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One check; the fields are the long option names, with underscores."""
 
     deployed: str = ""
+    """The job as it runs now, ``FILE:NAME``."""
     candidate: str = ""
+    """The job as it would be deployed, ``FILE:NAME``."""
     checkpoint: str = ""
+    """The query's checkpoint, or the folder with the job's checkpoints."""
     job: str = ""
+    """A registered job, in place of ``deployed`` and ``checkpoint``."""
     query: str = ""
+    """The only query to check; empty for all."""
     params: dict[str, ParamValue] = {}
+    """Params of both jobs."""
     candidate_params: dict[str, ParamValue] = {}
+    """Params that differ for the candidate."""
     conf: dict[str, str] = {}
+    """Spark confs of both jobs."""
     candidate_conf: dict[str, str] = {}
+    """Confs that differ for the candidate."""
     no_rehearsal: bool = False
+    """Whether the candidate is not run."""
     json: bool = True
+    """Accepted for lines that copy the command's options; without effect."""
 
 
 def read_request(line: str) -> Asked:

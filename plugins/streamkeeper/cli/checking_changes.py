@@ -30,7 +30,11 @@ from streamkeeper.operations.installation import Installation
 def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown: bool, page: Path | None) -> int:
     """Check and report the jobs; returns the exit code of the strictest verdict, or ERROR if a job was not checked.
 
-    ``comment``: the file for a pull request's comment; ``shown`` and ``page``: whether and where to show differences.
+    ``rehearse``: whether candidates are run.
+    ``as_json``: whether to print JSON.
+    ``comment``: the file for a pull request's comment, None without one.
+    ``shown``: whether to print the differences.
+    ``page``: the file for the differences, None without one.
     """
     site = open_to_look(empty=True)
     found = list(_check_all(site, find_changed_jobs(site), rehearse=rehearse, differences=shown or page is not None))

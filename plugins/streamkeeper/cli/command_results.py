@@ -35,15 +35,22 @@ INTERRUPTED = "interrupted"
 
 
 class CommandResult(msgspec.Struct, kw_only=True):
-    """The object that ``--json`` prints; the keys are described at the top of this module."""
+    """The object that ``--json`` prints."""
 
     command: str
+    """The words typed, such as ``release push``."""
     job: str | None = None
+    """The job's name; None if the command names none."""
     operation: str | None = None
+    """The operation's id; None without one."""
     outcome: str = Outcome.SUCCEEDED.value
+    """The outcome, ``error`` or ``interrupted``."""
     message: str = ""
+    """One sentence."""
     hint: str = ""
+    """The remedy; empty without one."""
     details: dict[str, Any] = {}
+    """Fields of the command itself."""
 
 
 class Report:

@@ -248,7 +248,11 @@ def finish(
 ) -> None:
     """Carry an open operation to its end and print each step; raises DeployFailed unless it succeeds.
 
-    ``on_followed``: called before the end is printed; ``stays``: whether the operation outlives Ctrl-C.
+    ``report``: prints the progress and collects the result.
+    ``site``: the installation.
+    ``running``: the operation.
+    ``on_followed``: called before the end is printed.
+    ``stays``: whether the operation outlives Ctrl-C.
     """
     report.result.operation = running.operation
     note_carrier(site.store, running.job, running.operation, this_process())

@@ -39,16 +39,18 @@ At = Annotated[
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The series or checkpoint named on the command line.
-
-    ``looking``: whether the command changes nothing; ``begins``: whether it may create the store's directory.
-    """
+    """The series or checkpoint named on the command line."""
 
     series: str
+    """A job, ``JOB/QUERY``, or a listed series; empty for all."""
     checkpoint: str
+    """Any Spark checkpoint; empty unless named."""
     store_url: str
+    """The store with the snapshots; empty for the installation's."""
     looking: bool = False
+    """Whether the command changes nothing."""
     begins: bool = False
+    """Whether the command may create the store's directory."""
 
     @property
     def adopted(self) -> bool:
@@ -101,7 +103,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False, begins: bool = False) -> Place:
-    """Raises InvalidInput for invalid names, or for both a series and a checkpoint."""
+    """The place that the options name; raises InvalidInput for invalid names, or for both a series and a checkpoint.
+
+    ``series``: a job, a query or a listed series.
+    ``checkpoint``: any Spark checkpoint.
+    ``store``: the store's URL.
+    ``looking``: whether the command changes nothing.
+    ``begins``: whether the command may create the store's directory.
+    """
     if series and checkpoint:
         raise InvalidInput("a series and a checkpoint are named", hint="name only one of them")
     if "/" in series:

@@ -34,12 +34,16 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of a prune; with empty ``keep`` and ``grace_s`` None the installation's settings apply."""
+    """The request of a prune."""
 
     job: str = ""
+    """Only this job; empty for all."""
     dry_run: bool = False
+    """Whether nothing is removed."""
     keep: str = ""
+    """The retention rules; empty for the installation's."""
     grace_s: float | None = None
+    """How long an unreferenced pack stays, seconds; None for the installation's."""
 
     @property
     def policy(self) -> Policy | None:

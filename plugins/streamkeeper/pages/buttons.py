@@ -36,22 +36,26 @@ class Button(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """The open question of an operation, and whether this viewer may answer it here.
-
-    ``task_path``: of the asking task in Airflow's API, empty if no DAG run executes the operation; ``may``: who may
-    answer; ``objection``: why this viewer may not answer, or cannot do so here, empty if they can. ``command``: the
-    shell command that answers.
-    """
+    """The open question of an operation, and whether this viewer may answer it here."""
 
     job: str
+    """The job's name."""
     operation: str
+    """The operation's id."""
     about: About
+    """The subject of the question."""
     subject: str
+    """The question in one line."""
     dag: str
+    """The DAG whose run executes the operation; empty without one."""
     task_path: str
+    """The asking task in Airflow's API; empty if no DAG run executes the operation."""
     may: str
+    """Who may answer, as a clause."""
     objection: str
+    """Why this viewer may not answer, or cannot do so here; empty if they can."""
     command: str
+    """The shell command that answers."""
 
 
 class Buttons(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +71,11 @@ def read_buttons(
 ) -> Buttons:
     """The actions that the viewer may run in the job's present state, and the open question.
 
-    ``runs``: whether its driver is running, as far as the page knows: an ended one can be started. ``rules``: the
-    symptoms that the watch found.
+    ``site``: the installation.
+    ``state``: the job's state.
+    ``who``: the viewer.
+    ``runs``: whether its driver is running, if the page knows: an ended one can be started.
+    ``rules``: rules of the symptoms that the watch found.
     """
     asking = read_asking(site, state, who)
     answer = (

@@ -28,13 +28,18 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """``name``: the chart's id for the script; ``unit``: of all its lines; ``says``: its meaning for a person."""
+    """One chart of a query."""
 
     name: Structure
+    """Its id for the script."""
     title: Structure
+    """Its title."""
     unit: Structure
+    """The unit of all its lines; empty for counts."""
     says: Structure
+    """Its meaning for a person."""
     lines: tuple[Line, ...]
+    """Its lines."""
 
 
 class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,14 +97,20 @@ _Read = Callable[[HistoryPoint], float | None]
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """How a chart is made from points; ``of_state``: left out if all values are 0, as without state."""
+    """How a chart is made from points."""
 
     name: str
+    """The chart's id."""
     title: str
+    """Its title."""
     unit: str
+    """The unit of all its lines."""
     says: str
+    """Its meaning for a person."""
     lines: tuple[tuple[str, _Read], ...]
+    """Label and reader of each line."""
     of_state: bool = False
+    """Whether it is left out if all values are 0, as without state."""
 
 
 def _lines(points: Sequence[HistoryPoint | None], drawing: _Drawing) -> tuple[Line, ...]:

@@ -34,49 +34,67 @@ _NOT_ASKED = frozenset({"job", "dry_run"})
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One input field. ``kind``: text, prose, json, lines, number, whole, flag or choice; ``value``: its initial text.
-
-    ``default``: the value that is not sent, as JSON; empty for a field that is always sent. ``same``: whether the
-    initial value is that of the current release, and is sent only if it was changed. Bounds are those of HTML.
-    """
+    """One input field. Bounds are those of HTML."""
 
     name: str
+    """The form field's name."""
     kind: str
+    """text, prose, json, lines, number, whole, flag or choice."""
     title: str
+    """Its label."""
     help: str
+    """Its help text."""
     value: str = ""
+    """Its initial text."""
     default: str = ""
+    """The value that is not sent, as JSON; empty for a field that is always sent."""
     same: bool = False
+    """Whether the initial value is that of the current release, and is sent only if it was changed."""
     choices: tuple[tuple[str, str], ...] = ()
+    """Value and label of each choice."""
     suggestions: tuple[str, ...] = ()
+    """Values to suggest."""
     required: bool = False
+    """Whether it must be filled in."""
     pattern: str = ""
+    """A regular expression for the whole text; empty without one."""
     least: float | None = None
+    """The smallest number."""
     most: float | None = None
+    """The largest number."""
     shortest: int | None = None
+    """The smallest number of characters."""
     longest: int | None = None
+    """The largest number of characters."""
 
 
 class Dialog(msgspec.Struct, frozen=True, kw_only=True):
-    """One button's dialog. ``dry``: whether its DAG has a dry run; ``folds``: title -> rarely used fields.
-
-    ``told_by``: tasks that report errors; ``words_of``: tasks whose report has the result of a run without an
-    operation. ``asks``: the task that may ask a person before the operation exists; ``opens``: whether the run opens an
-    operation.
-    """
+    """One button's dialog."""
 
     name: str
+    """Its name in the address."""
     dag: str
+    """The DAG that it runs."""
     title: str
+    """Its heading."""
     sentence: str
+    """Its introduction."""
     submit: str
+    """The label of its button."""
     inputs: tuple[Input, ...]
+    """The fields that are always visible."""
     folds: tuple[tuple[str, tuple[Input, ...]], ...] = ()
+    """Title -> rarely used fields."""
     dry: bool = False
+    """Whether its DAG has a dry run."""
     opens: bool = True
+    """Whether the run opens an operation."""
     told_by: tuple[str, ...]
+    """Tasks that report errors."""
     words_of: tuple[str, ...] = ()
+    """Tasks whose report has the result of a run without an operation."""
     asks: str = ""
+    """The task that may ask a person before the operation exists; empty without one."""
 
 
 def deploy_dialog(state: JobState) -> Dialog:

@@ -69,19 +69,24 @@ SEVERITY_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: 
 
 @dataclass(frozen=True, slots=True)
 class FleetFilter:
-    """Filter and order of the fleet; the address has the same names, and omits default values.
-
-    ``search``: part of a job's name, owner, release, or of a cause; ``page``: starts at 1.
-    """
+    """Filter and order of the fleet; the address has the same names, and omits default values."""
 
     search: str = ""
+    """Part of a job's name, owner, release, or of a cause."""
     standing: Standing | Literal[""] = ""
+    """Only jobs with this status."""
     health: Health = ""
+    """Only jobs with this health."""
     under_way: UnderWay = ""
+    """Only jobs with an open operation, or one that waits for a person."""
     owner: str = ""
+    """Only jobs of this owner."""
     sort: Column = "health"
+    """The column of the order."""
     turned: bool = False
+    """Whether the order is reversed."""
     page: int = 1
+    """The page, starting at 1."""
 
     def address(self, **changes: Any) -> str:
         """``?search=orders&sort=lag``; ``?`` without any choice."""
@@ -96,60 +101,86 @@ _DEFAULTS = {field.name: field.default for field in fields(FleetFilter)}
 
 @dataclass(frozen=True, slots=True)
 class ShownJob:
-    """A row as text. ``tone``, ``health_tone``, ``verified_tone``: CSS classes; ``late``: batches outlast the trigger.
-
-    ``desired``: the requested release if another one is current; ``cause``, ``rule``, ``heading``: of the first
-    symptom; ``more``: number of further symptoms; ``error``: the last reported one; ``unlooked``: why a part was not
-    checked; ``step``: the operation in progress and its step; ``operation``: its id.
-    """
+    """One row of the fleet as text."""
 
     job: str
+    """The job's name."""
     owner: str
+    """The person who deployed the current release."""
     standing: str
+    """The status."""
     tone: str
+    """CSS class of the status."""
     stopped: str
+    """Who stopped the job and why; empty if it should run."""
     release: str
+    """The current release."""
     desired: str
+    """The requested release, if another one is current."""
     health: str
+    """The worst severity, ``healthy`` or ``not checked``."""
     health_tone: str
+    """CSS class of the health."""
     rule: str
+    """Rule and query of the first symptom."""
     cause: str
+    """Cause of the first symptom; without symptoms, the note of a rebuilt journal."""
     heading: str
+    """Runbook heading of the first symptom."""
     more: int
+    """Number of further symptoms."""
     error: str
+    """The last reported error, unless the cause contains it."""
     unlooked: str
+    """Parts that were not checked, and why."""
     lag: str
+    """Lag of the query that is furthest behind."""
     batch: str
+    """Duration of the slowest query's last batch, and its trigger interval."""
     late: bool
+    """Whether batches take longer than the trigger interval."""
     rows: str
+    """Rows per second over all queries."""
     commit: str
+    """Age of the last commit of the query that has not committed for longest."""
     verified: str
+    """Age of the newest verified backup of the query that would go back furthest; ``none`` if a query has none."""
     verified_tone: str
+    """CSS class of the verified backup."""
     operation: str
+    """Id of the open operation."""
     step: str
+    """The operation in progress, its step and duration."""
     waits: bool
+    """Whether the operation waits for a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """``found``: number of jobs that match the filter, of ``jobs``; ``rows``: those on this page, of ``pages``.
-
-    ``owners``: of all jobs; ``forgotten``: number of forgotten jobs, not shown; ``age_s``: of the observation;
-    ``pass_age_s``: of the last pass that could send notices; ``stale``: whether such passes were missed; ``failed``:
-    the failures of the pass.
-    """
+    """One page of the fleet."""
 
     rows: tuple[ShownJob, ...]
+    """The jobs of this page."""
     found: int
+    """Number of jobs that match the filter."""
     jobs: int
+    """Number of all jobs."""
     pages: int
+    """Number of pages."""
     page: int
+    """Number of this page."""
     owners: tuple[str, ...]
+    """Owners of all jobs."""
     forgotten: int
+    """Number of forgotten jobs, which are not shown."""
     age_s: float
+    """Age of the observation, seconds."""
     pass_age_s: float
+    """Age of the last pass that could send notices, seconds."""
     stale: bool
+    """Whether such passes were missed."""
     failed: tuple[str, ...]
+    """Failures of the pass."""
 
 
 def view_fleet(index: FleetIndex, chosen: FleetFilter, *, now: float) -> FleetView:

@@ -13,38 +13,51 @@ from streamkeeper.pages.fleet_view import SEVERITY_TONES, STALE_S
 
 
 class SymptomLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One symptom with its remedy. ``runbook``: file and heading; ``since``: start of its incident, seconds since 1970,
-    None without one; ``acts``: actions of the watch, newest last.
-    """
+    """One symptom with its remedy."""
 
     severity: Structure
+    """page, ticket or info."""
     tone: Structure
+    """CSS class of the severity."""
     rule: Structure
+    """The rule."""
     query: Structure
+    """The query; empty for the whole job."""
     cause: str
+    """The cause."""
     action: str
+    """The remedy."""
     heading: Structure
+    """The runbook's heading."""
     runbook: Structure
+    """The runbook's file and heading."""
     since: float | None = None
+    """Start of its incident, seconds since 1970; None without one."""
     acts: tuple[str, ...] = ()
+    """Actions of the watch, newest last."""
 
 
 class HealthView(msgspec.Struct, frozen=True, kw_only=True):
-    """``age_s``: of the watch's observation; None with ``unseen``, the reason why there is none.
-
-    ``pass_age_s``: of the last pass that could send notices; ``stale``: whether such passes were missed; ``unlooked``:
-    parts that were not checked; ``silent_s``: age of the last heartbeat at the observation.
-    """
+    """The health of one job."""
 
     age_s: float | None = None
+    """Age of the watch's observation, seconds; None if there is none."""
     pass_age_s: float = 0.0
+    """Age of the last pass that could send notices, seconds."""
     stale: bool = False
+    """Whether such passes were missed."""
     unseen: str = ""
+    """Why there is no observation."""
     symptoms: tuple[SymptomLine, ...] = ()
+    """The symptoms."""
     unlooked: tuple[str, ...] = ()
+    """Parts that were not checked, and why."""
     silent_s: float = 0.0
+    """Age of the last heartbeat at the observation, seconds."""
     restarts: int = 0
+    """Restarts of this driver."""
     restarts_lately: int = 0
+    """Restarts in the last hour."""
 
 
 def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView:

@@ -29,74 +29,118 @@ class QueryStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Duration, rates and lag of one query, from its driver's last report; missing values are empty."""
 
     query: Structure
+    """The query's name."""
     version: Structure
+    """Its checkpoint version."""
     epoch: int
+    """Its epoch."""
     batch: Structure
+    """Its last committed batch."""
     took: Structure
+    """Duration of the last batch."""
     due: Structure
+    """The trigger."""
     rates: Structure
+    """Rows per second, input and processed."""
     behind: Structure
+    """The lag."""
     state_rows: int
+    """Rows of state."""
     checkpoint: Structure
+    """Share of the batch duration spent on checkpoint writes."""
     dropped: int
+    """Rows dropped as late."""
     error: str
+    """The last error."""
 
 
 class StandingView(msgspec.Struct, frozen=True, kw_only=True):
-    """The job's status in one word, the facts that ``streamkeeper status`` prints, and its queries."""
+    """The status of a job."""
 
     standing: Structure
+    """The status in one word."""
     tone: Structure
+    """CSS class of the status."""
     facts: tuple[Fact, ...]
+    """The facts that ``streamkeeper status`` prints."""
     queries: tuple[QueryStanding, ...]
+    """Its queries."""
 
 
 class ReleaseView(msgspec.Struct, frozen=True, kw_only=True):
-    """The current release: params, confs and environment."""
+    """The current release."""
 
     release: Structure
+    """Its name."""
     facts: tuple[tuple[str, str], ...]
+    """Name and text of each fact about its code and environment."""
     params: tuple[tuple[str, str], ...]
+    """Name and shown value of each param."""
     conf: tuple[tuple[str, str], ...]
+    """Name and shown value of each conf."""
 
 
 class QueryFindings(msgspec.Struct, frozen=True, kw_only=True):
-    """Findings of one query, the most severe first, and its path."""
+    """Findings of one query."""
 
     query: Structure
+    """The query's name."""
     verdict: Structure
+    """Its verdict."""
     goes: str
+    """Its path."""
     findings: tuple[Finding, ...]
+    """Its findings, the most severe first."""
 
 
 class FindingsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest assessment; ``undiffered``: why the code differences are unknown."""
+    """The newest assessment."""
 
     operation: Structure
+    """The assessed operation."""
     release: Structure
+    """Its release."""
     before: Structure
+    """The release that it was compared with."""
     decision: str
+    """The decision of the operation."""
     refusal: str
+    """Why there is no path; empty if there is one."""
     queries: tuple[QueryFindings, ...]
+    """Findings by query."""
     differences: tuple[Difference, ...]
+    """Differences in params, confs, code and plans."""
     undiffered: str
+    """Why the differences are unknown; empty if they are known."""
 
 
 class SnapshotLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot. ``taken``: seconds since 1970; ``stored``: bytes that it added; ``kept``: why it is kept or not."""
+    """One snapshot."""
 
     name: Structure
+    """Its name."""
     error: str = ""
+    """Why it cannot be read; empty if it can."""
     batch: int = -1
+    """Its batch."""
     version: Structure = ""
+    """Its checkpoint version."""
     release: Structure = ""
+    """The release that wrote it."""
     taken: float | None = None
+    """When it was taken, seconds since 1970."""
     bytes: int = 0
+    """Its size."""
     stored: int = 0
+    """Bytes that it added to the store."""
     verified: bool | None = None
+    """Whether a drill has verified it; None without a drill."""
     drill: str = ""
+    """Its last drill."""
     keep: bool = True
+    """Whether retention keeps it."""
     kept: str = ""
+    """Why it is kept or not."""
 
 
 class SeriesView(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,46 +34,63 @@ _SHOWN_ELSEWHERE = frozenset({"job", "release", "params", "conf", "reason", "dry
 
 
 class QueryLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One query. ``goes``: its path; ``back``: its rollback cost, empty without a rollback path.
-
-    ``findings``: the most severe first; ``new``: whether there is no earlier version to compare with.
-    """
+    """One query of an operation."""
 
     query: Structure
+    """The query's name."""
     verdict: Structure = ""
+    """Its verdict; empty for a new query."""
     goes: str = ""
+    """Its path."""
     back: str = ""
+    """Its rollback cost; empty without a rollback path."""
     new: bool = False
+    """Whether there is no earlier version to compare with."""
     findings: tuple[Finding, ...] = ()
+    """Its findings, the most severe first."""
 
 
 class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver with a proven termination. ``was``: its release and role; ``exit``: its last report."""
+    """A driver with a proven termination."""
 
     instance: Structure
+    """Its id."""
     was: Structure
+    """Its release and role."""
     at: float | None
+    """When the termination was recorded, seconds since 1970."""
     proof: str
+    """The evidence."""
     exit: str
+    """Its last report."""
 
 
 class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     """A person's answer."""
 
     about: str
+    """The subject."""
     approved: bool
+    """Whether they approved."""
     by: str
+    """Their name."""
     reason: str
+    """Their reason."""
     at: float | None
+    """When it was recorded, seconds since 1970; None if it was given with the request."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The open question. ``due``: when it counts as declined, approximately."""
+    """The open question of an operation."""
 
     about: About
+    """The subject."""
     why: tuple[str, ...]
+    """The reasons."""
     asked: float | None
+    """When it was asked, seconds since 1970."""
     due: float | None
+    """When it counts as declined, approximately."""
 
 
 class ComparedLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,41 +101,64 @@ class ComparedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. ``entry``: the journal's newest entry number when it was read.
-
-    ``before``: the release that was current at its start; ``settings``: title and value of non-default fields of the
-    request; ``announced``: announced effects of a recovery, per output. ``given_up``: why the candidate was given up;
-    ``touched``: whether the current driver was already affected. ``carrier``: the run or process that executes it.
-    """
+    """One operation."""
 
     job: Structure
+    """The job's name."""
     operation: Structure
+    """The operation's id."""
     entry: int
+    """The journal's newest entry number when it was read."""
     kind: Structure
+    """deploy, rollback, start, or the action of a recovery."""
     dry_run: bool
+    """Whether it is a dry run."""
     release: Structure
+    """Its release."""
     before: Structure
+    """The release that was current at its start."""
     asked_by: str
+    """The author of the request."""
     reason: str
+    """The reason of the request."""
     settings: tuple[tuple[str, str], ...]
+    """Title and value of the request's non-default fields."""
     announced: tuple[str, ...]
+    """Announced effects of a recovery, per output."""
     moments: Moments
+    """Its times."""
     steps: tuple[StepLine, ...]
+    """Its steps."""
     step: Structure
+    """Its current step; empty after its end."""
     outcome: Structure
+    """Its outcome; empty while it is open."""
     sentence: str
+    """The sentence of its end."""
     verdict: Structure
+    """Its verdict."""
     decision: str
+    """The sentence of the assessment."""
     unreadable: str
+    """Why its report cannot be read; empty if it can."""
     queries: tuple[QueryLine, ...]
+    """Its queries."""
     ended: tuple[EndedLine, ...]
+    """Drivers whose termination it recorded."""
     question: Question | None
+    """Its open question; None without one."""
     answers: tuple[AnswerLine, ...]
+    """Answers that count."""
     compared: tuple[ComparedLine, ...]
+    """Comparisons of rebuilt outputs."""
     given_up: str
+    """Why the candidate was given up."""
     touched: bool
+    """Whether the current driver was already affected."""
     aborted: str
+    """Who requested its end and why."""
     carrier: Carrier | None
+    """The run or process that executes it."""
 
     @property
     def is_open(self) -> bool:

@@ -22,14 +22,16 @@ LONGEST_PLAN = 64 * 1024
 
 
 class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One source. ``told``: its options and columns; ``offset``: end of the last committed batch, as Spark wrote it;
-    ``lag``: unread input as text. Both are empty if unknown.
-    """
+    """One source."""
 
     title: str
+    """Its number and kind."""
     told: tuple[str, ...] = ()
+    """Its options and columns."""
     offset: str = ""
+    """End of the last committed batch, as Spark wrote it; empty if unknown."""
     lag: str = ""
+    """Unread input as text; empty if unknown."""
 
 
 class OperatorLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,39 +42,51 @@ class OperatorLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version. ``stands``: current, previous or never used; ``place``: its directory; ``carries_on``:
-    the version whose output it continues.
-
-    ``operation`` and ``release``: its creators, empty if unknown.
-    """
+    """One checkpoint version."""
 
     version: Structure
+    """Its name."""
     stands: Structure
+    """current, previous or never used."""
     origin: str
+    """Its origin, as recorded."""
     place: str
+    """Its directory."""
     release: Structure = ""
+    """The release that created it; empty if unknown."""
     operation: Structure = ""
+    """The operation that created it; empty if unknown."""
     carries_on: str = ""
+    """The version whose output it continues."""
     committed: int | None = None
+    """Its recorded commit; None without one."""
     state_format: Structure = ""
+    """The format of its state."""
 
 
 class QueryView(msgspec.Struct, frozen=True, kw_only=True):
-    """One query. ``undescribed``: why its plan is unknown; ``sources`` are then those that its driver reports.
-
-    ``versions``: newest first.
-    """
+    """One query of a job."""
 
     query: Structure
+    """The query's name."""
     undescribed: str = ""
+    """Why its plan is unknown; ``sources`` are then those that its driver reports."""
     output: str = ""
+    """Kind and location of its output."""
     output_mode: Structure = ""
+    """Its output mode."""
     trigger: Structure = ""
+    """Its trigger."""
     watermarks: tuple[str, ...] = ()
+    """Its watermarks."""
     sources: tuple[SourceLine, ...] = ()
+    """Its sources."""
     operators: tuple[OperatorLine, ...] = ()
+    """Its stateful operators."""
     plan: str = ""
+    """Its plan."""
     versions: tuple[VersionLine, ...] = ()
+    """Its checkpoint versions, newest first."""
 
 
 def view_query(
@@ -84,7 +98,15 @@ def view_query(
     root: str,
     undescribed: str = "",
 ) -> QueryView:
-    """One query of a job. ``root``: of checkpoints without a recorded root; ``status``: the driver's last report."""
+    """The view of one query of a job.
+
+    ``state``: the job's state.
+    ``query``: the query's name.
+    ``manifest``: its manifest, None if it is unknown.
+    ``status``: the driver's last report, None without one.
+    ``root``: of checkpoints without a recorded root.
+    ``undescribed``: why the manifest is unknown.
+    """
     versions = tuple(_versions(state, query, root))
     if manifest is None:
         return QueryView(query=query, undescribed=undescribed, sources=_told_sources(status), versions=versions)

@@ -36,9 +36,14 @@ _TEMPLATES.filters |= {"age": tell_age, "size": tell_size, "moment": tell_moment
 def render(
     request: Request, who: Viewer, template: str, values: Mapping[str, Any], *, part: str = "", status: int = 200
 ) -> HTMLResponse:
-    """Render a template, or only its block ``part``; raises HTTPException 404 if it has no such block.
+    """Render a template; raises HTTPException 404 if it has no block ``part``.
 
-    A block that is rendered by itself cannot use names that the template imports or sets outside of it.
+    ``request``: the request, for the mount point.
+    ``who``: the viewer.
+    ``template``: the template's file name.
+    ``values``: its values.
+    ``part``: render only this block; it cannot use names that the template imports or sets outside of it.
+    ``status``: the status code of the answer.
     """
     found = _TEMPLATES.get_template(template)
     context = {**values, **_shared(request, who)}

@@ -38,21 +38,26 @@ class Mark(Enum):
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One step. Times are seconds since 1970, by the clock of the process that recorded them; None if unknown.
-
-    ``began``: recorded, or the end of the step before. ``due``: deadline of a step in progress, after which
-    ``otherwise`` happens. ``told``: its result.
-    """
+    """One step. Times are seconds since 1970, by the clock of the process that recorded them; None if unknown."""
 
     label: Structure
+    """The step."""
     does: str
+    """Its action."""
     mark: Mark
+    """Its state."""
     began: float | None = None
+    """Its recorded start, or the end of the step before."""
     done: float | None = None
+    """Its end."""
     due: float | None = None
+    """The deadline of a step in progress, after which ``otherwise`` happens."""
     deadline_s: float | None = None
+    """How long it may take, seconds."""
     otherwise: str = ""
+    """The consequence of missing the deadline."""
     told: str = ""
+    """Its result."""
 
     @property
     def took_s(self) -> float | None:
@@ -61,13 +66,18 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moments(msgspec.Struct, frozen=True, kw_only=True):
-    """Times of the operation, and of its steps by their tags."""
+    """Times of an operation, seconds since 1970, and of its steps by their tags."""
 
     started: float | None = None
+    """Its start."""
     finished: float | None = None
+    """Its end."""
     given_up: float | None = None
+    """When the candidate was given up."""
     begun: dict[str, float] = {}
+    """Tag -> recorded start of a step."""
     done: dict[str, float] = {}
+    """Tag -> end of a step."""
 
 
 def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
