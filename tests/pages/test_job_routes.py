@@ -194,7 +194,7 @@ def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: 
     assert "status.json cannot be read: " in text
     assert "stateful operator 0" in text
     assert "lag-seconds" in text
-    assert "waits there" not in text
+    assert "unread input: " not in text
 
 
 @pytest.mark.parametrize(
