@@ -145,4 +145,5 @@ def test_incidents_names_records_that_cannot_be_read_and_exits_with_1(job: Regis
         found = CliRunner().invoke(app, words)
         assert found.exit_code == 1, words
         assert f"incidents/{JOB}/0000000001.json cannot be read" in found.output
-        assert "wrong" not in found.output
+        assert "in the last pass of a watch" not in found.output
+        assert "was ever raised" not in found.output
