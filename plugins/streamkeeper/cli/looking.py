@@ -161,7 +161,7 @@ class BeatWatch:
         self._grew_at = 0.0
 
     def say(self, seen: JobOverview, now: float) -> str:
-        """The beat, and the time since it last grew; ``now``: monotonic seconds."""
+        """The heartbeat as text, and the time since it last grew; ``now``: monotonic seconds."""
         if seen.status is None:
             return ""
         mark = (seen.status.instance, seen.status.generation, seen.status.beat)

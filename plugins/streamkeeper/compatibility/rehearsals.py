@@ -96,7 +96,7 @@ def _failure(told: str, batch: int | None, *, again: bool) -> str:
 
 
 def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
-    """The same finding, as SWITCH if the plans show that the state no longer fits.
+    """The finding as SWITCH if the plans show that the state no longer fits, else unchanged.
 
     A Java exception without an error class of Spark's comes from code that Spark generates, for instance
     if it reads a null key from the state and the new plan declares the key not nullable. A new checkpoint version

@@ -14,7 +14,7 @@ from streamkeeper.compatibility.user_terms import Detail, term_of, type_term
 WIDTH = 72
 """Approximate number of characters of one side."""
 _SEVERAL = 48
-"""The same if several expressions are shown."""
+"""Approximate number of characters of one side if several expressions are shown."""
 _MOST = 3
 _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")

@@ -44,7 +44,7 @@ def type_of(node: Node) -> Any:
 
 
 def chooses_in_any_order(node: Node) -> bool:
-    """Whether it chooses the same one of its arguments, in any order of them."""
+    """Whether an expression chooses the same argument in whatever order they are given."""
     return node.name in _CHOOSE and type_of(node) in _EXACT
 
 

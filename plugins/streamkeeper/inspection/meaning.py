@@ -121,7 +121,7 @@ class Meanings:
         self._made_by.pop(number, None)
 
     def known(self, number: int) -> str | None:
-        """The meaning of an attribute, or None if it was not defined."""
+        """Return the meaning of the attribute with this expression id, or None if no plan node so far defines it."""
         return self._of.get(number)
 
     def of(self, node: Node) -> str:

@@ -337,7 +337,7 @@ def registered_with(kind: type) -> list[type]:
 
 
 def atom(found: Any) -> list[object]:
-    """As JSON, a value that contains no other value and is not a text."""
+    """Return as JSON a value that contains no other value and is not a text."""
     match found:
         case bool() | None:
             return [type(found).__name__, found]

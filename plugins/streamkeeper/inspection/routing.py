@@ -89,7 +89,7 @@ class Routing:
         return kept, _arguments(steps, kept, parameters)
 
     def beside(self, _code: CodeType, _handlers: Any) -> list[Any]:
-        """What counts of a code besides its instructions: nothing."""
+        """Return nothing: only a code's instructions count here."""
         return []
 
 

@@ -26,7 +26,7 @@ class Written(NamedTuple):
     text: str
     """The source without comments, docstrings and secrets."""
     bare: str
-    """The same, also without annotations."""
+    """The source without comments, docstrings, secrets and annotations."""
     lines: tuple[int, ...]
     """For each line of the text, its line in ``file``. Empty if this is not known."""
 

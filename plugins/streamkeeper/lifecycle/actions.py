@@ -66,7 +66,7 @@ class RecordEnd(msgspec.Struct, frozen=True):
     proof: str
     """The proof of its end, one sentence."""
     exit: str
-    """The kind of its end, as recorded."""
+    """How the instance ended: its last reported state, or a text if it reported none."""
     fault: str = ""
     """Value of the fault by which its runner explains the end; empty if unknown."""
 

@@ -94,7 +94,7 @@ def gathered(at: Observation, step: Step, name: str) -> Decision | None:
 
 
 def last_word(seen: Seen) -> str:
-    """The kind of its end, for its record."""
+    """Return how an instance ended, for the record of its end: its last reported state, or a text if it has none."""
     return seen.state.value if seen.state is not None else "without a word"
 
 

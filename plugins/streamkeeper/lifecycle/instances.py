@@ -109,7 +109,7 @@ def shadows(at: Observation, name: str) -> bool:
 
 
 def failed_to_serve(at: Observation, name: str, limit_s: float, what: str) -> str:
-    """Why an instance that received go will not take over; empty as long as it may."""
+    """Why an instance that was ordered to go will not take over; empty as long as it still may."""
     seen = at.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return seen.error or f"{name} ended before its {what}: {seen.liveness.why}"

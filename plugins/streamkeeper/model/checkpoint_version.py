@@ -170,7 +170,7 @@ def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
 
 
 def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersion:
-    """The version after a claim, if the claim is on it."""
+    """The version after a claim; unchanged if the claim is on another version."""
     if version.version != record.version:
         return version
     return msgspec.structs.replace(
@@ -182,7 +182,7 @@ def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersio
 
 
 def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
-    """The version with its start, if the record is about it and its start was unknown."""
+    """The version with the recorded start; unchanged if the record is about another one or the start is known."""
     if version.version != record.version:
         return version
     match record:

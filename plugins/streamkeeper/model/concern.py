@@ -74,7 +74,7 @@ _OF_PLACE = {"rehearsal": Concern.REHEARSAL, "source": Concern.OFFSETS}
 
 
 def concern_of(finding: Finding) -> Concern:
-    """By its rule, otherwise by the family of its rule, otherwise by its place.
+    """The concern of a finding: by its rule, otherwise by the family of its rule, otherwise by its place.
 
     Not a field: findings are recorded, and those of an older release must keep their meaning.
     """

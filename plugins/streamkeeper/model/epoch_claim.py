@@ -61,7 +61,7 @@ class KnownEpoch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_epoch(state: JobState, query: str) -> KnownEpoch:
-    """The same for a journal that was read; a rebuilt one has the earlier epochs without their owners."""
+    """What a journal contains about a query's epochs; a rebuilt journal has the earlier epochs without their owners."""
     newest, epoch = state.epochs.get(query), state.next_epoch(query) - 1
     owned = newest is not None and newest.epoch == epoch
     return KnownEpoch(
@@ -92,7 +92,7 @@ def find_newer(known: KnownEpoch, claims: Iterable[SeenClaim]) -> str:
 
 
 def told_outdated(job: str, query: str, newer: str) -> str:
-    """The same as a sentence for a person."""
+    """The result of ``find_newer`` as a sentence for a person."""
     return f"the journal of job {job} is older than what was written, query {query}: {newer}"
 
 

@@ -149,7 +149,7 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_schema(server: str) -> bool:
-    """Whether a ``server`` names a schema by its URL's options; versions without ``server`` ignored these."""
+    """Whether a ``server`` names a schema by its URL's options; versions that recorded no ``server`` ignored these."""
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
 

@@ -37,7 +37,7 @@ def risk_of_conf(key: str, value: str) -> str:
 
 
 def risk_of_option(kind: str, option: str, value: str) -> str:
-    """The same for a reader's option, by the kind of its source: ``file`` or ``kafka``."""
+    """The effect of a risky value of a reader's option; empty for a safe one. ``kind``: ``file`` or ``kafka``."""
     is_unsafe, effect = _OPTIONS.get((kind, option.lower()), (_never, ""))
     return effect if is_unsafe(value.strip().lower()) else ""
 

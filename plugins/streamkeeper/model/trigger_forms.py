@@ -23,14 +23,17 @@ Form = dict[str, Field]
 _ASKED = asked_fields(DeployRequest)
 _SECRET = "A secret is `secret://airflow/CONN_ID/password`"
 DEADLINE_FIELDS = tuple(name for name, field in _ASKED.items() if field.extra.get("section") == DEADLINES)
-"""Of a deploy, and therefore of a recovery."""
+"""The deadlines of a deploy, which a recovery has too."""
 ONLY_OF_A_ROLLBACK = ("accept_loss",)
 INHERIT = "inherit"
 """The field by which empty params or conf mean the current release's."""
 
 
 def deploy_fields(jobs: Sequence[str] = ()) -> Form:
-    """Of ``streaming_deploy``; input that their schemas refuse never becomes a run. ``jobs``: names to suggest."""
+    """The fields of ``streaming_deploy``; Airflow starts no run with input that their schemas refuse.
+
+    ``jobs``: names to suggest.
+    """
     names = [name for name in _ASKED if name not in ONLY_OF_A_ROLLBACK]
     own_values = names.index("conf") + 1
     form = {**_fields(*names[:own_values]), INHERIT: _inherit(), **_fields(*names[own_values:])}
@@ -44,7 +47,7 @@ def deploy_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def rollback_fields(jobs: Sequence[str] = ()) -> Form:
-    """Of ``streaming_rollback``."""
+    """The fields of ``streaming_rollback``."""
     return {
         "job": _job(jobs, "The job to roll back to an older release"),
         "release": _field("release", description=ROLLBACK["release"]),
@@ -59,7 +62,7 @@ def rollback_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def stop_fields(jobs: Sequence[str] = ()) -> Form:
-    """Of ``streaming_stop``."""
+    """The fields of ``streaming_stop``."""
     return {
         "job": _job(jobs, "The job to stop. It stays stopped until a person starts or deploys it"),
         "reason": _reason(),
@@ -68,7 +71,7 @@ def stop_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def start_fields(jobs: Sequence[str] = ()) -> Form:
-    """Of ``streaming_start``."""
+    """The fields of ``streaming_start``."""
     return {
         "job": _job(jobs, "The job to start again. Its last release resumes from its checkpoints"),
         "reason": _reason(),
@@ -76,7 +79,7 @@ def start_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
-    """Of ``streaming_state_dead``."""
+    """The fields of ``streaming_state_dead``."""
     return {
         "job": _job(jobs, "The job whose driver was lost with its machine"),
         "instance": {
@@ -96,7 +99,7 @@ def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def recover_fields(jobs: Sequence[str] = ()) -> Form:
-    """Of ``streaming_recover``."""
+    """The fields of ``streaming_recover``."""
     return {
         "job": _job(jobs, "The job to diagnose or recover"),
         "action": {

@@ -78,7 +78,7 @@ def lateness_of(site: Installation, target: Target, *, now: datetime | None = No
 
 
 def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, now: datetime | None) -> Lateness | None:
-    """The same for a known newest snapshot; reads only the checkpoint."""
+    """Like ``lateness_of`` for a given newest snapshot; reads only the checkpoint."""
     tree = target.open()
     try:
         anchor = find_anchor(tree)

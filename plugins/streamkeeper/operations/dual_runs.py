@@ -41,7 +41,7 @@ def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | N
 
 
 def never_came(before: DualRun, limit_s: float) -> str:
-    """The reason of an operation that ends because its wait exceeded the limit."""
+    """Why an operation ends: it waited ``limit_s`` for another job's dual run, which has not ended."""
     return f"{before.sentence} and has not ended within {limit_s:g} s"
 
 

@@ -89,7 +89,7 @@ class Seen:
 
     @property
     def unreadable(self) -> str:
-        """Why its journal could not be read although the store answered; its facts are those of the last pass then."""
+        """Why the journal could not be read although the store answered; the facts are then those of the last pass."""
         return self.unlooked.get(RECORDS, "")
 
     @property

@@ -58,7 +58,7 @@ class Installation:
 
     @cached_property
     def unclaimed_snapshots(self) -> Store:
-        """The same store for reading, whichever installation owns it."""
+        """The store of the snapshots for reading, whichever installation owns it."""
         url = self.settings.snapshots
         return self.store if not url or url == self.settings.store else open_store(url)
 

@@ -24,7 +24,10 @@ def must_not_be_outdated(site: Installation, state: JobState) -> None:
 
 
 def must_not_be_outdated_as_far_as_seen(site: Installation, state: JobState) -> None:
-    """The same, but ignore checkpoints that do not answer: the operation or driver that needs them checks them."""
+    """Like ``must_not_be_outdated``, but ignore checkpoints that do not answer.
+
+    The operation or driver that needs those checks them.
+    """
     with suppress(StoreUnavailable, InvalidInput, OSError):
         must_not_be_outdated(site, state)
 
@@ -48,7 +51,9 @@ def serving_roots(site: Installation, state: JobState) -> dict[str, str]:
 def find_outdated_epochs(
     site: Installation, job: str, epochs: Mapping[str, KnownEpoch], roots: Mapping[str, str]
 ) -> str:
-    """The same from cached facts of the journal. ``epochs``: query -> known epochs; ``roots``: query -> root.
+    """Like ``find_outdated``, from cached facts of the journal.
+
+    ``epochs``: query -> known epochs; ``roots``: query -> root.
 
     Claims may be below the installation's root and below the root of the current version. Queries that are missing in
     the journal count too: an older copy may predate their deploy.

@@ -112,7 +112,7 @@ def read_job(site: Installation, job: str) -> JobState:
 
 
 def read_job_again(site: Installation, job: str) -> JobState:
-    """The same for a view that refreshes periodically: entries that this process has read are cached."""
+    """Like ``read_job``, for a view that refreshes periodically: entries that this process has read are cached."""
     return _on_record(site, site.known_jobs.read(check_name("job", job)))
 
 

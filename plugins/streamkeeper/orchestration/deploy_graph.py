@@ -77,7 +77,7 @@ def deploy_graph(request: Mapping[str, Any] | None = None, *, outlets: Iterable[
 
 
 def rollback_graph(request: Mapping[str, Any] | None = None) -> None:
-    """The same for an older release: it has no rebuild and no approval."""
+    """The graph of ``deploy_graph`` for a rollback to an older release, without the rebuild and the approval."""
     bundle = RollBackOperator(task_id="bundle", request=request)
     carried_on = bundle.carried_on
     finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, **carried_on)

@@ -74,7 +74,7 @@ class BundleOperator(OpeningTask):
 
 
 class RollBackOperator(BundleOperator):
-    """The same for an older release that becomes current again."""
+    """Bundles like ``BundleOperator``, but for a rollback: an older release becomes current again."""
 
     form = staticmethod(rollback_form)
     rollback = True

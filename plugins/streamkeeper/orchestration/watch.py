@@ -71,7 +71,7 @@ class Watch:
 
 
 def fate(operation: OperationState) -> Sight:
-    """The decisions about an operation, its own or a person's."""
+    """The decisions about an operation: its outcome, its rollback, its abort, and a person's answer; empty ones too."""
     answer = "" if operation.approval is None else str(operation.approval.approved)
     return [operation.outcome.value if operation.outcome else "", operation.fall_back, operation.abort, answer]
 

@@ -91,11 +91,11 @@ class Control:
         return application
 
     def read_application(self) -> Application | None:
-        """The application that runs it; None if none was about to be submitted."""
+        """The YARN application of the instance, recorded before it is submitted; None if none is recorded."""
         return self._read(self._key("application.json"), Application)
 
     def write_pod(self, pod: Pod) -> Pod:
-        """Store the pod that will run it, and return the recorded one: the first writer's."""
+        """Record the pod that will run the instance; return the recorded pod, which is the first writer's."""
         try:
             self._store.create(self._key("pod.json"), to_json(pod))
         except KeyExists:
@@ -103,7 +103,7 @@ class Control:
         return pod
 
     def read_pod(self) -> Pod | None:
-        """The pod that runs it; None if none was about to be created."""
+        """The pod of the instance, recorded before it is created; None if none is recorded."""
         return self._read(self._key("pod.json"), Pod)
 
     def write_process(self, record: ProcessRecord) -> None:
@@ -122,7 +122,7 @@ class Control:
         self._store.replace(self._key("status.json"), to_json(status))
 
     def find_status(self) -> DriverStatus | None:
-        """The same, and None also if it is unreadable: for decisions that need no proof of its commits."""
+        """The last report, None also if it is unreadable: for decisions that need no proof of the driver's commits."""
         try:
             return self.read_status()
         except (FormatTooNew, RegistryDamaged):

@@ -23,7 +23,7 @@ def read_index(store: Store, installation: str) -> FleetIndex | None:
 
 
 def open_index(store: Store, installation: str) -> FleetIndex:
-    """The same, for callers that show nothing else.
+    """The index of this installation's last pass, for callers that cannot continue without it.
 
     Raises NotFound before the first pass of this installation, RegistryDamaged, FormatTooNew, StoreUnavailable.
     """

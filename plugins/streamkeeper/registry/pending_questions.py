@@ -48,12 +48,12 @@ def note_question(store: Store, job: str, question: PendingQuestion) -> None:
 
 
 def drop_question(store: Store, job: str, operation: str) -> None:
-    """Remove it after the answer, or once no task waits for one. Raises StoreUnavailable."""
+    """Remove a question after the answer, or once no task waits for an answer. Raises StoreUnavailable."""
     store.delete(_key(job, operation))
 
 
 def questions_of(store: Store, job: str, *, now: float) -> list[PendingQuestion]:
-    """The questions of one job before their deadline, oldest first; an unreadable one is left out."""
+    """The questions of one job whose deadline has not passed, oldest first; an unreadable one is left out."""
     return _read(store, store.list(f"{_ROOT}{job}/"), now)
 
 

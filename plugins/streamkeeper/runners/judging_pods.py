@@ -129,7 +129,7 @@ def _is_proof(end: Terminated) -> bool:
 
 
 def is_pod_of(found: PodReport, recorded: Sequence[ProcessRecord]) -> bool:
-    """Whether it is the very pod that claimed the instance, or no pod claimed it."""
+    """Whether a found pod is the one that claimed the instance; True too if no pod claimed it."""
     return not recorded or is_barred(recorded) or found.metadata.uid == recorded[-1].pod
 
 

@@ -218,11 +218,10 @@ def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
-    """Whether the very NodeManager that started a container has seen it end: it lists every container until it has
-    ended it.
+    """Whether the NodeManager that started a container has seen it end: it lists a container until it has ended it.
 
-    A NodeManager that was started later lists none, whatever is still alive. It is queried twice, because remaining
-    processes get their SIGKILL later.
+    A NodeManager that was started later does not list it, whatever is still alive, and proves nothing. The NodeManager
+    is queried twice, because remaining processes get their SIGKILL later.
     """
     if not attempt.container_id:
         return False

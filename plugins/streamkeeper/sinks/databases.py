@@ -86,7 +86,7 @@ def server_of(url: URL) -> str:
 
 
 def resolved(text: str) -> str:
-    """Return the same URL with its server in it: an executor on another machine has other services."""
+    """Return the URL with the server that its ``service`` names; another machine may define the service differently."""
     url = parse_url(text)
     if url.get_backend_name() == "sqlite" or "service" not in url.query:
         return text
