@@ -331,7 +331,7 @@ def _told_gone(seen: LostJob, query: str, fence: Fence | None, current: str) -> 
 def _way(seen: LostJob, query: str, fence: Fence | None) -> str:
     snapshots = seen.snapshots.get(query)
     if snapshots is None:
-        return "it has no snapshot; put the checkpoint back, or deploy the query under another name and output"
+        return "no snapshot of it was found; put the checkpoint back, or deploy the query under another name and output"
     name = _restored_name(seen, query, fence)
     return (
         f"its newest snapshot {snapshots.name} holds batch {snapshots.batch} of {snapshots.version}: before this"

@@ -272,9 +272,9 @@ def _evidence(at: RecoveryLook) -> Iterator[str]:
 def _advice(cause: Cause, ranked: list[Option]) -> str:
     best = ranked[0]
     if not best.possible and cause is Cause.CHECKPOINT_LOST:
-        return "put the directory back as it was, then restart: otherwise no action is possible"
+        return "put the directory back as it was, then restart: no action is possible from here without it"
     if not best.possible:
-        return "no action is possible: see the reason of each, and the runbook"
+        return "no action is possible from here: see the reason of each, and the runbook"
     person = ", and a person must accept the rows that it loses or duplicates" if best.asks else ""
     return f"{best.action.value}{person}"
 
