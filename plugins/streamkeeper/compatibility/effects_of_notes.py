@@ -93,8 +93,8 @@ NOTES: dict[str, str] = {
     "added-code-changed": "new rows would be computed by the new files; the query keeps no state",
     "spark-version-changed": "the new Spark version would read the state of the old one: measured for this pair",
     "rehearsed-without-rows": "errors in the candidate's functions would first appear at the next batch with rows",
-    "not-rehearsed": "Spark would continue from the last state; this was not rehearsed, because the state before the "
-    "last batch is missing",
+    "not-rehearsed": "Spark would continue from the last state; this was not rehearsed, because the last batch cannot "
+    "be run again",
     "checkpoint-elsewhere": "the query would continue in the checkpoint where it is now",
     "input-of-last-batch-gone": "no effect: the batch that read the missing files is committed",
     "input-not-checked": "if one of these files is missing, the batch would run without it and without an error",

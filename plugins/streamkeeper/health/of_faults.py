@@ -155,7 +155,7 @@ RULES: tuple[Rule, ...] = (
         "",
         "put back the checkpoint that belongs to the sink, or run streamkeeper recover {job} --action restore",
         "The sink is ahead of its checkpoint",
-        find_told(Fault.SINK_AHEAD, "the sink contains batches that its checkpoint has not committed"),
+        find_told(Fault.SINK_AHEAD, "the sink contains batches that its checkpoint has not planned"),
     ),
     Rule(
         "output-lost",
