@@ -347,7 +347,7 @@ def test_release_list_says_when_who_why_and_what_serves(home: Path) -> None:
     run("release", "push", "orders", "--params", '{"input": "[red]/other\\n\\u001b[2J"}')
     header, first, second = run("release", "list", "orders").stdout.splitlines()
     assert header.split() == ["release", "registered", "status", "verdict", "by"]
-    assert re.search(r"r0001 +\d{4}-\d\d-\d\d \d\d:\d\dZ +serves +- +ann +first; input=/data, spark.sql", first)
+    assert re.search(r"r0001 +\d{4}-\d\d-\d\d \d\d:\d\dZ +current +- +ann +first; input=/data, spark.sql", first)
     assert re.search(rf"r0002 +.*Z +pushed +- +cli:{user_name()} +input=\[red\]/other \\x1b\[2J$", second)
     told = json.loads(run("release", "list", "orders", "--json").stdout)
     assert [each["stands"] for each in told] == ["serves", "pushed"]

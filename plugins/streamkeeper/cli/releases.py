@@ -69,7 +69,7 @@ def _row(listed: ListedRelease) -> Row:
     cells = (
         listed.release.name,
         f"{listed.registered_at[:16].replace('T', ' ')}Z" if listed.registered_at else "-",
-        listed.stands,
+        "current" if listed.stands == SERVES else listed.stands,
         listed.verdict.name if listed.verdict is not None else "-",
         listed.author or "-",
     )

@@ -141,7 +141,7 @@ def _assessed(carried_on: Mapping[str, Any]) -> tuple[StepOperator, AssessOperat
 
 @task_group
 def backup(carried_on: Mapping[str, Any]) -> None:
-    """An opaque change: the state is kept, the standby rests, a person approves, nothing has drifted since."""
+    """An opaque change: keep the state, rest the standby, ask for approval, check that nothing has drifted since."""
     keep_state = StepOperator(task_id="keep_state", step=Step.KEEP_STATE, **carried_on)
     rest = RestOperator(task_id="rest", **carried_on)
     approve = ApproveOperator(task_id="approve", step=Step.APPROVE, params=answer_form(), **carried_on)
@@ -152,9 +152,10 @@ def backup(carried_on: Mapping[str, Any]) -> None:
 
 @task_group
 def dual_run(carried_on: Mapping[str, Any]) -> None:
-    """A rebuild: the candidate reads everything again, unseen, until it holds what the serving one does.
+    """A rebuild: the candidate reads all input again, invisible to readers, until it has read as much as the current
+    release.
 
-    A person is asked when the outputs differ, could not be compared, or come from code that nothing proves.
+    A person is asked if the outputs differ, could not be compared, or come from changed code that nothing proves.
     """
     shadow = ShadowOperator(task_id="shadow", step=Step.SHADOW, trigger_rule=GO_ON, **carried_on)
     catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, **carried_on)
@@ -166,7 +167,8 @@ def dual_run(carried_on: Mapping[str, Any]) -> None:
 
 @task_group
 def takeover(carried_on: Mapping[str, Any]) -> None:
-    """What serves is drained and proven dead; the candidate goes, holds for a while, and is promoted."""
+    """Drain the current driver and prove its termination, start the candidate, wait for its probation, and promote
+    it."""
     handover = HandoverOperator(task_id="handover", trigger_rule=GO_ON, **carried_on)
     first_commit = StepOperator(task_id="first_commit", step=Step.FIRST_COMMIT, patience_s=SECONDS_S, **carried_on)
     snapshot = StepOperator(task_id="snapshot", step=Step.SNAPSHOT, **carried_on)
