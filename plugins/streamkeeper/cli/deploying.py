@@ -323,7 +323,8 @@ def _left_open(running: Deploy) -> str:
     elif request.recover is not None:
         resume = f"recover {job} --action {request.recover.asked_for.value}"
     is_open = f"interrupted: operation {running.operation} of job {job} stays open"
-    return f"{is_open}. Continue it: streamkeeper {resume}. End it: streamkeeper {verb} abort"
+    end = "End it and roll back" if request.rollback else "End it and deploy"
+    return f"{is_open}. Continue it: streamkeeper {resume}. {end}: streamkeeper {verb} abort"
 
 
 def _asks(running: Deploy, progress: Progress) -> str:
