@@ -15,7 +15,10 @@ from streamkeeper.cli.main import app
 pytestmark = pytest.mark.airflow
 
 ONLY_TYPED = {
-    "deploy": {"no_inherit", "diff", "diff_to"},
+    "deploy": {"no_inherit", "diff", "diff_to", "json"},
+    "rollback": {"json"},
+    "stop": {"json"},
+    "start": {"json"},
     "recover": {"accept_replay", "accept_loss", "json"},
     "prune": {"series", "checkpoint", "store", "grace", "json"},
     "watch": {"once", "overdue_s"},

@@ -104,4 +104,4 @@ def test_citext_is_another_type(warehouse: Warehouse) -> None:
     wanted = [columns.TableColumn(name="customer", kind="string"), columns.TableColumn(name="total", kind="long")]
     table = data_table(sa.MetaData(), "totals", wanted, ["customer"], "postgresql")
     with warehouse.engine.connect() as connection:
-        assert columns.find_differences(connection, table) == ["customer is CITEXT in the table, TEXT in the query"]
+        assert columns.find_differences(connection, table) == ["customer is CITEXT in the table, but TEXT in the query"]

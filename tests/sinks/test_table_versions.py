@@ -309,7 +309,7 @@ def test_zombie_of_a_shadow_changes_nothing(warehouse: Warehouse, shadow: TableW
     cut_over(warehouse, "v0002", 2)
     with pytest.raises(Fenced):
         write(shadow, 2, ("a", 99))
-    with pytest.raises(Fenced, match="serves"):
+    with pytest.raises(Fenced, match="is current and no longer a shadow"):
         shadow.raise_fence()
     cut_over(warehouse, "v0001", 2)
     for wrong in (lambda: write(shadow, 2, ("a", 99)), shadow.raise_fence):
@@ -370,7 +370,7 @@ def test_table_in_the_way_is_not_taken(warehouse: Warehouse, serving: TableWrite
     """A table of that name which no writer of this output made is refused and left."""
     warehouse.execute("CREATE TABLE totals__v0002 (customer text)")
     shadow = warehouse.writer("v0002", 2, shadow=True)
-    with pytest.raises(InvalidInput, match="no writer of totals made it"):
+    with pytest.raises(InvalidInput, match="no writer of totals created it"):
         shadow.raise_fence()
     shadow.discard()
     assert "totals__v0002" in warehouse.tables

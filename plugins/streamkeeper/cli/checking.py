@@ -31,7 +31,9 @@ _Checkpoint = Annotated[
         help="The query's checkpoint, or the folder with the job's checkpoints; only read",
     ),
 ]
-_Job = Annotated[str, typer.Option("--job", metavar="NAME", help="A registered job, for --deployed and --checkpoint")]
+_Job = Annotated[
+    str, typer.Option("--job", metavar="NAME", help="A registered job, instead of --deployed and --checkpoint")
+]
 _Query = Annotated[str, typer.Option("--query", metavar="NAME", help="Check only this query")]
 _Params = Annotated[str, typer.Option("--params", metavar="JSON", help="Params of both jobs")]
 _NewParams = Annotated[

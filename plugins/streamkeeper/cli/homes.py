@@ -42,8 +42,8 @@ def show(*, json: Json = False) -> None:
 
 @app.command("new")
 def new(*, reason: Reason) -> None:
-    """Make a copied home or store a new installation. The original's drivers, checkpoints and outputs do not belong to
-    it."""
+    """Register a copied home or a copied store as a new installation. The original's drivers, checkpoints and outputs
+    do not belong to it."""
     settings = read_settings(os.environ)
     made = begin_anew(open_store(settings.store), settings.home, by=caller(), reason=reason)
     echo(_told(made))

@@ -31,7 +31,7 @@ def prune_(
         ),
     ] = GRACE_S,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be removed and why, and remove nothing")
+        bool, typer.Option("--dry-run", help="Report what would be removed and why, and remove nothing")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -99,7 +99,7 @@ def _shown(key: str, value: ParamValue) -> ParamValue:
 
 @app.command("show")
 def show(job: Job, release: Annotated[str, typer.Argument(metavar="RELEASE", help="r0007")]) -> None:
-    """Print the content of a release, and the hashes of its manifests once it has been described."""
+    """Print the content of a release, and the hashes of its manifests once a driver has recorded them."""
     release_number(release)
     state = read_job(open_to_look(), job)
     if release not in state.releases:

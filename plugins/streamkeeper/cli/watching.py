@@ -42,7 +42,7 @@ def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Make one pass and exit")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be raised and done, and write nothing")
+        bool, typer.Option("--dry-run", help="Report what would be raised and done, and write nothing")
     ] = False,
     overdue_s: Annotated[
         float | None,
