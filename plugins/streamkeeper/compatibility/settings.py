@@ -332,7 +332,7 @@ def _plans(manifest: Manifest) -> str:
 
 
 def changed_settings(old: Manifest, new: Manifest, kind: Role) -> Iterator[tuple[str, str | None, str | None]]:
-    """Key, deployed and candidate value of each setting of this role whose value Spark would read otherwise."""
+    """Key, deployed and candidate value of each setting of role ``kind`` that Spark would read differently."""
     had, has = _as_read(old), _as_read(new)
     for key in sorted(had.keys() | has.keys()):
         before, after = had.get(key), has.get(key)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 
 def subscribed_topics(named: str) -> frozenset[str] | None:
-    """The topics of a list; None if they are named otherwise."""
+    """The topics of a subscription by list; None for every other form of subscription."""
     way, _, rest = named.partition(" ")
     return frozenset(topic.strip() for topic in rest.split(",")) if way == "subscribe" else None
 

@@ -79,7 +79,7 @@ def answer_approval(
     person who answers; ``user_id``: their id in Airflow, empty outside it; ``bundle``: the sha256 that they have seen,
     empty if not named; ``about``: the subject of the question, None if not named.
 
-    Raises OperationRefused if no question is open, the person may not answer it, it was already answered otherwise, it
+    Raises OperationRefused if no question is open, the person may not answer it, it already has the other answer, it
     is about another bundle, or the answer does not tell which of two questions it is about.
     """
     given = _Given(approved=approved, by=by, reason=reason, bundle=bundle, about=about, user_id=user_id)
