@@ -50,7 +50,7 @@ DECISIONS = {
 """Module below ``streamkeeper`` -> functions whose results are recorded."""
 NOT_OURS = {
     "compatibility.operators": {"_SYMMETRIC", "_KEPT_BY_ALL"},
-    "compatibility.rehearsals": {"_SENTENCES", "_STATE_OR_OFFSETS"},
+    "compatibility.rehearsals": {"_SENTENCES", "_STATE_OR_OFFSETS", "_WORKER_LATE"},
     "driver.causes": {"_NO_MEMORY", "_NO_ROOM", "_NO_THREAD", "_OUT_OF_MEMORY_CODE", "_NO_BOOTSTRAP"}
     | {"_DATABASE_TOLD", "_TIMED_OUT"},
     "driver.faults": {"_JOB_ABORTED"},

@@ -72,3 +72,12 @@ def test_a_rehearsal_without_rows_is_a_note() -> None:
     found = rehearsed_without_rows(7)
     assert (found.severity, found.where) == (Severity.NOTE, "rehearsal of batch 7")
     assert "functions" in effect_of(found.rule, found.severity)
+
+
+def test_a_python_worker_that_starts_too_late_says_nothing_about_the_candidate() -> None:
+    """The machine is overloaded: a person decides. Negative control: another time-out of a socket stays a failure."""
+    late = "Timed out while waiting for the Python worker to connect back"
+    found = rehearsal_failed("SocketTimeoutException", late, 2, again=True)
+    assert (found.rule, found.severity) == ("rehearsal-timed-out", Severity.OPAQUE)
+    other = rehearsal_failed("SocketTimeoutException", "Read timed out", 2, again=True)
+    assert (other.rule, other.severity) == ("fails-on-the-last-batch", Severity.FATAL)

@@ -43,6 +43,9 @@ _FEW = 20
 """Number of batches that a rehearsal searches for one with rows."""
 
 _FIX = "fix the candidate: it would fail on a new checkpoint version as well"
+_WORKER_LATE = "waiting for the Python worker to connect back"
+"""Spark's error when a Python worker does not start in time, as on an overloaded machine."""
+
 _OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
 
 
@@ -61,6 +64,8 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
             evidence=message,
             hint=NEW_CHECKPOINT,
         )
+    if _WORKER_LATE in message:
+        return rehearsal_unfinished(message)
     of_state = is_of_state(error_class, message)
     if not of_state and _OF_SPARKS_CODE.fullmatch(error_class):
         return _failed_inside_spark(told, batch, again=again)
