@@ -69,7 +69,7 @@ def test_a_crash_and_a_changed_key_together_ask_for_a_switch() -> None:
 
 def test_a_rehearsal_without_rows_is_a_note() -> None:
     """It shows neither an error nor its absence."""
-    found = rehearsed_without_rows(7)
+    found = rehearsed_without_rows(7, searched=20)
     assert (found.severity, found.where) == (Severity.NOTE, "rehearsal of batch 7")
     assert "functions" in effect_of(found.rule, found.severity)
 

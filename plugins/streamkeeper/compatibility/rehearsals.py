@@ -39,10 +39,8 @@ _OF_PYTHON = "PYTHON_EXCEPTION"
 FAILS_INSIDE_SPARK = "fails-inside-spark"
 _OF_SPARKS_CODE = re.compile(r"(?:Null|ClassCast|ArrayIndex|NegativeArray|IndexOutOf|UnsupportedOperation)\w*Exception")
 """Java's own exceptions: Spark's code did not expect what it read."""
-_FEW = 20
-"""Number of batches that a rehearsal searches for one with rows."""
-
 _FIX = "fix the candidate: it would fail on a new checkpoint version as well"
+_MEASURED = "measured: a rehearsal reproduced 84 of 84 refusals"
 _WORKER_LATE = "waiting for the Python worker to connect back"
 """Spark's error when a Python worker does not start in time, as on an overloaded machine."""
 
@@ -66,16 +64,20 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
         )
     if _WORKER_LATE in message:
         return rehearsal_unfinished(message)
-    of_state = is_of_state(error_class, message)
-    if not of_state and _OF_SPARKS_CODE.fullmatch(error_class):
-        return _failed_inside_spark(told, batch, again=again)
+    rule, hint, reference = "fails-on-the-last-batch", _FIX, _MEASURED
+    if of_state := is_of_state(error_class, message):
+        rule, hint = "refused-by-spark", NEW_CHECKPOINT
+    elif _OF_SPARKS_CODE.fullmatch(error_class):
+        rule, reference = FAILS_INSIDE_SPARK, ""
     return Finding(
-        rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
+        rule=rule,
         severity=Severity.BREAKING if of_state else Severity.FATAL,
         where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
-        evidence=_failure(told, batch, again=again),
-        hint=NEW_CHECKPOINT if of_state else _FIX,
-        reference="measured: a rehearsal reproduced 84 of 84 refusals",
+        evidence=f"batch {batch} succeeded with the deployed release and fails with the candidate: {told}"
+        if again
+        else told,
+        hint=hint,
+        reference=reference,
     )
 
 
@@ -83,21 +85,6 @@ def is_of_state(error_class: str, message: str) -> bool:
     """Whether Spark rejects the state or the offsets of the checkpoint, rather than the candidate itself."""
     in_words = error_class != _OF_PYTHON and any(sentence in message for sentence in _SENTENCES)
     return error_class.startswith(_STATE_OR_OFFSETS) or in_words
-
-
-def _failed_inside_spark(told: str, batch: int | None, *, again: bool) -> Finding:
-    return Finding(
-        rule=FAILS_INSIDE_SPARK,
-        severity=Severity.FATAL,
-        where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
-        evidence=_failure(told, batch, again=again),
-        hint=_FIX,
-    )
-
-
-def _failure(told: str, batch: int | None, *, again: bool) -> str:
-    """The error, with the remark that the deployed release has run the same batch."""
-    return f"batch {batch} succeeded with the deployed release and fails with the candidate: {told}" if again else told
 
 
 def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
@@ -113,13 +100,16 @@ def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
     return msgspec.structs.replace(found, severity=Severity.BREAKING, hint=NEW_CHECKPOINT)
 
 
-def rehearsed_without_rows(batch: int | None) -> Finding:
-    """No function of the candidate has run on data."""
+def rehearsed_without_rows(batch: int | None, *, searched: int) -> Finding:
+    """No function of the candidate has run on data. ``searched``: the number of batches before the last one that were
+    searched for rows.
+    """
     return Finding(
         rule="rehearsed-without-rows",
         severity=Severity.NOTE,
         where="rehearsal" if batch is None else f"rehearsal of batch {batch}",
-        evidence=f"no batch with input rows ran: the last {_FEW} batches have none, or their input or state is deleted",
+        evidence=f"no batch with input rows ran: the last {searched} batches have none, or their input or state is"
+        " deleted",
         hint="watch the first batch with rows after the deploy",
     )
 

@@ -103,7 +103,7 @@ def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scrat
 
 def _findings_of(found: Rehearsal) -> Iterator[Finding]:
     from streamkeeper.inspection.diverted import EFFECT_STOPPED
-    from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, OUT_OF_REACH, TIMED_OUT
+    from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, LOOK_BACK, OUT_OF_REACH, TIMED_OUT
 
     if found.ok:
         if found.message:
@@ -111,7 +111,7 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
         if found.unchecked:
             yield observations.input_not_checked(found.unchecked)
         if found.without_rows:
-            yield rehearsals.rehearsed_without_rows(found.batch)
+            yield rehearsals.rehearsed_without_rows(found.batch, searched=LOOK_BACK)
     elif found.error_class == OUT_OF_REACH:
         yield observations.topic_short("(kafka)", found.message, answered=False)
     elif found.error_class == EFFECT_STOPPED:
@@ -126,6 +126,6 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
         yield rehearsals.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
     elif found.earlier and rehearsals.is_of_state(found.error_class, found.message):
         # The last batch ran on newer state: what an older state lacks does not affect the candidate.
-        yield rehearsals.rehearsed_without_rows(found.batch)
+        yield rehearsals.rehearsed_without_rows(found.batch, searched=LOOK_BACK)
     else:
         yield rehearsals.rehearsal_failed(found.error_class, found.message, found.batch, again=found.again)

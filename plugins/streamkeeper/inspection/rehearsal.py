@@ -40,7 +40,7 @@ CLONE_FAILED = "CHECKPOINT_NOT_CLONED"
 CLONE_DAMAGED = "CHECKPOINT_NOT_WHOLE"
 OUT_OF_REACH = "SOURCE_OUT_OF_REACH"
 
-_LOOK_BACK = 20
+LOOK_BACK = 20
 """The number of batches before the last one in which a batch with rows is searched."""
 
 
@@ -201,7 +201,7 @@ def _newest_that_read(checkpoint: Tree, before: int) -> int | None:
     None if there is none, or if a plan is missing or cannot be read.
     """
     end = _ends(checkpoint, before - 1)
-    for number in range(before - 1, max(-1, before - 1 - _LOOK_BACK), -1):
+    for number in range(before - 1, max(-1, before - 1 - LOOK_BACK), -1):
         earlier = _ends(checkpoint, number - 1)
         if end is None or earlier is None:
             return None
