@@ -16,6 +16,7 @@ from streamkeeper.compatibility.assess import assess
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.inspection import rehearsal
 from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.diverted import Diverted, Fault
 from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT, rehearse
 from streamkeeper.model.finding import Verdict
 from streamkeeper.sinks.foreach import ForeachBatch
@@ -329,7 +330,7 @@ def test_where_the_last_batch_has_no_rows_the_newest_with_rows_runs_as_well(
     assert (same.ok, same.without_rows) == (True, False)
     assert same.did == "ran batch 2 again, which has no rows, and batch 1"
     failed = run(finished(stream, 0), checkpoint=live, output_mode="append")
-    assert (failed.ok, failed.batch, failed.earlier) == (False, 1, True)
+    assert (failed.ok, failed.batch, failed.again) == (False, 1, True)
     assert "ZeroDivisionError" in failed.message
 
     monkeypatch.setattr(rehearsal, "_newest_that_read", lambda *_: None)
@@ -345,3 +346,21 @@ def test_an_earlier_batch_that_cannot_run_is_left_out(spark: SparkSession, tmp_p
     (tmp_path / "in" / "f0001.json").unlink()
     found = run(finished(stream, 0), checkpoint=tmp_path / "live", output_mode="append")
     assert (found.ok, found.batch, found.without_rows) == (True, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("error_class", "expected"),
+    [("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", (True, 2, True)), ("DIVIDE_BY_ZERO", (False, 1, False))],
+)
+def test_an_older_state_that_spark_rejects_says_nothing_about_the_candidate(
+    spark: SparkSession, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch, error_class: str, expected: Any
+) -> None:
+    """The last batch ran on the present state; negative control: any other error of the earlier batch is reported."""
+    write_files(tmp_path / "in", 2)
+    stream = read(spark, tmp_path / "in")
+    run_to_end(finished(stream, 1), tmp_path / "live", mode="append")
+    answers = iter([rehearsal.run_planned, lambda *_, **__: Diverted(fault=Fault(error_class, "told"))])
+    monkeypatch.setattr(rehearsal, "run_planned", lambda *given, **named: next(answers)(*given, **named))
+    found = run(finished(stream, 1), checkpoint=tmp_path / "live", output_mode="append")
+    assert (found.ok, found.batch, found.without_rows) == expected
+    assert not list(answers), "both batches ran"

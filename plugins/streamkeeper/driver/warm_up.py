@@ -124,8 +124,5 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
     elif found.error_class in (CLONE_DAMAGED, CLONE_FAILED):
         # File checks find damage that prevents a start; an unavailable earlier batch is not such damage.
         yield rehearsals.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
-    elif found.earlier and rehearsals.is_of_state(found.error_class, found.message):
-        # The last batch ran on newer state: what an older state lacks does not affect the candidate.
-        yield rehearsals.rehearsed_without_rows(found.batch, searched=LOOK_BACK)
     else:
         yield rehearsals.rehearsal_failed(found.error_class, found.message, found.batch, again=found.again)

@@ -24,6 +24,7 @@ from streamkeeper.checkpoints.layout import can_restart_open, last_committed, of
 from streamkeeper.checkpoints.log_codec import Offsets
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.compatibility.rehearsals import is_of_state
 from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
 from streamkeeper.inspection.diverted import Diverted, Fault, run_next, run_planned
 from streamkeeper.inspection.input_look import missing_files, told_missing
@@ -65,8 +66,6 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """Input files of the batch that could not be checked, as a clause."""
     without_rows: bool = False
     """Whether no batch with input rows ran."""
-    earlier: bool = False
-    """Whether ``batch`` is the newest batch with input and not the last batch, which ran without an error."""
 
 
 def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float) -> Rehearsal:
@@ -150,7 +149,8 @@ def _rehearse_earlier(
 ) -> Rehearsal | None:
     """How the newest batch with input before ``last`` ran again. None if it could not run.
 
-    It cannot run if its input or its state is missing, or if it turns out to have no rows either.
+    It cannot run if its input or its state is missing, if it turns out to have no rows either, or if Spark rejects its
+    state: the last batch ran on newer state, so what an older state lacks does not affect the candidate.
 
     ``query``: the candidate.
     ``checkpoint``: the live checkpoint.
@@ -173,8 +173,10 @@ def _rehearse_earlier(
         fault = _fault_in(ran, timeout_s)
         if fault is None and not ran.rows.get(batch):
             return None
-        if fault is not None:
-            fault = _out_of_reach(query, target, batch) or fault
+        if fault is not None and (away := _out_of_reach(query, target, batch)):
+            fault = away
+        elif fault is not None and is_of_state(fault.error_class, fault.message):
+            return None
     except (StreamkeeperError, OSError):
         return None
     finally:
@@ -191,7 +193,6 @@ def _rehearse_earlier(
         message=fault.message,
         seconds=seconds,
         again=True,
-        earlier=True,
     )
 
 
