@@ -45,7 +45,7 @@ def digests(root: Path) -> list[str]:
 
 def rewritten(root: Path) -> list[str]:
     """The digests of what the functions do, however they are written."""
-    return [CodeDigest(root).rewritten(function) for function in functions(root)]
+    return [CodeDigest(root).normal_forms(function).rewritten for function in functions(root)]
 
 
 def functions(root: Path) -> list[Any]:

@@ -57,7 +57,7 @@ def loaded(tmp_path: Path) -> Iterator[Callable[[str], tuple[str, str]]]:
         finally:
             sys.path.remove(str(root))
         digest = CodeDigest(root)
-        return digest.of(module.f), digest.without_local_names(module.f)
+        return digest.of(module.f), digest.normal_forms(module.f).renamed
 
     yield digests
     sys.modules.pop("bundle_job", None)

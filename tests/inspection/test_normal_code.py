@@ -71,7 +71,7 @@ def _loaded(tmp_path: Path, *, by_value: bool) -> Iterator[Loaded]:
         finally:
             sys.path.remove(str(root))
         digest = CodeDigest(root)
-        return digest.of(sent(module.f)), digest.rewritten(sent(module.f))
+        return digest.of(sent(module.f)), digest.normal_forms(sent(module.f)).rewritten
 
     yield digests
     for name in ("bundle_job", "bundle_helpers"):

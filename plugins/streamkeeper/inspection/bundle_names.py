@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Iterator
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamkeeper.inspection.bytecode import package_of
 from streamkeeper.inspection.import_effects import binding_statements
@@ -71,6 +70,15 @@ _EQUALITY = frozenset({"__eq__", "__hash__"})
 _CLEANS_UP = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 
 
+class _ModuleNames(NamedTuple):
+    """How the statements of one module give names their values."""
+
+    statements: dict[str, list[ast.stmt]]
+    """As ``binding_statements``."""
+    given: dict[str, list[ast.AST]]
+    """Name -> the imports and definitions, anywhere in the file, that assign it."""
+
+
 class BundleNames:
     """Read from every Python file of the bundle, loaded or not.
 
@@ -86,6 +94,7 @@ class BundleNames:
         self.unknown = False
         self.lifetimes = False
         self.equality = False
+        self._modules: dict[ModuleType, _ModuleNames] = {}
         trees = own.all_trees()
         self.unknown = trees is None or None in trees
         for tree in trees or ():
@@ -167,14 +176,21 @@ class BundleNames:
 
     def is_given(self, module: ModuleType, name: str) -> bool:
         """Whether an import or a definition anywhere in a module assigns a name."""
-        tree = self._own.source_of(module)
-        return tree is None or any(_gives(node, name) for node in ast.walk(tree))
+        return self._own.source_of(module) is None or name in self._names_of(module).given
 
     def _import_of(self, module: ModuleType, name: str) -> tuple[str, str] | None:
         """Return the module and name from which a global is imported; None for several imports."""
-        tree = self._own.source_of(module)
-        found = list(_given(tree, name, package_of(vars(module)))) if tree else []
-        return found[0] if len(found) == 1 else None
+        tree, given = self._own.source_of(module), self._names_of(module).given.get(name, [])
+        if tree is None or len(given) != 1 or given[0] not in tree.body:
+            return None
+        match given[0]:
+            case ast.Import():
+                return "", name
+            case ast.ImportFrom(module=home, names=names, level=level):
+                found = [alias.name for alias in names if (alias.asname or alias.name) == name]
+                return (absolute(home or "", level, package_of(vars(module))), found[0]) if len(found) == 1 else None
+            case _:
+                return None
 
     def _stores(self, module: ModuleType, name: str) -> bool:
         """Whether a module assigns a global at its top."""
@@ -183,15 +199,20 @@ class BundleNames:
 
     def statements(self, module: ModuleType, name: str) -> list[ast.stmt]:
         """Return the statements at a module's top that assign a global or change its content."""
-        return binding_statements(self._own.source_of(module)).get(name, [])
+        return self._names_of(module).statements.get(name, [])
+
+    def _names_of(self, module: ModuleType) -> _ModuleNames:
+        """Read a module once: each question is about one of its names."""
+        if module not in self._modules:
+            self._modules[module] = _read_names(self._own.source_of(module))
+        return self._modules[module]
 
     def definition(self, module: ModuleType, name: str, found: FunctionType) -> ast.FunctionDef | None:
         """Return the only statement that creates a module's function, without decorators."""
         tree = self._own.source_of(module)
         if tree is None or not self.keeps(name) or self._stores(module, name) or found.__globals__ is not vars(module):
             return None
-        made = [node for node in ast.walk(tree) if _gives(node, name)]
-        match made:
+        match self._names_of(module).given.get(name, []):
             case [ast.FunctionDef(decorator_list=[]) as node] if node in tree.body and found.__name__ == name:
                 return node
             case _:
@@ -202,27 +223,20 @@ def _loads(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Load)
 
 
-def _gives(node: ast.AST, name: str) -> bool:
-    """Whether a statement assigns a name by an import or a definition."""
+def _read_names(tree: ast.Module | None) -> _ModuleNames:
+    given: dict[str, list[ast.AST]] = {}
+    for node in ast.walk(tree) if tree else ():
+        for name in _gives(node):
+            given.setdefault(name, []).append(node)
+    return _ModuleNames(binding_statements(tree), given)
+
+
+def _gives(node: ast.AST) -> set[str]:
+    """The names that a statement assigns by an import or a definition."""
     match node:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
-            return any((alias.asname or alias.name.partition(".")[0]) == name for alias in names)
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return node.name == name
+            return {alias.asname or alias.name.partition(".")[0] for alias in names}
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
         case _:
-            return False
-
-
-def _given(tree: ast.Module, name: str, package: str) -> Iterator[tuple[str, str]]:
-    """Yield module and name of each statement, anywhere in a file, that assigns a name."""
-    for node in ast.walk(tree):
-        if not _gives(node, name):
-            continue
-        if isinstance(node, ast.ImportFrom) and node in tree.body:
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    yield absolute(node.module or "", node.level, package), alias.name
-        elif isinstance(node, ast.Import) and node in tree.body:
-            yield "", name
-        else:
-            yield from (("", ""), ("", ""))
+            return set()

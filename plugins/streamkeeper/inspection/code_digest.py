@@ -14,11 +14,13 @@ import hashlib
 import json
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 from streamkeeper.inspection.bundle_names import BundleNames
 from streamkeeper.inspection.code_parts import CodeParts, Recording
 from streamkeeper.inspection.inert import Reach
 from streamkeeper.inspection.local_names import LocalNames, may_see_locals
+from streamkeeper.inspection.met import Met
 from streamkeeper.inspection.normal_reading import NormalReading
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
@@ -27,6 +29,15 @@ from streamkeeper.model.manifest import LOCAL_NAMES, REWRITTEN, UNREADABLE
 
 _ROUTING_VERSION = 2
 """Raised when less is left out: a digest from an older version must not equal one that covers more."""
+
+
+class NormalForms(NamedTuple):
+    """Digests of one function; each is empty if the difference that it leaves out may matter."""
+
+    renamed: str
+    """Independent of the names of local variables (``local_names``)."""
+    rewritten: str
+    """Of the function's behaviour, however it is written (``normal_code``)."""
 
 
 class CodeDigest:
@@ -54,22 +65,18 @@ class CodeDigest:
         """
         return f"{_ROUTING_VERSION}:{self._read(function, Reading(self.own, Routing(function)))[0]}"
 
-    def without_local_names(self, function: object) -> str:
-        """Return the digest of a function independent of its local variables' names; empty if those may matter."""
-        reading = Reading(self.own, LocalNames())
-        digest, texts = self._read(function, reading)
-        seen = digest.startswith(UNREADABLE) or may_see_locals(reading.met, texts)
-        return "" if seen else f"{LOCAL_NAMES}{digest}"
+    def normal_forms(self, function: object) -> NormalForms:
+        """Return the digests that leave out how a function is written."""
+        renamed = Reading(self.own, LocalNames())
+        digest, texts = self._read(function, renamed)
+        seen = digest.startswith(UNREADABLE) or may_see_locals(renamed.met, texts)
+        return NormalForms("" if seen else f"{LOCAL_NAMES}{digest}", self._rewritten(function, renamed.met))
 
-    def rewritten(self, function: object) -> str:
-        """Return the digest of a function's behaviour, however it is written (``normal_code``); empty if that may
-        matter.
-        """
-        plain = Reading(self.own, LocalNames())
-        self._read(function, plain)
+    def _rewritten(self, function: object, met: Met) -> str:
+        """``met``: what the function meets as it is written."""
         if self._bundle is None:
             self._bundle = BundleNames(self.own)
-        lifetimes = self._bundle.lifetimes or plain.met.foreign or plain.met.reach >= Reach.ENVIRONMENT
+        lifetimes = self._bundle.lifetimes or met.foreign or met.reach >= Reach.ENVIRONMENT
         reading = NormalReading(self.own, self._bundle, lifetimes=lifetimes)
         try:
             digest, texts = self._read(function, reading)

@@ -157,7 +157,9 @@ def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
         routing={place: digests.routing(function) for place, function in functions.items()},
         names=tuple(sorted({masked(text) for _, texts in read.values() for text in texts if _is_name(text)})),
         columns=tuple(columns_of_function(function, digests.own) for function in functions.values()),
-        rewritten={place: told for place, function in functions.items() if (told := digests.rewritten(function))},
+        rewritten={
+            place: told for place, function in functions.items() if (told := digests.normal_forms(function).rewritten)
+        },
     )
 
 
@@ -216,7 +218,7 @@ def _python(expression: Any, digests: CodeDigest) -> _Found:
     except Exception as reason:  # unpickling runs the job's own code, which may raise anything
         return _Found(name, f"{UNREADABLE}{type(reason).__name__}")
     line = line_of_function(function[0] if isinstance(function, tuple) else function)
-    renamed, rewritten = digests.without_local_names(function), digests.rewritten(function)
+    renamed, rewritten = digests.normal_forms(function)
     return _Found(name, digests.of(function), line, essential=renamed, rewritten=rewritten)
 
 
