@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-ROOT = Path(__file__).resolve().parents[1]
+from harness.places import ROOT
+
 GUARANTEES = next((ROOT / "docs").rglob("guarantees.md"))
 APPENDIX = GUARANTEES.with_name("guarantee-tests.md")
 SOURCE = Path(__file__).with_suffix(".toml")

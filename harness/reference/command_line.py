@@ -8,8 +8,9 @@ from typing import Any
 
 from typer.main import get_command
 
-from harness.reference.markdown import anchor, code, page, prose, table
+from harness.reference.markdown import code, page, prose, table
 from streamkeeper.cli.main import app
+from streamkeeper.model.markdown_text import anchor
 
 _INTRODUCTION = """
 Put `scripts/run` in front of a command in a checkout; an installed wheel has `streamkeeper` on the path. Every command

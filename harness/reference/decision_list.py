@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from harness.places import ROOT
 from harness.reference.markdown import page, table
 
-DECISIONS = Path(__file__).resolve().parents[2] / "docs" / "decisions"
+DECISIONS = ROOT / "docs" / "decisions"
 _INTRODUCTION = """
 Each page records one decision: what was decided, why, and what was rejected. A decision that no longer holds names the
 one that replaced it.

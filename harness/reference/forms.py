@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.reference.markdown import anchor, code, page, prose, table
+from harness.places import ROOT
+from harness.reference.markdown import code, page, prose, table
+from streamkeeper.model.markdown_text import anchor
 
-DAGS = Path(__file__).resolve().parents[2] / "dags"
+DAGS = ROOT / "dags"
 _NO_JOBS = Path("/nonexistent")
 _INTRODUCTION = """
 Each DAG is a form in Airflow (*Trigger*), a dialog of the page *Streaming*, and a REST call

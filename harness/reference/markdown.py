@@ -37,8 +37,3 @@ def prose(text: str) -> str:
     """Text of the program as Markdown: signs that would be markup are escaped outside of code."""
     parts = _RAW.split(text.replace("``", "`"))
     return "".join(part if part.startswith("`") else re.sub(r"([<*\[\]])", r"\\\1", part) for part in parts)
-
-
-def anchor(heading: str) -> str:
-    """What GitHub makes of a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

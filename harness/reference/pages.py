@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
+from harness.places import ROOT
 from harness.reference.command_line import render_command_line
 from harness.reference.decision_list import render_decision_list
 from harness.reference.forms import render_forms
@@ -13,7 +13,7 @@ from harness.reference.job_api import render_job_api
 from harness.reference.metric_list import render_metrics
 from harness.reference.settings import render_settings
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs"
+FOLDER = ROOT / "docs"
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "internals/decisions.md": render_decision_list,

@@ -7,12 +7,18 @@ import re
 _MARKS = re.compile(r"[\\`*_\[\]<|~&$]")
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
 _BETWEEN = "\N{ZERO WIDTH SPACE}"
+_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
 def escaped(text: str) -> str:
     """Text for a line or a table's cell: no markup, no HTML, no mentions; a line break is ``<br>``."""
     shown = _MENTION.sub(f"@{_BETWEEN}", _MARKS.sub(r"\\\g<0>", visible(text)))
     return "<br>".join(shown.splitlines())
+
+
+def anchor(heading: str) -> str:
+    """The anchor that GitHub and the documentation site give a heading."""
+    return _NOT_IN_ANCHORS.sub("", heading.lower()).replace(" ", "-")
 
 
 def code_block(text: str, language: str = "") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
@@ -12,12 +11,11 @@ import msgspec
 
 from streamkeeper.model.health import Severity
 from streamkeeper.model.incident import JobIncidents, Notice, NoticeSent
+from streamkeeper.model.markdown_text import anchor
 from streamkeeper.registry.incidents import IncidentLog
 
 GRACE_S = 45.0
 """Seconds that only the writer of a notice sends it; later any pass does."""
-_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
-"""GitHub leaves these out of a heading's anchor."""
 TOO_OLD_S = 24 * 3600.0
 SEND_S = 30.0
 """Limit of one notifier for one message, seconds: Airflow's SmtpNotifier would try for three minutes."""
@@ -75,7 +73,7 @@ def compose_message(notice: Notice) -> Message:
 
 def runbook_link(heading: str) -> str:
     """The path and anchor of a heading of the runbook."""
-    return f"docs/operations/runbook.md#{_NOT_IN_ANCHORS.sub('', heading.lower()).replace(' ', '-')}"
+    return f"docs/operations/runbook.md#{anchor(heading)}"
 
 
 def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:
