@@ -71,7 +71,8 @@ NOTES: dict[str, str] = {
     "code-beside-state-changed": _NEW_ROWS,
     "stateless-code-changed": _NEW_ROWS,
     "local-variables-renamed": "no effect: the code computes the same values",
-    "code-rewritten-equally": "no effect: the code is written differently and does the same",
+    "code-rewritten-equally": "no effect: the function does the same; only its spelling, or a value that it does not "
+    "use, differs",
     "rows-reordered": "no effect: each row of the stream finds the same match",
     "function-renamed": "no effect: the code is the same",
     "sink-function-changed": "new batches would go to the same place; an open batch may be written by both versions",
