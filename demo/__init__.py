@@ -1,1 +1,1 @@
-"""The demo: real Airflow, real drivers, a producer, and a ledger that counts lost and duplicated rows."""
+"""The demo. It runs a real Airflow, real drivers, a producer, and a ledger that counts lost and duplicated rows."""

@@ -22,9 +22,10 @@ from streamkeeper.model.ways import Way
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the report. ``verdict``, ``way`` and ``handover_gap_s`` only where they exist.
+    """One line of the report. ``verdict``, ``way`` and ``handover_gap_s`` are set only if the operation has them.
 
-    ``first_commit_s``: seconds from the trigger until every query of the candidate had committed, or found no input.
+    ``first_commit_s``: seconds from the trigger of the run until every query of the candidate had committed, or
+    had found no input.
     """
 
     name: str
@@ -43,7 +44,7 @@ Meanwhile = Callable[["Run"], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """An operation to trigger, with its expected outcome; ``verdict`` and ``way``: None if any is accepted."""
+    """An operation to trigger, with its expected outcome. ``verdict`` or ``way`` is None if any value is accepted."""
 
     name: str
     form: dict[str, Any]
@@ -61,7 +62,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Run:
-    """A triggered run; ``seen``: the last printed state of each task."""
+    """A triggered run. ``seen`` maps each task to its last printed state."""
 
     asked: Asked
     run_id: str
@@ -103,7 +104,7 @@ class Deployer:
         return [reports[run.run_id] for run in runs]
 
     def _look(self, run: Run) -> bool:
-        """Print the news of a run; return whether the run is over, which its last task shows first."""
+        """Print new task states of a run; return whether the run is over, by the state of its last task."""
         tasks = self._api.tasks(run.asked.dag, run.run_id)
         for task_id, task in tasks.items():
             state = task["state"] or ""
@@ -146,7 +147,7 @@ class Deployer:
 
 
 def find_wrong(asked: Asked, done: OperationState) -> str:
-    """Describe the unexpected outcome of an operation; empty if the outcome is as expected."""
+    """Return a description of an unexpected outcome of an operation, or "" if the outcome is as expected."""
     if done.outcome is not asked.outcome:
         told = done.outcome.value if done.outcome is not None else "nothing yet"
         return f"was to end as {asked.outcome.value}, and is {told}"
@@ -159,7 +160,7 @@ def find_wrong(asked: Asked, done: OperationState) -> str:
 
 
 def ways_of(done: OperationState) -> str:
-    """The transitions of the operation's queries, such as ``resume``."""
+    """Return the transitions of the operation's queries, such as ``resume``."""
     return ", ".join(sorted({each.way.value for each in done.ways.values()}))
 
 

@@ -17,10 +17,10 @@ from streamkeeper.registry.journal import Journal
 
 
 def handover_gap_s(journal: Journal, operation: str, checkpoints: Path, job: str) -> float | None:
-    """Seconds from the old driver's last commit to the new driver's first one, the longest of the job's queries.
+    """Return the seconds from the old driver's last commit to the new driver's first one, the longest of all queries.
 
-    For a rebuild: until the first commit after its output was swapped in. For a deploy that fell back: from the
-    candidate's last commit to the old release's next one. None if the operation replaced no driver.
+    A rebuild's gap ends at the first commit after its output was swapped in. If the deploy fell back, the gap is that
+    from the candidate's last commit to the next commit of the old release. None if the operation replaced no driver.
     """
     state, entries = journal.state(), list(journal.entries())
     done = state.operations[operation]
@@ -32,9 +32,9 @@ def handover_gap_s(journal: Journal, operation: str, checkpoints: Path, job: str
 
 
 def moment_of_first_commit(journal: Journal, operation: str) -> float | None:
-    """When every query of the candidate had completed a trigger, in seconds since 1970; None if that did not happen.
+    """Return when every query of the candidate had completed a trigger, in seconds since 1970, or None if it never did.
 
-    The time is the operation's record, some tenths of a second later.
+    The time is that of the operation's record, which is some tenths of a second later.
     """
     tag = Step.FIRST_COMMIT.tag
     recorded = (
@@ -46,12 +46,12 @@ def moment_of_first_commit(journal: Journal, operation: str) -> float | None:
 
 
 def last_before(commits: Path, moment: float) -> float | None:
-    """Write time of the last commit before ``moment``; None if there is none."""
+    """Return the write time of the last commit before ``moment``, or None without such a commit."""
     return max((at for _, at in _written(commits) if at <= moment), default=None)
 
 
 def first_after(commits: Path, moment: float, *, batch: int = -1) -> float | None:
-    """Write time of the first commit after ``moment``, of a batch after ``batch``; None as long as there is none."""
+    """Return the write time of the first commit of a batch after ``batch`` that is later than ``moment``, or None."""
     return min((at for number, at in _written(commits) if at > moment and number > batch), default=None)
 
 
@@ -89,7 +89,7 @@ def _around_fall_back(
 
 
 def _moments_of_ends(state: JobState, entries: Sequence[Entry], done: OperationState) -> list[float]:
-    """End times of the drivers that were current: the old one and, after a fall-back, then the candidate."""
+    """Return the end times of the drivers that were current: the old driver and, after a fall-back, the candidate."""
     return [
         _moment(entry)
         for entry in entries

@@ -18,7 +18,7 @@ from streamkeeper.runners.process_tree import find_tree, generation_of, mark
 
 
 class Victim(Enum):
-    """One of a driver's two processes."""
+    """The process of a driver that is killed."""
 
     PYTHON = "Python"
     JVM = "JVM"
@@ -27,9 +27,9 @@ class Victim(Enum):
 def kill_and_watch(
     system: System, victims: dict[str, Victim], tell: Tell, *, timeout_s: float = 600
 ) -> list[StepReport]:
-    """SIGKILL one process of each job's driver and wait until new generations have committed past the old ones.
+    """Send SIGKILL to one process of each job's driver, and wait until the restarted drivers have committed a batch.
 
-    Raises StillWaiting, naming the jobs that did not come back.
+    Raises StillWaiting, which names the jobs whose drivers did not commit in time.
     """
     began = time.monotonic()
     before = {job: _kill(system, job, victim, tell) for job, victim in victims.items()}
@@ -49,7 +49,7 @@ def kill_and_watch(
 
 
 def serving_driver(system: System, job: str) -> DriverStatus:
-    """The current driver's status; raises DeployFailed if there is no driver."""
+    """Return the current driver's status; raises DeployFailed without a driver."""
     site = system.site
     instance = site.journal(job, "demo").state().serving_instance
     status = Control(site.store, job, instance).read_status() if instance else None

@@ -18,11 +18,11 @@ from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed
 
 Ledger = Callable[[], list[Account]]
-"""Returns the current accounts. The output is read first, so that all of it was produced before the input is read."""
+"""Returns the current accounts. It reads the output first, so that all input for it was produced before."""
 
 
 class LedgerReport(msgspec.Struct, frozen=True):
-    """The sums of all accounts."""
+    """The sums over all accounts of the ledger."""
 
     produced: int
     lost: int
@@ -30,7 +30,7 @@ class LedgerReport(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """``report.json``; ``ledger`` and ``accounts`` are the final ones, after all input was read."""
+    """The content of ``report.json``. ``ledger`` and ``accounts`` are the final ones, after all input was read."""
 
     ledger: LedgerReport
     accounts: list[Account]
@@ -40,7 +40,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def from_nothing(places: Places, screen: Screen, settings: Mapping[str, str]) -> Iterator[System]:
-    """A system with new folders. Everything that the body started is stopped, in every case."""
+    """Provide a system with new folders. Everything that the body started is stopped, even after an error."""
     system = System(places, screen.tell)
     system.environment.update(settings)
     system.stop()
@@ -53,7 +53,7 @@ def from_nothing(places: Places, screen: Screen, settings: Mapping[str, str]) ->
 
 
 def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) -> list[ActReport]:
-    """Run every act; raises if one has an unexpected outcome, or lost or duplicated a row."""
+    """Run every act; raises if an act has an unexpected outcome, or has lost or duplicated a row."""
     reports: list[ActReport] = []
     for number, act in enumerate(acts, start=1):
         screen.tell(f"[bold]act {number} of {len(acts)}: {act.name}[/]: {act.promises}")
@@ -67,7 +67,7 @@ def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) 
 
 
 def settle(system: System, jobs: tuple[str, ...], ledger: Ledger, screen: Screen) -> list[Account]:
-    """After the producers have stopped: let the jobs read the remaining input, drain them, close the ledger."""
+    """Let the jobs read the remaining input after the producers have stopped, drain the jobs and close the ledger."""
     wait_until(lambda: not any(each.in_flight for each in ledger()), timeout_s=600, poll_s=0.5)
     system.drain(jobs)
     screen.tell(f"drained: {', '.join(jobs)}")

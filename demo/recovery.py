@@ -1,4 +1,4 @@
-"""The acts that back up a checkpoint and restore it: a scheduled backup, its drill, a deleted checkpoint."""
+"""The acts that back up and restore a checkpoint: a scheduled backup, its drill and a deleted checkpoint."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout
 
 
 def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 600) -> StepReport:
-    """Restore that snapshot into a scratch place and resume the real query on it; raises DeployFailed."""
+    """Run a drill of the newest snapshot, without the output; raises DeployFailed if the drill fails."""
     began = time.monotonic()
     run = airflow.api.trigger(DRILL, {"job": SALES_TOTALS})
     state = airflow.api.wait_for_run(DRILL, run, timeout_s=timeout_s)
@@ -91,7 +91,7 @@ def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 60
 def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell: Tell) -> list[StepReport]:
     """Kill the driver and delete its checkpoint; the watch raises an incident, and the recovery restores it.
 
-    Raises DeployFailed if the watch names another problem, or still names one afterwards.
+    Raises DeployFailed if the watch names another problem, or still names a problem after the recovery.
     """
     checkpoint = Path(query_target(system.site, SALES_TOTALS, QUERY).location)
     _kill(system, SALES_TOTALS)
@@ -119,7 +119,7 @@ def kill_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
 def recover_dead(
     system: System, airflow: Airflow, deployer: Deployer, tell: Tell, job: str, *, reason: str
 ) -> list[StepReport]:
-    """The same for a driver that has already terminated."""
+    """Let the watch raise an incident for a driver that has already terminated, and recover the job."""
     recovery = Asked(
         name=f"{job}: recovered",
         form={"job": job, "action": "restart", "reason": reason},
@@ -132,7 +132,7 @@ def recover_dead(
 def _raise_and_recover(
     system: System, airflow: Airflow, deployer: Deployer, tell: Tell, recovery: Asked, *, wanted: str
 ) -> list[StepReport]:
-    """Run the watch, which must raise this rule, then the recovery, then the watch, which must find no problem."""
+    """Run the watch, the recovery and the watch again. The first pass must raise the rule, the last no problem."""
     raised = _watched(system, airflow, tell, recovery.job, wanted=wanted)
     return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, recovery.job, wanted="")]
 
@@ -140,7 +140,7 @@ def _raise_and_recover(
 def _watched(
     system: System, airflow: Airflow, tell: Tell, job: str, *, wanted: str, timeout_s: float = 120
 ) -> StepReport:
-    """Trigger one pass of the watch; ``wanted``: the rule that must be open afterwards, empty if none may be."""
+    """Trigger one pass of the watch. Afterwards only the rule ``wanted`` may be open; "" if no rule may be open."""
     began = time.monotonic()
     state = airflow.api.wait_for_run(WATCH, airflow.api.trigger(WATCH, {}), timeout_s=timeout_s)
     found = IncidentLog(system.site.store, job).state().open.values()

@@ -1,4 +1,4 @@
-"""Edits of a job's file, each of which makes another release."""
+"""Edits of a job's file. Each edit makes another release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.errors import InvalidInput
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of one job's file; each replaced text occurs exactly once. ``told``: description of the change."""
+    """A change of one job's file. Each replaced text occurs exactly once. ``told`` describes the change."""
 
     job: str
     told: str
@@ -19,7 +19,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reverse(self) -> Edit:
-        """The edit that reverts this one."""
+        """Return the edit that reverts this edit."""
         turned = tuple((new, old) for old, new in reversed(self.replaces))
         return Edit(job=self.job, told=f"back to before: {self.told}", replaces=turned)
 
@@ -64,7 +64,7 @@ def edit(places: Places, change: Edit) -> str:
 
 
 def edited(text: str, change: Edit) -> str:
-    """The file's text after the change; raises InvalidInput unless it contains each replaced text exactly once."""
+    """Return the text after the change; raises InvalidInput unless it contains each replaced text exactly once."""
     for old, new in change.replaces:
         if text.count(old) != 1:
             raise InvalidInput(

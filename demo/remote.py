@@ -1,4 +1,4 @@
-"""The servers of a demo that runs partly outside this machine: one process, and their addresses."""
+"""Starts the servers of a demo that uses S3, a cluster or HDFS, all in one process, and provides their addresses."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _START_S = 180.0
 
 
 def start_servers(system: System, kind: str) -> tuple[StartedProcess, Whereabouts]:
-    """Start the servers, of a kind from ``harness.remote_servers``, and give the system their addresses.
+    """Start servers of a kind from ``harness.remote_servers``, and give the system their addresses.
 
-    Raises InvalidInput if they exit, StillWaiting if they are late.
+    Raises InvalidInput if the servers exit, StillWaiting if they do not answer in time.
     """
     file = system.places.root / "servers.json"
     # Do not let the S3 settings of the user's shell leak in.

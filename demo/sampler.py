@@ -1,4 +1,4 @@
-"""A reader that polls the current table: was it ever missing, did a total ever decrease?"""
+"""Polls the current table and records whether the table was ever missing or a total ever decreased."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Read = Callable[[], Mapping[Any, Totals]]
 
 
 class Samples:
-    """The observations so far; ``at`` is in seconds of one clock."""
+    """The observations so far. ``at`` is in seconds of one clock."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -26,7 +26,7 @@ class Samples:
         self._began_at = self._last_at = self._moved_at = 0.0
 
     def note(self, at: float, found: Mapping[Any, Totals]) -> None:
-        """Record one reading of the whole table; an empty one means that the table was missing."""
+        """Record one reading of the whole table. An empty reading means that the table was missing."""
         if self.count == 0:
             self._began_at = self._last_at = self._moved_at = at
         self.count += 1
@@ -44,12 +44,12 @@ class Samples:
 
     @property
     def per_second(self) -> float:
-        """Readings per second, over the whole time."""
+        """Return the number of readings per second, over the whole time."""
         return (self.count - 1) / max(self._last_at - self._began_at, 1e-9)
 
     @property
     def sentence(self) -> str:
-        """Summary for a person."""
+        """Return a summary of the observations in one sentence."""
         seen = (
             f"{self.count} readings, {self.per_second:.0f} a second, never more than {self.longest_pause_s:.2f} s apart"
         )
@@ -62,7 +62,7 @@ class Samples:
 
 
 class Sampler:
-    """Reads in a thread of its own while the body of ``with`` runs; ``samples`` are complete afterwards."""
+    """Reads in its own thread while the body of ``with`` runs. ``samples`` is complete after the body."""
 
     def __init__(self, read: Read, *, every_s: float = 0.04) -> None:
         self.samples = Samples()

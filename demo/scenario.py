@@ -18,13 +18,13 @@ from harness.producer import EVENTS, SALES
 
 
 def approve_and_fall_back(stage: Stage) -> list[StepReport]:
-    """An opaque change of one job and a failing release of the other, at once."""
+    """Deploy an opaque change of one job and a failing release of the other job at the same time."""
     approved, failed = stage.deployer.deploy_all([ask_for_approval(stage), ask_for_failure(stage)])
     return [check_approval(stage, approved), check_fall_back(stage, failed)]
 
 
 def save_and_recover(stage: Stage) -> list[StepReport]:
-    """A scheduled backup, its drill, and a checkpoint that is deleted and restored."""
+    """Run a scheduled backup and its drill, then delete a checkpoint and restore it."""
     return [
         back_up_by_schedule(stage.system, stage.airflow, stage.tell),
         drill(stage.system, stage.airflow, stage.tell),
@@ -52,7 +52,7 @@ ACTS = (
 
 
 def run_demo(places: Places, screen: Screen) -> bool:
-    """Run it from empty folders; return whether the ledger is clean. Everything that it started is stopped."""
+    """Run the demo from empty folders; return whether the ledger is clean. All started processes are stopped."""
     with from_nothing(places, screen, SCHEDULES) as system:
         screen.tell("starting the producer and Airflow")
         system.start_producer()
@@ -70,7 +70,7 @@ def run_demo(places: Places, screen: Screen) -> bool:
 
 
 def draw_up(places: Places) -> list[Account]:
-    """The current ledger. The output is read first, so that all of it was produced before the input is read."""
+    """Return the current ledger. It reads the output first, so that all input for it was produced before."""
     totals, copied = read_totals(places.warehouse), list(read_event_ids(places.copies))
     sales, events = list(read_rows(places.input / SALES)), [row[0] for row in read_rows(places.input / EVENTS)]
     return [totals_so_far(SALES_TOTALS, sales, totals), events_so_far(EVENT_COPY, events, copied)]

@@ -25,7 +25,7 @@ class Screen:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the start."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._began
 
     def tell(self, line: str) -> None:

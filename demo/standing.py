@@ -1,4 +1,4 @@
-"""``make up`` and ``make down``: start the demo's system and leave it running; stop it."""
+"""``make up`` starts the demo's system and leaves it running; ``make down`` stops it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bring_up(places: Places, screen: Screen, *, port: int) -> None:
 
 
 def revive(system: System, screen: Screen, *, port: int) -> None:
-    """Restart the dead parts of a system that was brought up; running drivers are not touched.
+    """Restart the dead processes of a system that ``bring_up`` started. Running drivers are not touched.
 
     The watch restarts a dead driver as soon as Airflow runs its DAG.
     """
@@ -62,7 +62,7 @@ def revive(system: System, screen: Screen, *, port: int) -> None:
 
 
 def write_forms(places: Places) -> None:
-    """A filled-in form for each job, as JSON for the trigger form's advanced view."""
+    """Write a filled-in form for each job, as JSON for the advanced view of Airflow's trigger form."""
     places.forms.mkdir(exist_ok=True)
     for job in JOBS:
         form = deploy_conf(places, job, files_per_trigger=50, reason="deployed by hand")
@@ -70,7 +70,7 @@ def write_forms(places: Places) -> None:
 
 
 def take_down(places: Places, screen: Screen) -> None:
-    """Stop all of it; the files stay."""
+    """Stop all processes of the system. The files stay."""
     if not places.root.exists():
         screen.tell("nothing is up")
         return

@@ -1,4 +1,4 @@
-"""The broker of the Kafka demos, its producer, and waiting until a job has read all produced events."""
+"""Runs the broker and the producer of the Kafka demos, and waits until a job has read all produced events."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BROKER, _FEED = "kafka", "feed"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A broker with its one topic, and the producer."""
+    """A broker with one topic, and the producer that writes to the topic."""
 
     system: System
     broker: KafkaBroker
 
     @classmethod
     def made_for(cls, system: System) -> Topic:
-        """A broker that is not running yet; raises NotFound or InvalidInput."""
+        """Return a broker that is not running yet; raises NotFound or InvalidInput."""
         return cls(system, make_broker(_home(system.places)))
 
     def start(self) -> None:
@@ -47,7 +47,7 @@ class Topic:
         wait_for_broker(self.broker, Path(started.log), lambda: is_running(started))
 
     def stop_feed(self) -> None:
-        """Stop the producer once the broker has all events; raises DeployFailed if it does not."""
+        """Stop the producer once the broker has all events; raises DeployFailed if the broker lacks events."""
         self.system.stop_process(_FEED, grace_s=150)
         told = (self.system.places.root / f"{_FEED}.log").read_text().strip()
         produced = len(produced_events(self.system.places))
@@ -56,14 +56,14 @@ class Topic:
 
 
 def produced_events(places: Places) -> Sequence[Event]:
-    """The events recorded so far."""
+    """Return the events that the producer has recorded so far."""
     return read_events(_file(places))
 
 
 def wait_until_read(places: Places, ledger: Ledger, *, after: str, timeout_s: float = 180) -> int:
     """Wait until all events produced so far have reached the output; return their number.
 
-    Raises StillWaiting, which names the preceding act.
+    Raises StillWaiting after the deadline; its message names the preceding act.
     """
     behind = len(produced_events(places))
 

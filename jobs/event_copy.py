@@ -12,7 +12,7 @@ EVENTS = "event_id string, customer string, kind string, amount long"
     params={
         "input": Param(str, help="directory in which the event files (CSV: event_id, customer, kind, amount) arrive"),
         "output": Param(str, help="directory of the copies; read it with streamkeeper.read_serving"),
-        "files_per_trigger": Param(int, default=100, help="at most so many files per batch"),
+        "files_per_trigger": Param(int, default=100, help="maximum number of files per batch"),
         "trigger": Param(str, default="1 second", help='an interval, or "availableNow"'),
     },
 )

@@ -1,6 +1,6 @@
 """Count events per customer and minute, with the sum of their amounts, from a Kafka topic.
 
-Late events count up to a limit.
+An event that is later than the param `late` does not count.
 """
 
 from pyspark.sql import functions as F
@@ -15,10 +15,10 @@ EVENT = "event_id string, customer string, kind string, amount long, at timestam
     params={
         "servers": Param(str, help="Kafka's bootstrap servers: host:port,host:port"),
         "topic": Param(str, help="topic of the events, in JSON: event_id, customer, kind, amount, at (ISO 8601)"),
-        "warehouse": Param(str, help="database URL of the counts; best a secret:// reference"),
+        "warehouse": Param(str, help="database URL of the counts; preferably a secret:// reference"),
         "late": Param(str, default="10 minutes", help="an event that is later than this does not count"),
-        "starting": Param(str, default="earliest", help="where the first batch begins: earliest or latest"),
-        "max_offsets_per_trigger": Param(int, default=100_000, help="at most so many records per batch"),
+        "starting": Param(str, default="earliest", help="offsets from which the first batch reads: earliest or latest"),
+        "max_offsets_per_trigger": Param(int, default=100_000, help="maximum number of records per batch"),
         "trigger": Param(str, default="1 second", help='an interval, or "availableNow"'),
     },
 )

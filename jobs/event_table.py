@@ -1,6 +1,6 @@
-"""Write every event from a Kafka topic to a table, under its id. Stateless.
+"""Write every event from a Kafka topic to a table, under the event's id. Stateless.
 
-An event of a later batch replaces the one with its id; the sink refuses a batch that contains an id twice.
+An event of a later batch replaces the event with the same id. The sink refuses a batch that contains an id twice.
 """
 
 from pyspark.sql import functions as F
@@ -15,9 +15,9 @@ EVENT = "event_id string, customer string, kind string, amount long, at timestam
     params={
         "servers": Param(str, help="Kafka's bootstrap servers: host:port,host:port"),
         "topic": Param(str, help="topic of the events, in JSON: event_id, customer, kind, amount, at (ISO 8601)"),
-        "warehouse": Param(str, help="database URL of the events; best a secret:// reference"),
-        "starting": Param(str, default="earliest", help="where the first batch begins: earliest or latest"),
-        "max_offsets_per_trigger": Param(int, default=100_000, help="at most so many records per batch"),
+        "warehouse": Param(str, help="database URL of the events; preferably a secret:// reference"),
+        "starting": Param(str, default="earliest", help="offsets from which the first batch reads: earliest or latest"),
+        "max_offsets_per_trigger": Param(int, default=100_000, help="maximum number of records per batch"),
         "trigger": Param(str, default="1 second", help='an interval, or "availableNow"'),
     },
 )

@@ -1,4 +1,4 @@
-"""Sales per customer, over all sales files that ever arrived: count, sum, and sum of squares."""
+"""Compute count, sum and sum of squares of the sales per customer, over all sales files that ever arrived."""
 
 from pyspark.sql import functions as F
 
@@ -11,8 +11,8 @@ SALES = "event_id string, customer string, amount long"
     name="sales_totals",
     params={
         "input": Param(str, help="directory in which the sales files (CSV: event_id, customer, amount) arrive"),
-        "warehouse": Param(str, help="database URL of the totals; best a secret:// reference"),
-        "files_per_trigger": Param(int, default=100, help="at most so many files per batch"),
+        "warehouse": Param(str, help="database URL of the totals; preferably a secret:// reference"),
+        "files_per_trigger": Param(int, default=100, help="maximum number of files per batch"),
         "trigger": Param(str, default="1 second", help='an interval, or "availableNow"'),
     },
 )

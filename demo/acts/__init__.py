@@ -1,1 +1,1 @@
-"""The acts of the demo: each acts on the running jobs and states the expected outcome."""
+"""The acts of the demo. Each act changes or kills the running jobs and states the expected outcome."""

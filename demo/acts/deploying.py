@@ -1,4 +1,4 @@
-"""First releases, then two later ones at the same time: one resumes, the other is handed off."""
+"""Deploys the first releases of both jobs, then a resume and a handoff at the same time; kills drivers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkeeper.model.ways import Way
 
 
 def deploy_first(stage: Stage) -> list[StepReport]:
-    """Deploy both jobs at once, from nothing."""
+    """Deploy the first release of both jobs at once."""
     wanted = [
         Asked(
             name=f"{job}: first release",
@@ -25,7 +25,7 @@ def deploy_first(stage: Stage) -> list[StepReport]:
 
 
 def resume_and_hand_off(stage: Stage) -> list[StepReport]:
-    """Change both jobs at once: one change fits the checkpoint, the other needs a new checkpoint."""
+    """Change both jobs at once. One change fits the checkpoint; the other needs a new checkpoint version."""
     stage.tell("  sales_totals: 400 files per trigger instead of 100")
     stage.tell(f"  {edit(stage.places, PARTITIONED)}")
     resumed = Asked(

@@ -1,4 +1,4 @@
-"""The acts on the single job of the demos whose broker, table and checkpoints are on servers."""
+"""The acts on the one job of the demos whose broker, table and checkpoints are on servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamkeeper.model.ways import Way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCountActs:
-    """``database``: of its table; ``conf``: of all its releases; ``between``: runs before its rollback."""
+    """``database`` has the job's table, ``conf`` is that of all releases, ``between`` runs before the rollback."""
 
     topic: Topic
     database: Connection
@@ -32,12 +32,12 @@ class EventCountActs:
     between: tuple[Act, ...] = field(default=())
 
     def ledger(self) -> list[Account]:
-        """The current ledger. The output is read first, so that all of its events were recorded before."""
+        """Return the current ledger. It reads the output first, so that all of its events were recorded before."""
         counts = read_counts(self.database)
         return [counts_so_far(EVENT_COUNTS, produced_events(self.topic.system.places), counts)]
 
     def all(self) -> tuple[Act, ...]:
-        """All acts, in their order."""
+        """Return all acts in their order."""
         return (
             Act("first release", "from the topic's beginning", self._deploy_first),
             Act("resume", "a compatible change, while a reader looks", self._resume),

@@ -1,4 +1,4 @@
-"""Return to an older release: automatically, when a new one fails, and manually."""
+"""Returns to an older release: automatically after a new release has failed, and by a manual rollback."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from streamkeeper.model.step import Step
 from streamkeeper.model.ways import Way
 
 _PROBATION = 20
-"""Triggers: enough for the first refund to arrive."""
+"""The triggers of the probation: enough for the first refund to arrive."""
 
 
 class Refunds:
-    """Sends refunds once the candidate of a run has received its go."""
+    """Sends refunds once a run has told its candidate to take over."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._came = False
 
     def __call__(self, run: Run) -> None:
-        """Check, and send the refunds."""
+        """Send the refunds if the candidate has been told to take over."""
         operation = self._stage.state(run.asked.job).operations.get(run.operation)
         if not self._came and operation is not None and operation.has_done(Step.GO):
             self._came = True
@@ -33,7 +33,7 @@ class Refunds:
 
 
 def ask_for_failure(stage: Stage) -> Asked:
-    """A release that passes its rehearsal and fails on later data; the old one returns automatically."""
+    """Request a release that passes its rehearsal and fails on later data, after which the old release returns."""
     stage.tell(f"  {edit(stage.places, NO_REFUNDS)}")
     return Asked(
         name="event_copy: falls back",
@@ -46,7 +46,7 @@ def ask_for_failure(stage: Stage) -> Asked:
 
 
 def check_fall_back(stage: Stage, report: StepReport) -> StepReport:
-    """The report; raises DeployFailed unless the previous release is current."""
+    """Return the report; raises DeployFailed unless the previous release is current."""
     edit(stage.places, NO_REFUNDS.reverse)
     failed, state = stage.last_operation(EVENT_COPY), stage.state(EVENT_COPY)
     if state.serving_release == failed.release:
@@ -57,7 +57,7 @@ def check_fall_back(stage: Stage, report: StepReport) -> StepReport:
 def roll_back(stage: Stage, job: str = SALES_TOTALS) -> list[StepReport]:
     """Roll back to the release before the rebuild, on the checkpoint version that it left.
 
-    The report shows first which data is replayed.
+    The dry run of the rollback shows which data is replayed.
     """
     state = stage.state(job)
     release = _before_rebuild(stage, job)
@@ -79,7 +79,7 @@ def roll_back(stage: Stage, job: str = SALES_TOTALS) -> list[StepReport]:
 
 
 def _before_rebuild(stage: Stage, job: str) -> str:
-    """The last current release on another checkpoint version than the current one."""
+    """Return the last release that was current on another checkpoint version than today's."""
     state = stage.state(job)
     now = state.served[state.serving_release]
     return [release for release, versions in state.served.items() if versions != now][-1]

@@ -19,7 +19,7 @@ from streamkeeper.model.operation import OperationState
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The running system, its Airflow, and the printer."""
+    """The running system, its Airflow, and the screen on which progress is printed."""
 
     system: System
     airflow: Airflow
@@ -32,21 +32,21 @@ class Stage:
         return self.system.places
 
     def state(self, job: str) -> JobState:
-        """The current state of the job's journal."""
+        """Return the current state of a job, from its journal."""
         return self.system.site.journal(job, "demo").state()
 
     def last_operation(self, job: str) -> OperationState:
-        """The operation that was started last."""
+        """Return the job's last started operation."""
         return max(self.state(job).operations.values(), key=lambda each: each.started)
 
     def form(self, job: str, reason: str, **fields: object) -> dict[str, object]:
-        """The trigger form of every release after the first."""
+        """Return the values of the trigger form for every release after the first."""
         return deploy_conf(self.places, job, files_per_trigger=400, reason=reason, **fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """``play`` raises if the outcome is unexpected; ``promises``: the announcement before the act."""
+    """One act. ``play`` raises if the outcome is unexpected; ``promises`` is the text printed before the act."""
 
     name: str
     promises: str

@@ -1,4 +1,4 @@
-"""Changes of a stateful query that its checkpoint cannot carry, and one that no rule can prove safe."""
+"""Deploys changes of a stateful query that do not fit its checkpoint, and a change that no rule can prove safe."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ABOUT_STATE, _ABOUT_OUTPUT, _APPROVE = "backup.approve", "dual_run.review", "Ap
 
 
 def rebuild(stage: Stage) -> list[StepReport]:
-    """A dual run, a comparison, a person's answer and a cutover, while a reader polls.
+    """Rebuild with a dual run, a comparison, a person's answer and a cutover, while a reader polls the table.
 
-    The new query contains Python code that no rule can prove: equal rows so far do not predict the next ones. Raises
+    No rule can prove the Python code of the new query: even equal rows so far do not predict the next rows. Raises
     DeployFailed for an outage or a decrease that the reader saw.
     """
     stage.tell(f"  {edit(stage.places, WITH_LARGEST)}")
@@ -40,7 +40,7 @@ def rebuild(stage: Stage) -> list[StepReport]:
 
 
 def rebuild_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
-    """The same for a rebuild, with the result of its comparison."""
+    """Deploy a rebuild while ``read`` polls the table; return the report with the result of the comparison."""
     report = deploy_watched(stage, asked, read)
     found = stage.last_operation(asked.job).compared.values()
     compared = "; ".join(comparison.sentence for comparison in found) or "nothing"
@@ -49,7 +49,7 @@ def rebuild_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
 
 
 def answer_about_output(stage: Stage, reason: str) -> Approver:
-    """Approves a rebuilt output if a person is asked about it: a comparison may find no common moment."""
+    """Return an approver for the rebuilt output. The deploy asks a person if a comparison finds no common moment."""
     return Approver(stage.airflow.api, stage.tell, _ABOUT_OUTPUT, reason)
 
 
@@ -69,7 +69,7 @@ def deploy_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
 
 
 def ask_for_approval(stage: Stage) -> Asked:
-    """An opaque change: the state is kept, Airflow asks a person, and the answer arrives by REST."""
+    """Request an opaque change. The state is kept, Airflow asks a person, and the answer arrives by REST."""
     stage.tell(f"  {edit(stage.places, COUNTED_OTHERWISE)}")
     return Asked(
         name="sales_totals: approved",
@@ -81,7 +81,7 @@ def ask_for_approval(stage: Stage) -> Asked:
 
 
 def check_approval(stage: Stage, report: StepReport) -> StepReport:
-    """The report with the kept state and the approver; raises DeployFailed if no person has approved."""
+    """Return the report with the kept state and the approver; raises DeployFailed if no person has approved."""
     operation = stage.last_operation(SALES_TOTALS)
     if operation.approval is None or not operation.approval.approved:
         raise DeployFailed(f"{report.name}: nobody has approved")
@@ -92,9 +92,9 @@ def check_approval(stage: Stage, report: StepReport) -> StepReport:
 
 
 class Approver:
-    """Answers the question of a run's task ``asking`` as long as it is open.
+    """Answers the question of a run's task ``asking`` while the question is open.
 
-    An answer at the very moment of the question makes Airflow retry the asking task, which forgets the answer.
+    If an answer arrives at the very moment of the question, Airflow retries the asking task and loses the answer.
     """
 
     def __init__(self, api: AirflowApi, tell: Tell, asking: str, reason: str) -> None:
@@ -102,7 +102,7 @@ class Approver:
         self._told = False
 
     def __call__(self, run: Run) -> None:
-        """Check, and answer."""
+        """Answer if the question is open."""
         if run.seen.get(self._asking) not in ("deferred", "awaiting_input"):
             return
         subject = self._api.question(run.asked.dag, run.run_id, self._asking).partition("\n")[0]

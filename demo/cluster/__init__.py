@@ -1,1 +1,1 @@
-"""The demo of a job that runs entirely on servers: YARN, HDFS, PostgreSQL."""
+"""The demo of a job with its driver on YARN, its checkpoint in HDFS and its table in PostgreSQL."""

@@ -1,4 +1,4 @@
-"""The demo on YARN and HDFS: deploys, a rebuild, the node's own process killed, a rollback, and the ledger."""
+"""The demo on YARN and HDFS: deploys, a rebuild, a killed NodeManager, a rollback, and the ledger."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _GIVEN_UP_S = 120.0
 
 
 def run_cluster_demo(places: Places, screen: Screen) -> bool:
-    """Run it from empty folders; return whether the ledger is clean. Everything that it started is stopped.
+    """Run the demo from empty folders; return whether the ledger is clean. All started processes are stopped.
 
     Raises NotFound, before anything is started, if the programs of a server are missing.
     """
@@ -63,7 +63,7 @@ def run_cluster_demo(places: Places, screen: Screen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The machine of the cluster: its NodeManager, a child of the servers' process."""
+    """The one node of the cluster. Its NodeManager is a child of the servers' process."""
 
     servers: StartedProcess
 

@@ -1,4 +1,4 @@
-"""The two jobs that read the topic: their forms, and the edit that makes another release of one of them."""
+"""The two jobs that read the topic, with their forms and the edit for another release of one job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITH_LARGEST = Edit(
 
 
 def form(servers: str, job: str, *, per_trigger: int, reason: str, **fields: Any) -> dict[str, Any]:
-    """The values of the trigger form for a deploy of ``job``, with its own ``conf`` among the fields."""
+    """Return the values of the trigger form for a deploy of ``job``, including the job's own ``conf``."""
     params = {
         "servers": servers,
         "topic": TOPIC,

@@ -22,7 +22,7 @@ from streamkeeper.model.ways import Way
 
 
 def run_kafka_demo(places: Places, screen: Screen) -> bool:
-    """Run it from empty folders; return whether the ledger is clean. Everything that it started is stopped."""
+    """Run the demo from empty folders; return whether the ledger is clean. All started processes are stopped."""
     with from_nothing(places, screen, {**SCHEDULES, "STREAMKEEPER_BACKUP_SCHEDULE": "never"}) as system:
         screen.tell("starting Airflow, a Kafka broker, and a process that keeps writing events")
         airflow = system.start_airflow()
@@ -39,7 +39,7 @@ def run_kafka_demo(places: Places, screen: Screen) -> bool:
 
 
 def draw_up(places: Places) -> list[Account]:
-    """The current ledger. The output is read first, so that all of its events were recorded before."""
+    """Return the current ledger. It reads the output first, so that all of its events were recorded before."""
     counts, rows = read_counts(places.warehouse), read_table(places.warehouse)
     events = produced_events(places)
     return [counts_so_far(EVENT_COUNTS, events, counts), table_so_far(EVENT_TABLE, events, rows)]
@@ -56,7 +56,7 @@ class Acts:
         return self.topic.broker.servers
 
     def all(self) -> tuple[Act, ...]:
-        """All acts, in their order."""
+        """Return all acts in their order."""
         return (
             Act("first releases", "both jobs, from the topic's beginning", self._deploy_first),
             Act("resume and handoff", "one goes on, the other gets a new checkpoint", self._resume_and_hand_off),

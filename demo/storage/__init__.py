@@ -1,1 +1,1 @@
-"""The demo of a job with only its driver on this machine: S3, cluster executors, PostgreSQL."""
+"""The demo of a job with its checkpoint on S3, its tasks on a Spark cluster and its table in PostgreSQL."""

@@ -1,4 +1,4 @@
-"""The demo on S3 and a cluster: deploys, a rebuild, an executor and the driver killed, a rollback, and the ledger."""
+"""The demo on S3 and a Spark cluster: deploys, a rebuild, a killed executor and driver, a rollback, the ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONF = {name: value for name, value in CONF.items() if name != "spark.master"} 
 
 
 def run_storage_demo(places: Places, screen: Screen) -> bool:
-    """Run it from empty folders; return whether the ledger is clean. Everything that it started is stopped.
+    """Run the demo from empty folders; return whether the ledger is clean. All started processes are stopped.
 
     Raises NotFound, before anything is started, if the programs of a server are missing.
     """
@@ -58,13 +58,13 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Deaths:
-    """The kills. ``servers``: parent process of the executors; ``ledger``: the output so far."""
+    """The acts that kill. ``servers`` is the parent process of the executors, ``ledger`` returns the output so far."""
 
     servers: StartedProcess
     ledger: Ledger
 
     def all(self) -> tuple[Act, ...]:
-        """All acts, in their order."""
+        """Return all acts in their order."""
         return (
             Act("executor killed", "SIGKILL; the job goes on by itself", self._kill_executor),
             Act("driver killed", "and its supervisor: the watch raises it, a recovery starts it again", self._recover),

@@ -19,7 +19,7 @@ def advised() -> list[str]:
     """Every ``state-dead`` command, with names for what is filled in."""
     actions = [rule.action.format(job="sales", query="totals", series="", instance="op-candidate") for rule in RULES]
     alerts = ALERTS.read_text(encoding="utf-8").replace("{{ $labels.job }}", "sales")
-    found = re.findall(r"streamkeeper state-dead [^;,()]+", "\n".join([*actions, alerts]))
+    found = re.findall(r"streamkeeper state-dead [^;,()`]+", "\n".join([*actions, alerts]))
     return [each.strip() for each in found]
 
 
