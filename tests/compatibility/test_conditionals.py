@@ -30,6 +30,8 @@ TWO = "tuple2(equalto(2:integer, source 0.n), y)"
         ("casewhen(source 0.c, branches=[tuple2(isnull(source 0.c), f(x, y))])", "coalesce(source 0.c, f(x, y))"),
         ("a and if(isnotnull(source 0.c.d), source 0.c.d, 0:long)", "a and coalesce(source 0.c.d, 0:long)"),
         ("if(isnull(source 0.c), 0:long, source 0.c) or f(x)", "coalesce(source 0.c, 0:long) or f(x)"),
+        ("sum(if(f(x), 1:integer, 0:integer))", "sum(casewhen(0:integer, branches=[tuple2(f(x), 1:integer)]))"),
+        ("if(c, if(d, x, y), z)", "casewhen(z, branches=[tuple2(c, casewhen(y, branches=[tuple2(d, x)]))])"),
     ],
 )
 def test_the_same_value_in_other_words(old: str, new: str) -> None:
@@ -52,6 +54,10 @@ def test_the_same_value_in_other_words(old: str, new: str) -> None:
             "casewhen(source 0.d, branches=[tuple2(isnotnull(source 0.c), source 0.c)])",
             "coalesce(source 0.d, source 0.c)",
         ),
+        ("if(c, x, y)", "casewhen(x, branches=[tuple2(c, y)])"),
+        ("if(c, x, y)", "casewhen(branches=[tuple2(c, x)])"),
+        ("if(c, x, y)", "casewhen(y, branches=[tuple2(c, x), tuple2(d, x)])"),
+        ("sum(nullif(c, x, y))", "sum(casewhen(y, branches=[tuple2(c, x)]))"),
     ],
 )
 def test_another_value_stays_another(old: str, new: str) -> None:

@@ -117,6 +117,20 @@ REWRITTEN = {
         "try:\n    return y if x is None else g(x)\nexcept ValueError:\n    return y",
     ),
     "a default passed": ("return join(x, y)", "return join(x, y, by=1)"),
+    "early results": (
+        "if g(x):\n    a = 'one'\nelif g(y):\n    a = 'two'\nelse:\n    a = 'three'\nreturn a",
+        "if g(x):\n    return 'one'\nif g(y):\n    return 'two'\nreturn 'three'",
+    ),
+    "an early result beside another statement": (
+        "if g(x):\n    a = g(y)\n    g(a)\nelse:\n    a = 1\nreturn a",
+        "if g(x):\n    a = g(y)\n    g(a)\n    return a\nreturn 1",
+    ),
+    "a constant on the left": ("return x > 5, y >= LIMIT, x == 'a'", "return 5 < x, LIMIT <= y, 'a' == x"),
+    "a list that a loop fills": (
+        "a = []\nfor b in g(x):\n    for c, (d, e) in b:\n        if c:\n            a.append((d, y))\nreturn g(a), a",
+        "a = [(d, y) for b in g(x) for c, (d, e) in b if c]\nreturn g(a), a",
+    ),
+    "a list that is returned": ("a = []\nfor b in x:\n    a.append(g(b))\nreturn a", "return [g(b) for b in x]"),
 }
 
 
@@ -178,6 +192,75 @@ CHANGED = {
     "another default passed": ("return join(x, y)", "return join(x, y, by=2)"),
     "a default of another type passed": ("return join(x, y)", "return join(x, y, by=True)"),
     "the default of another parameter passed": ("return join(x, y)", "return join(x, y, 4)"),
+    "a result that finally sees": (
+        "a = 1\ntry:\n    a = g(x)\n    return a\nfinally:\n    g(a)",
+        "a = 1\ntry:\n    return g(x)\nfinally:\n    g(a)",
+    ),
+    "a result that an inner function sees": (
+        "a = 1\nb = lambda: a\ny.append(b)\na = g(x)\nreturn a",
+        "a = 1\nb = lambda: a\ny.append(b)\nreturn g(x)",
+    ),
+    "a result that a generator sees": (
+        "a = 1\ny.append(a + c for c in x)\na = g(x)\nreturn a",
+        "a = 1\ny.append(a + c for c in x)\nreturn g(x)",
+    ),
+    "a result of one branch only": (
+        "a = 1\nif g(x):\n    a = 2\nreturn a",
+        "a = 1\nif g(x):\n    return 2\nreturn 2",
+    ),
+    "a result after another statement": (
+        "if x:\n    a = g(x)\ng(y)\nreturn y",
+        "if x:\n    a = g(x)\n    return y\ng(y)\nreturn y",
+    ),
+    "a comparison turned around": ("return 5 < x", "return x < 5"),
+    "a comparison that no longer has the bound": ("return 5 <= x", "return x > 5"),
+    "variables that changed places": ("return x < y", "return y > x"),
+    "another variable first": ("return g(x) < y.z", "return y.z > g(x)"),
+    "a chain turned around": ("return 1 < x < 5", "return x > 1 < 5"),
+    "a table's comparison turned around": ("return SIGNS == x", "return x == SIGNS"),
+    "a list that is not empty first": ("a = [1]\nfor b in x:\n    a.append(b)\nreturn a", "return [b for b in x]"),
+    "a list whose loop has an end": (
+        "a = []\nfor b in x:\n    a.append(b)\nelse:\n    a.append(1)\nreturn a",
+        "return [b for b in x]",
+    ),
+    "a list that its loop reads": (
+        "a = []\nfor b in x:\n    a.append((b, len(a)))\nreturn a",
+        "a = []\nreturn [(b, len(a)) for b in x]",
+    ),
+    "a list that its loop tests": (
+        "a = []\nfor b in x:\n    if b not in a:\n        a.append(b)\nreturn a",
+        "a = []\nreturn [b for b in x if b not in a]",
+    ),
+    "a list of which an error shows a part": (
+        "try:\n    a = []\n    for b in x:\n        a.append(g(b))\nexcept ValueError:\n    return a\nreturn a",
+        "try:\n    a = [g(b) for b in x]\nexcept ValueError:\n    return a\nreturn a",
+    ),
+    "a list that a context keeps in part": (
+        "a = y\nwith y:\n    a = []\n    for b in x:\n        a.append(g(b))\nreturn a",
+        "a = y\nwith y:\n    a = [g(b) for b in x]\nreturn a",
+    ),
+    "a loop's variable that is used later": (
+        "b = 1\na = []\nfor b in x:\n    a.append(g(b))\nreturn a, b",
+        "b = 1\na = [g(b) for b in x]\nreturn a, b",
+    ),
+    "a loop's variable that was there before": (
+        "b = y\na = []\nfor b in b:\n    a.append(b)\nreturn a, b",
+        "b = y\na = [b for b in b]\nreturn a, b",
+    ),
+    "a list that an inner function sees": (
+        "a = []\nx(lambda: a)\na = []\nfor b in y:\n    a.append(b)\nreturn 1",
+        "a = []\nx(lambda: a)\na = [b for b in y]\nreturn 1",
+    ),
+    "an attribute as a loop's variable": (
+        "a = []\nfor x.b in y:\n    a.append(x.b)\nreturn a",
+        "return [x.b for x.b in y]",
+    ),
+    "extended in place of appended": ("a = []\nfor b in x:\n    a.extend(b)\nreturn a", "return [b for b in x]"),
+    "appended to another list": ("a = []\nfor b in x:\n    y.append(b)\nreturn a", "a = [b for b in x]\nreturn a"),
+    "conditions in another order": (
+        "a = []\nfor b in x:\n    if g(b):\n        if y:\n            a.append(b)\nreturn a",
+        "return [b for b in x if y if g(b)]",
+    ),
 }
 
 
@@ -185,6 +268,72 @@ CHANGED = {
 def test_what_is_evaluated_otherwise_is_another_function(loaded: Loaded, before: str, after: str) -> None:
     """Another order, another number of times, where another error is caught, or another value."""
     assert not same(loaded, in_function(before, top=_HELP), in_function(after, top=_HELP))
+
+
+_PASSED = """
+    import functools
+    def called(value, other, *more):
+        return value - other, more
+    {}
+    def f(x, y):
+        return {}
+"""
+
+
+@pytest.mark.parametrize("use", ["called(x, y)", "called(*x, y)", "x.map(lambda value: value + 1), called(x, y)"])
+def test_the_name_of_a_parameter_does_not_count_where_no_caller_uses_it(loaded: Loaded, use: str) -> None:
+    """Its place counts, and so do its uses."""
+    before = _PASSED.format("", use)
+    assert same(loaded, before, before.replace("value", "number").replace("more", "rest"))
+    assert not same(loaded, before, before.replace("value - other", "other - value"))
+    assert not same(loaded, before, before.replace("value, other,", "other, value,"))
+
+
+@pytest.mark.parametrize(
+    ("top", "use"),
+    [
+        ("", "called(other=y, value=x)"),
+        ("", "called(**x)"),
+        ("", "called(**{'other': y, 'value': x})"),
+        ("given = {'value': 1, 'other': 2}", "called(**given)"),
+        ("", "functools.partial(called, value=x)(y)"),
+        ("", "x.pipe((called, 'value'), y)"),
+        ("import inspect", "inspect.signature(called)"),
+        ("import click", "called(x, y)"),
+        ("", "called.__code__.co_varnames"),
+        ("", "called(x, y), x.query('@value')"),
+    ],
+)
+def test_the_name_of_a_parameter_counts_where_a_caller_may_use_it(loaded: Loaded, top: str, use: str) -> None:
+    """By keyword, by a text, or in a library that inspects functions."""
+    before = _PASSED.format(top, use)
+    after = before.replace(
+        "def called(value, other, *more):\n        return value -",
+        "def called(number, other, *more):\n        return number -",
+    )
+    try:
+        assert not same(loaded, before, after)
+    except ModuleNotFoundError:
+        pytest.fail("the library is not installed")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def called(a, b):\n        return lambda: a", "def called(b, a):\n        return lambda: a"),
+        ("def called(a, *, b):\n        return a, b", "def called(a, *, c):\n        return a, c"),
+        ("def called(a, b=1):\n        return a, b", "def called(a, c=1):\n        return a, c"),
+        (
+            "class called:\n        def __init__(self, a):\n            self.a = a",
+            "class called:\n        def __init__(self, b):\n            self.a = b",
+        ),
+    ],
+    ids=["shared with an inner function", "by name only", "optional", "of a method"],
+)
+def test_the_name_of_a_parameter_counts_in_these_functions(loaded: Loaded, before: str, after: str) -> None:
+    """An inner function finds it by its name; libraries may call methods by any name."""
+    job = "\n    {}\n    def f(x, y):\n        return called\n"
+    assert not same(loaded, job.format(before), job.format(after))
 
 
 _INLINE = ("a = g(x)\nreturn g(a)", "return g(g(x))")

@@ -3,8 +3,9 @@
 - ``CASE`` whose branches compare one column with different literals: at most one of them applies, so their order does
   not count.
 - ``CASE WHEN x IS NOT NULL THEN x ELSE y END`` and its variants: ``coalesce(x, y)``.
+- ``IF(x, y, z)``: ``CASE WHEN x THEN y ELSE z END``.
 
-Both hold for a column only. Any other expression might give another value each time it is evaluated.
+The first two hold for a column only. Any other expression might give another value each time it is evaluated.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def _conditional(name: str, given: Term) -> Term | None:
                 case _:
                     return _sorted(otherwise, listed, branches)
         case "if", (condition, then, otherwise):
-            return _coalesced(condition, then, otherwise)
+            branch = f"casewhen({otherwise}, {_BRANCHES}[tuple2({condition}, {then})])"
+            return _coalesced(condition, then, otherwise) or by_brackets(branch)
         case _:
             return None
 

@@ -84,7 +84,8 @@ class BundleNames:
 
     ``stored``: names that a function assigns as a global, and attributes that any code assigns; ``defined``: names of
     functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice an
-    object's end; ``equality``: whether a class defines equality itself.
+    object's end; ``equality``: whether a class defines equality itself; ``passed``: names that may be those of
+    arguments: of keyword arguments, and all strings; ``passes_any``: whether code may pass arguments by other names.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -94,6 +95,8 @@ class BundleNames:
         self.unknown = False
         self.lifetimes = False
         self.equality = False
+        self.passed: set[str] = set()
+        self.passes_any = False
         self._modules: dict[ModuleType, _ModuleNames] = {}
         trees = own.all_trees()
         self.unknown = trees is None or None in trees
@@ -110,8 +113,14 @@ class BundleNames:
                 self._meet_name(name)
             case ast.Delete(targets=targets):
                 self.stored |= {target.id for target in targets if isinstance(target, ast.Name)}
-            case ast.Attribute(attr=name) | ast.Name(id=name) | ast.Constant(value=str(name)):
+            case ast.Constant(value=str(name)):
+                self.passed.add(name)
                 self._meet_name(name)
+            case ast.Attribute(attr=name) | ast.Name(id=name):
+                self._meet_name(name)
+            case ast.keyword(arg=passed):
+                self.passed.add(passed or "")
+                self.passes_any |= passed is None
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 self._meet_import(node)
                 for alias in names:
@@ -135,7 +144,9 @@ class BundleNames:
             return
         homes = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         tops = {home.partition(".")[0] for home in homes}
-        self.lifetimes |= any(top not in _VALUES and not self._own.imports(top) for top in tops)
+        foreign = any(top not in _VALUES and not self._own.imports(top) for top in tops)
+        self.lifetimes |= foreign
+        self.passes_any |= foreign
 
     def _meet_name(self, name: str) -> None:
         self.unknown |= name in _REBINDS
@@ -145,6 +156,10 @@ class BundleNames:
     def keeps(self, name: str) -> bool:
         """Whether a global or an attribute of that name keeps its first value, according to the bundle's code."""
         return not self.unknown and name not in self.stored
+
+    def may_be_passed(self, name: str) -> bool:
+        """Whether a caller may pass an argument by this name."""
+        return self.unknown or self.passes_any or name in self.passed
 
     def always_has(self, names: dict[str, Any], name: str) -> bool:
         """Whether a global of a module, or a builtin name, always exists and is always the same."""

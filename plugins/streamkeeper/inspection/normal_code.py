@@ -63,7 +63,7 @@ class NormalCode:
                 name.startswith(MARK) or (name not in cells and self._bundle.always_has(names, name))
             )
             rewritten = Statements(is_constant, filled, lifetimes=self._lifetimes).normalised(rewritten)
-        made = _compiled(rewritten, code, imported)
+        made = _compiled(_on_one_line(rewritten), code, imported)
         if made is None or made.co_freevars != code.co_freevars or _globals_of(made) - _globals_of(code):
             return function
         nested = made.co_flags & ~inspect.CO_NESTED | code.co_flags & inspect.CO_NESTED
@@ -163,6 +163,15 @@ def _compiled(node: ast.FunctionDef | ast.Lambda, code: CodeType, imported: Sequ
     [function] = [each for each in outer.co_consts if isinstance(each, CodeType)]
     found = [each for each in function.co_consts if isinstance(each, CodeType)]
     return found[0] if len(found) == 1 else None
+
+
+def _on_one_line(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
+    """The syntax without its lines. Python adds instructions that do nothing where the line changes."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.stmt | ast.expr | ast.arg | ast.keyword | ast.alias | ast.pattern | ast.excepthandler):
+            each.lineno = each.end_lineno = 1
+            each.col_offset = each.end_col_offset = 0
+    return node
 
 
 def _imported(node: ast.AST) -> Iterator[str]:

@@ -18,7 +18,7 @@ from streamkeeper.inspection.bytecode import instructions
 from streamkeeper.inspection.constant_values import NotConstant, constant_value
 from streamkeeper.inspection.import_effects import ImportEffects
 from streamkeeper.inspection.inert import NAMES, TYPES, Reach
-from streamkeeper.inspection.local_names import LocalNames
+from streamkeeper.inspection.local_names import LocalNames, parameters
 from streamkeeper.inspection.met import Met
 from streamkeeper.inspection.normal_code import NormalCode
 from streamkeeper.inspection.normal_references import MARK, Reference
@@ -35,11 +35,24 @@ class NormalReading(Reading):
     """A walk that compares code by what it does."""
 
     def __init__(self, own: OwnCode, bundle: BundleNames, *, lifetimes: bool) -> None:
-        super().__init__(own, LocalNames())
+        super().__init__(own, LocalNames(self._passed))
         self._bundle = bundle
         self._normal = NormalCode(own, bundle, lifetimes=lifetimes)
         self._used: dict[int, Any] = {}
+        self._defined: dict[int, tuple[str, int]] = {}
         self.met: _Noting = _Noting()
+
+    def _passed(self, code: CodeType) -> list[str]:
+        """The parameters of a code that callers may name, and those whose names an inner function uses.
+
+        These are all parameters of methods, which libraries call, and those with a default or after ``*``.
+        """
+        names, last = parameters(code), code.co_argcount
+        place, defaults = self._defined.get(id(code), (code.co_qualname, 0))
+        method = place.rpartition(".")[0].rpartition(".")[2] not in ("", "<locals>")
+        optional = names[last - defaults : last + code.co_kwonlyargcount]
+        named = {*code.co_cellvars, *optional}
+        return [name for name in names if method or name in named or self._bundle.may_be_passed(name)]
 
     def whole(self, function: object) -> Any:
         """Like ``Reading``, and at its end the tables that are also reached other than through their entries."""
@@ -73,6 +86,7 @@ class NormalReading(Reading):
     def _function(self, found: FunctionType) -> Any:
         made = self._normal.of(found)
         self._kept.append(made)
+        self._defined[id(made.__code__)] = found.__code__.co_qualname, len(made.__defaults__ or ())
         names = self.met.names
         told = super()._function(made)
         if _names_its_class(found.__code__):

@@ -14,6 +14,15 @@ from streamkeeper.inspection.own_code import OwnCode
 MARK = "§"
 """Begins a name that cannot occur in source code. The name stands for a ``Reference``."""
 _SEARCHES = frozenset({"findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"})
+_TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+    ast.Eq: ast.Eq,
+    ast.NotEq: ast.NotEq,
+}
+_COMPARED = (str, int, float, bytes)
 _KEYS = (str, int, bytes, bool, type(None))
 _COLUMNS, _MOST = (str, int, float), 2**31
 _PLAIN = (str, int, float, complex, bytes, bool, type(None))
@@ -72,10 +81,31 @@ class References(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Replace the table in ``key in TABLE``."""
+        """Replace the table in ``key in TABLE``. Turn ``LIMIT < x`` into ``x > LIMIT``.
+
+        A number or text of Python leaves the comparison with a value of another type to the other value.
+        """
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
             node.comparators = [self._used(node.comparators[0], dict)]
+        turned = _TURNED.get(type(node.ops[0])) if len(node.ops) == 1 and not self._defaults_only else None
+        if turned and self._is_literal(node.left) and not self._is_literal(node.comparators[0]):
+            node = ast.Compare(left=node.comparators[0], ops=[turned()], comparators=[node.left])
         return self.generic_visit(node)
+
+    def _is_literal(self, node: ast.expr) -> bool:
+        """Whether an expression is a number or a text, or a global of the job that is assigned one and keeps it."""
+        if isinstance(node, ast.Constant):
+            return type(node.value) in _COMPARED
+        steps = self._chain(node)
+        module, name = self._bundle.origin(*steps[-1]) if steps else (self._module, "")
+        tree = self._own.source_of(module) if steps and self._own.is_own(module) else None
+        if tree is None or self._bundle.is_given(module, name):
+            return False
+        match self._bundle.statements(module, name):
+            case [ast.Assign(targets=[ast.Name()], value=ast.Constant(value=value)) as alone]:
+                return alone in tree.body and type(value) in _COMPARED
+            case _:
+                return False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Replace tables in method calls, ``series.map(TABLE)`` and ``len(TABLE)``. Drop arguments that equal a

@@ -17,7 +17,9 @@ _MOST_ROUNDS = 20
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SIMPLE = (ast.Return, ast.Expr, ast.Assign, ast.If)
 """Statements that evaluate one expression before anything else."""
-
+_CATCHES = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_NEVER_COLLECTED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
 
 _Change = Callable[[Sequence[ast.stmt]], Iterator[ast.stmt]]
 
@@ -45,6 +47,8 @@ class Statements:
         self._filled = frozenset(filled)
         self._lifetimes = lifetimes
         self._uses: Counter[tuple[str, str]] = Counter()
+        self._shared: frozenset[str] = frozenset()
+        self._guarded = False
         self._sure: frozenset[str] = frozenset()
         self._bound: frozenset[str] = frozenset()
 
@@ -55,7 +59,7 @@ class Statements:
             return found
         for _ in range(_MOST_ROUNDS):
             before = ast.dump(found)
-            for change in (self._rewritten_block, self._inlined):
+            for change in (self._rewritten_block, self._with_results, self._inlined):
                 self._count(found)
                 self._within(found, change)
             if ast.dump(found) == before:
@@ -67,6 +71,8 @@ class Statements:
         self._uses = Counter(_uses(function))
         self._bound = frozenset(name for name, kind in self._uses if kind != "load")
         self._sure = self._filled - self._bound
+        self._shared = frozenset(_seen_elsewhere(function))
+        self._guarded = any(isinstance(node, _CATCHES) for node in ast.walk(function))
 
     def _within(self, node: ast.AST, change: _Change) -> None:
         before = self._sure
@@ -146,6 +152,79 @@ class Statements:
                 return name in self._sure
             case _:
                 return False
+
+    def _with_results(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+        """The statements, with a ``return x`` that follows an ``if`` in its branches, ``return value`` in place of
+        ``x = value`` and ``return x``, and a list comprehension in place of a loop that only appends to a new list.
+        """
+        match list(statements):
+            case [*before, ast.If() as chosen, ast.Return(value=ast.Name() | ast.Constant() | None) as last] if not (
+                _leaves(chosen.body)
+            ):
+                yield from self._with_results(before)
+                yield ast.If(test=chosen.test, body=[*chosen.body, deepcopy(last)], orelse=[])
+                yield from chosen.orelse
+                if not chosen.orelse or not _leaves(chosen.orelse):
+                    yield last
+            case [
+                *before,
+                ast.Assign(targets=[ast.Name(id=name)], value=value),
+                ast.Return(value=ast.Name(id=other)),
+            ] if name == other and self._is_unseen(name, value):
+                yield from self._with_results(before)
+                yield ast.Return(value)
+            case _:
+                yield from self._collected(statements)
+
+    def _is_unseen(self, name: str, value: ast.expr) -> bool:
+        """Whether only the statements of the function itself see a variable, and nothing runs after they return."""
+        own = any(isinstance(node, _NEVER_COLLECTED) for node in ast.walk(value))
+        return not self._lifetimes and name not in self._shared and not own
+
+    def _collected(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+        waiting = list(statements)
+        while waiting:
+            match waiting:
+                case [
+                    ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=[])) as made,
+                    ast.For() as loop,
+                    *waiting,
+                ]:
+                    found = None if self._guarded or self._lifetimes else self._comprehension(name, loop)
+                    yield ast.Assign(targets=made.targets, value=found) if found else made
+                    waiting = waiting if found else [loop, *waiting]
+                case [statement, *waiting]:
+                    yield statement
+
+    def _comprehension(self, name: str, loop: ast.For) -> ast.ListComp | None:
+        """The comprehension that makes the same list as a loop that only appends to the new list ``name``.
+
+        None if something else sees the list before the loop's end, or a variable of the loop outside of it.
+        """
+        nodes = list(ast.walk(loop))
+        variables = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        inner = Counter(_uses(loop))
+        alone = all(inner[use] == count for use, count in self._uses.items() if use[0] in variables)
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        if not alone or (variables | {name}) & self._shared or names & {"super", "__class__"}:
+            return None
+        if inner[name, "load"] != 1 or name in variables or any(isinstance(node, _NEVER_COLLECTED) for node in nodes):
+            return None
+        generators: list[ast.comprehension] = []
+        statement: ast.stmt = loop
+        while True:
+            match statement:
+                case ast.For(target=target, iter=given, body=[following], orelse=[]) if _is_variables(target):
+                    generators.append(ast.comprehension(target=target, iter=given, ifs=[], is_async=0))
+                case ast.If(test=test, body=[following], orelse=[]):
+                    generators[-1].ifs.append(test)
+                case ast.Expr(
+                    ast.Call(func=ast.Attribute(value=ast.Name(id=held), attr="append"), args=[element], keywords=[])
+                ) if held == name and not isinstance(element, ast.Starred):
+                    return ast.ListComp(elt=element, generators=generators)
+                case _:
+                    return None
+            statement = following
 
     def _inlined(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         """The statements, with the value in place of a variable that only the next statement uses, and uses first."""
@@ -265,6 +344,26 @@ def _leaves(statements: Sequence[ast.stmt]) -> bool:
             return _leaves(body) and _leaves(orelse)
         case last:
             return isinstance(last, _LEAVES)
+
+
+def _is_variables(target: ast.expr) -> bool:
+    match target:
+        case ast.Name():
+            return True
+        case ast.Tuple(elts=parts):
+            return all(map(_is_variables, parts))
+        case _:
+            return False
+
+
+def _seen_elsewhere(function: ast.AST) -> Iterator[str]:
+    """The names that inner functions use, which may run later, or that ``finally`` uses, which runs after a return."""
+    for node in ast.walk(function):
+        parts: Sequence[ast.AST] = [node] if isinstance(node, _INNER) and node is not function else ()
+        if isinstance(node, ast.Try | ast.TryStar):
+            parts = node.finalbody
+        for part in parts:
+            yield from (name for name, _ in _uses(part))
 
 
 def _uses(function: ast.AST) -> Iterator[tuple[str, str]]:
