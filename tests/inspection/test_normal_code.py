@@ -255,6 +255,10 @@ CHANGED = {
         "a = []\nfor x.b in y:\n    a.append(x.b)\nreturn a",
         "return [x.b for x.b in y]",
     ),
+    "a loop's variable that is also a global": (
+        "a = []\nfor LIMIT in LIMIT:\n    a.append(LIMIT)\nreturn a",
+        "return [LIMIT for LIMIT in LIMIT]",
+    ),
     "extended in place of appended": ("a = []\nfor b in x:\n    a.extend(b)\nreturn a", "return [b for b in x]"),
     "appended to another list": ("a = []\nfor b in x:\n    y.append(b)\nreturn a", "a = [b for b in x]\nreturn a"),
     "conditions in another order": (
@@ -373,6 +377,15 @@ _INLINE = ("a = g(x)\nreturn g(a)", "return g(g(x))")
 def test_where_it_may_count_when_a_value_is_made_or_gone_a_variable_stays(loaded: Loaded, top: str) -> None:
     """An object that ends as soon as nothing holds it, and a function that a call replaces."""
     assert not same(loaded, in_function(_INLINE[0], top=top), in_function(_INLINE[1], top=top))
+
+
+def test_how_long_a_literal_lives_does_not_count(loaded: Loaded) -> None:
+    """Beside a variable that may hold something else."""
+    top = "import weakref\ndef g(x):\n    return x"
+    before = "if x:\n    a = 'one'\nelse:\n    a = {}\nreturn a"
+    after = "if x:\n    return 'one'\nreturn {}"
+    assert same(loaded, in_function(before.format("'two'"), top=top), in_function(after.format("'two'"), top=top))
+    assert not same(loaded, in_function(before.format("g(y)"), top=top), in_function(after.format("g(y)"), top=top))
 
 
 @pytest.mark.parametrize(

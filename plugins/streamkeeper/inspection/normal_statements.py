@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy
 from enum import Enum
 
+from streamkeeper.inspection.normal_loops import KEPT, comprehension_of
+from streamkeeper.inspection.variable_uses import seen_elsewhere, uses_of
+
 _MOST_ROUNDS = 20
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SIMPLE = (ast.Return, ast.Expr, ast.Assign, ast.If)
 """Statements that evaluate one expression before anything else."""
 _CATCHES = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
-_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_NEVER_COLLECTED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
 
 _Change = Callable[[Sequence[ast.stmt]], Iterator[ast.stmt]]
 
@@ -49,6 +50,7 @@ class Statements:
         self._uses: Counter[tuple[str, str]] = Counter()
         self._shared: frozenset[str] = frozenset()
         self._guarded = False
+        self._plain: frozenset[str] = frozenset()
         self._sure: frozenset[str] = frozenset()
         self._bound: frozenset[str] = frozenset()
 
@@ -68,11 +70,25 @@ class Statements:
 
     def _count(self, function: ast.FunctionDef) -> None:
         """Count the uses of names in the function as it is now. The proof of each change depends on them."""
-        self._uses = Counter(_uses(function))
+        self._uses = Counter(uses_of(function))
         self._bound = frozenset(name for name, kind in self._uses if kind != "load")
         self._sure = self._filled - self._bound
-        self._shared = frozenset(_seen_elsewhere(function))
+        self._shared = frozenset(seen_elsewhere(function))
         self._guarded = any(isinstance(node, _CATCHES) for node in ast.walk(function))
+        self._plain = frozenset(self._always_plain(function))
+
+    def _always_plain(self, function: ast.FunctionDef) -> Iterator[str]:
+        """The variables that only hold literals. It does not matter how long a literal lives."""
+        stored: Counter[str] = Counter()
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
+                    stored[name] += 1
+                case _:
+                    pass
+        for name, count in stored.items():
+            if count == self._uses[name, "store"] and not self._uses[name, "argument"] + self._uses[name, "other"]:
+                yield name
 
     def _within(self, node: ast.AST, change: _Change) -> None:
         before = self._sure
@@ -178,8 +194,9 @@ class Statements:
 
     def _is_unseen(self, name: str, value: ast.expr) -> bool:
         """Whether only the statements of the function itself see a variable, and nothing runs after they return."""
-        own = any(isinstance(node, _NEVER_COLLECTED) for node in ast.walk(value))
-        return not self._lifetimes and name not in self._shared and not own
+        own = any(isinstance(node, KEPT) for node in ast.walk(value))
+        kept = self._lifetimes and name not in self._plain
+        return not kept and name not in self._shared and not own
 
     def _collected(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         waiting = list(statements)
@@ -190,41 +207,15 @@ class Statements:
                     ast.For() as loop,
                     *waiting,
                 ]:
-                    found = None if self._guarded or self._lifetimes else self._comprehension(name, loop)
+                    found = (
+                        None
+                        if self._guarded or self._lifetimes
+                        else comprehension_of(name, loop, self._uses, self._shared)
+                    )
                     yield ast.Assign(targets=made.targets, value=found) if found else made
                     waiting = waiting if found else [loop, *waiting]
                 case [statement, *waiting]:
                     yield statement
-
-    def _comprehension(self, name: str, loop: ast.For) -> ast.ListComp | None:
-        """The comprehension that makes the same list as a loop that only appends to the new list ``name``.
-
-        None if something else sees the list before the loop's end, or a variable of the loop outside of it.
-        """
-        nodes = list(ast.walk(loop))
-        variables = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        inner = Counter(_uses(loop))
-        alone = all(inner[use] == count for use, count in self._uses.items() if use[0] in variables)
-        names = {node.id for node in nodes if isinstance(node, ast.Name)}
-        if not alone or (variables | {name}) & self._shared or names & {"super", "__class__"}:
-            return None
-        if inner[name, "load"] != 1 or name in variables or any(isinstance(node, _NEVER_COLLECTED) for node in nodes):
-            return None
-        generators: list[ast.comprehension] = []
-        statement: ast.stmt = loop
-        while True:
-            match statement:
-                case ast.For(target=target, iter=given, body=[following], orelse=[]) if _is_variables(target):
-                    generators.append(ast.comprehension(target=target, iter=given, ifs=[], is_async=0))
-                case ast.If(test=test, body=[following], orelse=[]):
-                    generators[-1].ifs.append(test)
-                case ast.Expr(
-                    ast.Call(func=ast.Attribute(value=ast.Name(id=held), attr="append"), args=[element], keywords=[])
-                ) if held == name and not isinstance(element, ast.Starred):
-                    return ast.ListComp(elt=element, generators=generators)
-                case _:
-                    return None
-            statement = following
 
     def _inlined(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         """The statements, with the value in place of a variable that only the next statement uses, and uses first."""
@@ -344,43 +335,3 @@ def _leaves(statements: Sequence[ast.stmt]) -> bool:
             return _leaves(body) and _leaves(orelse)
         case last:
             return isinstance(last, _LEAVES)
-
-
-def _is_variables(target: ast.expr) -> bool:
-    match target:
-        case ast.Name():
-            return True
-        case ast.Tuple(elts=parts):
-            return all(map(_is_variables, parts))
-        case _:
-            return False
-
-
-def _seen_elsewhere(function: ast.AST) -> Iterator[str]:
-    """The names that inner functions use, which may run later, or that ``finally`` uses, which runs after a return."""
-    for node in ast.walk(function):
-        parts: Sequence[ast.AST] = [node] if isinstance(node, _INNER) and node is not function else ()
-        if isinstance(node, ast.Try | ast.TryStar):
-            parts = node.finalbody
-        for part in parts:
-            yield from (name for name, _ in _uses(part))
-
-
-def _uses(function: ast.AST) -> Iterator[tuple[str, str]]:
-    """Every name in a function, including inner functions, with what is done to it."""
-    for node in ast.walk(function):
-        match node:
-            case ast.Name(id=name, ctx=ast.Load()):
-                yield name, "load"
-            case ast.Name(id=name):
-                yield name, "store"
-            case ast.arg(arg=name):
-                yield name, "argument"
-            case ast.ExceptHandler(name=str(name)) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield name, "other"
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-                yield name, "other"
-            case ast.alias(name=name, asname=other):
-                yield (other or name).partition(".")[0], "other"
-            case _:
-                pass

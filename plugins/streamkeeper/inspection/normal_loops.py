@@ -1,0 +1,60 @@
+"""Loops that only fill a new list, as list comprehensions."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Collection
+
+from streamkeeper.inspection.variable_uses import uses_of
+
+KEPT = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
+"""Expressions that stay where they are written."""
+
+
+def comprehension_of(
+    name: str, loop: ast.For, uses: Counter[tuple[str, str]], shared: Collection[str]
+) -> ast.ListComp | None:
+    """The comprehension that makes the same list as a loop that only appends to the new list ``name``.
+
+    None if something else sees the list before the loop's end, or a variable of the loop outside of it.
+
+    ``uses``: the uses of names in the whole function, as ``uses_of`` counts them.
+    ``shared``: the names that inner functions or ``finally`` use.
+    """
+    nodes = list(ast.walk(loop))
+    variables = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    inner = Counter(uses_of(loop))
+    alone = all(inner[use] == count for use, count in uses.items() if use[0] in variables)
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    # A comprehension evaluates its first iterable outside, where a global may have the name of a variable.
+    alone &= not variables & {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
+    if not alone or (variables | {name}) & set(shared) or names & {"super", "__class__"}:
+        return None
+    if inner[name, "load"] != 1 or name in variables or any(isinstance(node, KEPT) for node in nodes):
+        return None
+    generators: list[ast.comprehension] = []
+    statement: ast.stmt = loop
+    while True:
+        match statement:
+            case ast.For(target=target, iter=given, body=[following], orelse=[]) if _is_variables(target):
+                generators.append(ast.comprehension(target=target, iter=given, ifs=[], is_async=0))
+            case ast.If(test=test, body=[following], orelse=[]):
+                generators[-1].ifs.append(test)
+            case ast.Expr(
+                ast.Call(func=ast.Attribute(value=ast.Name(id=held), attr="append"), args=[element], keywords=[])
+            ) if held == name and not isinstance(element, ast.Starred):
+                return ast.ListComp(elt=element, generators=generators)
+            case _:
+                return None
+        statement = following
+
+
+def _is_variables(target: ast.expr) -> bool:
+    match target:
+        case ast.Name():
+            return True
+        case ast.Tuple(elts=parts):
+            return all(map(_is_variables, parts))
+        case _:
+            return False
