@@ -129,7 +129,7 @@ def test_kafka_offsets_are_told_from_others(offset: str, line: str | None) -> No
     assert kafka_offsets(offset) == line
 
 
-@pytest.mark.parametrize(("batch", "line"), [(9, "its batches: 0 to 2"), (-1, "its batches: 0 to 2")])
+@pytest.mark.parametrize(("batch", "line"), [(9, "name a batch from 0 to 2"), (-1, "name a batch from 0 to 2")])
 def test_an_unknown_batch_is_named_with_the_known_ones(tmp_path: Path, batch: int, line: str) -> None:
     """Neither a batch to come nor one that was never there."""
     Tree(tmp_path, "hdfs", batches=3)

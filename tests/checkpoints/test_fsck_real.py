@@ -286,7 +286,7 @@ STARTS: list[tuple[str, Damaging, str, str, Callable[[Start], bool]]] = [
         "stateless",
         last("offsets"),
         "last-offset-missing",
-        "Spark emits the last planned batch again and fails",
+        "Spark emits the last planned batch again, then fails",
         duplicates_and_dies,
     ),
     (

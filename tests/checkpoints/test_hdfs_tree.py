@@ -214,7 +214,7 @@ def test_a_place_where_checkpoints_cannot_be_is_told(
     web = hdfs_server.http.removeprefix("http://")
     monkeypatch.setenv("HADOOP_CONF_DIR", "")
     for url, told in (
-        (f"hdfs://{web}/cp", f"{web} is not an RPC port .write the NameNode's"),
+        (f"hdfs://{web}/cp", f"{web} is not an RPC port .name the NameNode's"),
         ("hdfs://127.0.0.1:9/cp", "no server answers at 127.0.0.1:9 .Connection refused"),
         (tree.url, "http://127.0.0.1:9870 does not answer .Connection refused.*dfs.namenode.http-address"),
     ):

@@ -415,7 +415,7 @@ def test_a_version_that_is_published_by_now_is_not_taken_for_a_half_one(tmp_path
     plan = plan_unpublished(tree)
     write(tree, "metadata", metadata)
     before = content(tree)
-    assert plan_unpublished(tree).kept_whole == "it has its metadata now: it is published"
+    assert plan_unpublished(tree).kept_whole == "it is published now, because its metadata exists"
     assert "metadata is new" in carry_out(tree, plan).left[0]
     assert content(tree) == before
 

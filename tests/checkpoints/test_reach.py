@@ -193,17 +193,17 @@ def test_sources_that_cannot_be_matched() -> None:
     """Another number, other names, another kind: nothing is said of them, and never that the new holds the old."""
     one, two = ReadFiles(frozenset({"/a"})), ReadFiles(frozenset())
     pairs = [
-        (files("/a"), Position(batch=0, sources={"0": one, "1": two}), "one has 1 source, the other 2"),
-        (files("/a"), topics(t={"0": 9}), "source 0 is files in one and Kafka in the other: they cannot be compared"),
+        (files("/a"), Position(batch=0, sources={"0": one, "1": two}), "one checkpoint has 1 source, the other 2"),
+        (files("/a"), topics(t={"0": 9}), "source 0 is files in one checkpoint and Kafka in the other"),
         (
             Position(batch=0, named=True, sources={"a": one}),
             Position(batch=0, named=True, sources={"b": one}),
-            "one reads a, the other b",
+            "one checkpoint reads a, the other b",
         ),
         (
             Position(batch=0, named=True, sources={"a": one, "b": two}),
             Position(batch=0, sources={"0": one, "1": two}),
-            "one names its sources, the other numbers them",
+            "one checkpoint names its sources, the other numbers them",
         ),
     ]
     for old, new, why in pairs:

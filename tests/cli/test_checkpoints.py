@@ -120,7 +120,7 @@ def test_state_that_is_gone_is_seen_when_told_that_there_was_some(checkpoint: Pa
         (("fsck", "nowhere"), "nowhere does not exist"),
         (("fsck", __file__), "test_checkpoints.py is not a directory"),
         (("fsck", "{}/empty"), "empty is empty: it contains no checkpoint"),
-        (("offsets", "{}", "--batch", "9"), "has no batch 9 (its batches: 0 to 2)"),
+        (("offsets", "{}", "--batch", "9"), "has no batch 9 (name a batch from 0 to 2)"),
         (("offsets", "{}/state"), "is not a checkpoint"),
     ],
 )

@@ -99,4 +99,4 @@ def test_a_place_where_nothing_can_be_written_is_told_at_the_dry_run(
         told = told_at_dry_run(tmp_path, checkpoints, {})
     finally:
         hdfs_server.set_safe_mode("leave")
-    assert "wait until the NameNode has left safe mode" in told
+    assert "wait until `hdfs dfsadmin -safemode get` reports that the NameNode has left safe mode" in told

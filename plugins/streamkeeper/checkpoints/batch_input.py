@@ -1,4 +1,4 @@
-"""Describes the input of a planned batch in a clause, to help find the record on which it fails."""
+"""Describes the input of a planned batch in a clause, so that the record on which the batch fails can be found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _MOST_PARTITIONS = 3
 
 
 def input_of_open_batch(tree: Tree) -> str:
-    """Name the files, or ranges of offsets, of the planned, uncommitted batch; empty if they cannot be read."""
+    """Return a clause that names the input files or offset ranges of the planned, uncommitted batch.
+
+    Empty without such a batch, or if its plan cannot be read.
+    """
     try:
         batch = open_batch(tree)
         if batch is None:

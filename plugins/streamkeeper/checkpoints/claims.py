@@ -1,6 +1,7 @@
 """The claims of a query's epochs, stored next to its checkpoint versions: ``.claims/<installation>/0000000007.json``.
 
-Claims are create-only and outlive the store. A journal that is older than its newest claim was restored from a copy.
+Claims are create-only and outlive the store. A journal whose newest epoch is older than the newest claim was restored
+from a copy.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from streamkeeper.model.epoch_claim import EpochClaim
 
 FOLDER = ".claims"
 KEPT_CLAIMS = 10
-"""Only the newest claim is ever read; the others help people to reconstruct events."""
+"""How many claims are kept. Only the newest one is ever read; the others help people to reconstruct events."""
 _NO_INSTALLATION = "none"
 
 
 def claims_beside(version: Tree) -> Tree:
-    """Return the folder with the claims of a query, from one of its checkpoint versions."""
+    """Return the folder with a query's claims; ``version``: any of the query's checkpoint versions."""
     return tree_at(f"{version.spark_path.rpartition('/')[0]}/{FOLDER}")
 
 
@@ -38,8 +39,9 @@ def read_all_newest(claims: Tree) -> list[EpochClaim]:
 
 
 def leave_claim(claims: Tree, claim: EpochClaim) -> None:
-    """Store a claim that the journal has recorded; may be repeated. Raises JournalOutdated for another writer's
-    epoch.
+    """Store a claim that the journal has recorded, and delete the oldest claims; safe to repeat.
+
+    Raises JournalOutdated if another writer has claimed the same epoch.
     """
     key = _key(claim.installation, claim.epoch)
     try:
@@ -48,8 +50,8 @@ def leave_claim(claims: Tree, claim: EpochClaim) -> None:
         found = from_json(claims.fresh().read(key), EpochClaim, where=claims.where(key), newest_format=model.FORMAT)
         if (found.instance, found.generation) != (claim.instance, claim.generation):
             raise JournalOutdated(
-                f"{claims.where(key)} was claimed by {found.instance}, but the journal assigned that epoch to"
-                f" {claim.instance}"
+                f"epoch {claim.epoch} was claimed by {found.instance} in {claims.where(key)}, but the journal assigned"
+                f" it to {claim.instance}"
             ) from None
     claims.delete(_keys(claims.fresh(), claim.installation)[:-KEPT_CLAIMS])
 

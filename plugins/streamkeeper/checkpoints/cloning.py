@@ -1,7 +1,7 @@
 """Copies a closed file set while the query keeps writing and Spark keeps cleaning up.
 
-Files are copied, never linked. A link would share its bytes with the live checkpoint, and no guarantee says that every
-version of Spark and RocksDB never writes into an existing file. A set is megabytes while its directory may be
+Files are copied, never linked. A link would share its bytes with the live checkpoint, and Spark and RocksDB do not
+guarantee that no version of them writes into an existing file. The set has megabytes, even if its checkpoint has
 gigabytes.
 """
 
@@ -19,14 +19,14 @@ ATTEMPTS = 5
 
 
 def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) -> None:
-    """Copy the closed file set of committed ``batch`` to ``target``, which must be empty.
+    """Copy the files from which a query resumes after committed ``batch`` to ``target``, which must be empty.
 
     The metadata is written last, after a check that no other file has changed during the copy.
 
-    ``pending``: include the plan of the next batch but not its commit, so that it runs next.
+    ``pending``: include the plan of the next batch but not its commit, so that a start runs that batch first.
 
-    Raises CheckpointChanged when the query replaced or removed a file during the copy, CheckpointDamaged when one is
-    missing.
+    Raises CheckpointChanged when the query replaced or removed a file during the copy, CheckpointDamaged when a
+    required file is missing.
     """
     if target.names(""):
         raise InvalidInput(f"{target.where('')} already exists", hint="clone into a directory that does not exist")
@@ -42,12 +42,13 @@ def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) 
 
 
 def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> int | None:
-    """Clone the checkpoint so that its last committed batch runs next again; return that batch, None without one.
+    """Clone the checkpoint so that the clone runs the last committed batch again. Return that batch, or None if no
+    batch is committed.
 
-    ``again=False``: clone the state after that batch, which is then the last known one.
+    ``again=False``: the clone resumes after that batch instead.
 
-    The query may keep running: then a newer batch is taken. Raises CheckpointDamaged or CheckpointChanged when no
-    attempt succeeds.
+    The query may keep running. If it commits during an attempt, the next attempt clones at the newer batch. Raises
+    CheckpointDamaged or CheckpointChanged when no attempt succeeds.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
     for _ in range(ATTEMPTS):
@@ -67,9 +68,9 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
 
 
 def begins_at_its_last_commit(checkpoint: Tree) -> bool:
-    """Whether the checkpoint has no batch before the last committed one, like one that was just restored.
+    """Whether the checkpoint has a single commit, and that is not of batch 0, as directly after a restore.
 
-    A snapshot contains the files of one batch. It lacks those of the previous batch, from which that batch could rerun.
+    A snapshot lacks the files of the previous batch, so its own batch cannot run again.
     """
     committed = numbered(checkpoint, "commits")
     return len(committed) == 1 and committed[0] > 0

@@ -1,4 +1,4 @@
-"""The files that a query needs to resume from one committed batch: exactly these, no more and no less.
+"""Lists exactly the files that a query needs to resume from one committed batch.
 
 Batch N produces state of version N + 1. Rules and measurements cover HDFS-backed stores, RocksDB, RocksDB with
 changelogs, and checkpoint format v2, whose file names contain an id that the commit names.
@@ -20,12 +20,13 @@ _DATED = re.compile(r"(\d+)(_.+)?")
 
 
 def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
-    """Return the paths of the files of committed ``batch``, sorted; -1 means before the first batch.
+    """Return the sorted paths of the files from which a query resumes after committed ``batch``; -1 means before the
+    first batch.
 
-    ``pending``: include the plan of the batch after it.
+    ``pending``: include the plan of the next batch.
 
     Every folder is listed once; only a plan, commits and RocksDB archives are read. Raises CheckpointDamaged when a
-    file is missing, also if Spark has just removed it because newer batches made it superfluous.
+    file is missing, even if Spark has just removed that file because newer batches made it superfluous.
     """
     seen = Listed(tree)
     oldest, newest = (batch, batch + 1) if pending else (batch - 1, batch)
@@ -54,10 +55,10 @@ def _state(seen: Listed, batch: int, newest: int) -> Iterator[str]:
 
 
 def _descriptions(seen: Listed, folder: str, newest: int) -> Iterator[str]:
-    """Yield schemas and operator metadata: they are tiny, and Spark compares a changed query with them.
+    """Yield the files of schemas and operator metadata, which are tiny; Spark compares a changed query with them.
 
-    transformWithState needs them. It keeps one of each per change, and would use newer ones as its own; those are
-    excluded.
+    transformWithState needs these files and keeps one of each per change. Files newer than the batch are excluded,
+    because Spark would use them as the current ones.
     """
     for name in _DESCRIPTIONS:
         if name in seen.folders(folder):

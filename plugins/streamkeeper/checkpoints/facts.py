@@ -51,10 +51,10 @@ class CheckpointFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """The offset of one source after a batch. ``source`` is its position or name; ``offset`` is None before its first
-    one.
+    """The offset of one source after a batch. ``source`` is its position or name; ``offset`` is None before the
+    source's first offset.
 
-    ``files``: URLs of the files that the batch reads of a file source, empty for another kind of source.
+    ``files``: URLs of the files that the batch reads from a file source; empty for another kind of source.
     """
 
     source: str
@@ -85,7 +85,8 @@ def read_facts(tree: Tree) -> CheckpointFacts:
 
 
 def offsets_at(tree: Tree, batch: int | None = None) -> tuple[SourceOffset, ...]:
-    """Return the offset of every source after a batch: by default the last committed one, else the last planned.
+    """Return the offset of every source after ``batch``. None means the last committed batch, or the last planned batch
+    if the committed one has no plan.
 
     Raises NotFound when there is no such batch, CheckpointDamaged when a required file is missing or unreadable.
     """
@@ -102,14 +103,16 @@ def offsets_at(tree: Tree, batch: int | None = None) -> tuple[SourceOffset, ...]
 
 
 def batch_of(tree: Tree, batch: int | None) -> int:
-    """Return ``batch`` if it is planned; without one the last committed, else the last planned. Raises NotFound."""
+    """Return ``batch`` if its plan exists. For None, return the last committed batch if its plan exists, else the last
+    planned batch. Raises NotFound.
+    """
     planned, committed = numbered(tree, "offsets"), last_committed(tree)
     if batch is None:
         if not planned:
             raise NotFound(f"{tree.where('')} has no batch yet")
         return committed if committed in planned else max(planned)
     if batch not in planned:
-        known = f"its batches: {min(planned)} to {max(planned)}" if planned else "it has no batch yet"
+        known = f"name a batch from {min(planned)} to {max(planned)}" if planned else "wait for its first batch"
         raise NotFound(f"{tree.where('')} has no batch {batch}", hint=known)
     return batch
 

@@ -1,9 +1,9 @@
 """The file sources of a plan and the logs of the files they have listed: ``sources/<position or name>``.
 
-A file source numbers its entries independently of batches: a batch without new files adds none, and after a crash
-between an entry and its plan one batch takes two. Other sources keep a single entry ``0`` with their start (Kafka,
-rate), or no entry. A query that reads one source twice has two offsets and one log; the logs are numbered without the
-repetition.
+A file source numbers its log entries independently of batches. A batch without new files adds no entry. After a crash
+between an entry and its plan, one batch takes two entries. Other sources have a single entry ``0`` with their start
+(Kafka, rate), or no entry. A query that reads one source twice has two offsets and one log; the numbers of the logs
+count that source once.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _COUNTED = 1
 
 
 class FileSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A file source of a plan: its offset there, the previous one, and its log."""
+    """A file source of a plan, with its offset, its previous offset and its log."""
 
     name: str
     """The source's position or name."""
     start: int | None
-    """Its offset in the previous plan; None without one."""
+    """The source's offset in the previous plan; None without a previous plan or offset."""
     end: int
-    """Its offset in the plan."""
+    """The source's offset in the plan."""
     log: str | None
-    """The log's folder name; None if the source seems to share the log of an earlier one."""
+    """The name of the log's folder; None if the source seems to share the log of an earlier source."""
     folder: str
-    """The path of its own or shared log."""
+    """The path of the source's own or shared log."""
     entries: LogNames
     """The entries of that log."""
 
@@ -65,15 +65,15 @@ def file_sources(tree: Tree, plan: Offsets, previous: Offsets | None) -> tuple[F
 
 
 def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
-    """Return URLs of the files that the plan's batch reads of a source; raises CheckpointDamaged, CheckpointChanged."""
+    """Return URLs of the files that a plan's batch reads from a source; raises CheckpointDamaged, CheckpointChanged."""
     first = 0 if source.start is None else source.start + 1
     files = logged_files(tree, source, source.end, first=first)
     return tuple(file.path for file in files if file.batch_id != SEEN_BEFORE)
 
 
 def logged_files(tree: Tree, source: FileSource, end: int, *, first: int = 0) -> list[LoggedFile]:
-    """Return every file that the source took in the entries ``first`` to ``end``, in order. If ``first`` is 0, files
-    seen before the first entry are included.
+    """Return every file that the log lists in the entries ``first`` to ``end``, in order. If ``first`` is 0, also
+    return the files that count as seen before the first entry.
 
     Files listed beyond ``end`` are excluded, because no plan names them yet. Raises CheckpointDamaged,
     CheckpointChanged when an entry was removed while the log was being read.
@@ -96,7 +96,9 @@ def read_source_entry(tree: Tree, path: str) -> list[LoggedFile]:
 
 
 def source_entry_in(tree: Tree, path: str) -> list[LoggedFile] | Trouble:
-    """Read one entry like ``read_source_entry``, but return the trouble instead of raising it."""
+    """Read one entry like ``read_source_entry``, but return a Trouble for an unusable entry instead of raising an
+    error.
+    """
     try:
         return source_entry_from(tree.read(path), path.rpartition("/")[2])
     except FileNotFoundError:
@@ -104,8 +106,10 @@ def source_entry_in(tree: Tree, path: str) -> list[LoggedFile] | Trouble:
 
 
 def source_files(seen: Listed, newest: int) -> Iterator[str]:
-    """Yield the paths of every source's log up to its offset after batch ``newest``: its last compacted entry, the one
-    before that, and those after it. Raises CheckpointDamaged when an entry or the plan is missing or unreadable.
+    """Yield the paths of the log entries that every source needs for its offset after batch ``newest``.
+
+    Of a file source these are the last compacted entry, the compacted entry before it, and the entries after it. Raises
+    CheckpointDamaged when an entry or the plan is missing or unreadable.
     """
     folders = seen.folders("sources")
     if not folders or newest < 0:
@@ -118,9 +122,9 @@ def source_files(seen: Listed, newest: int) -> Iterator[str]:
         if ends.keys() == set(folders):
             stands = counted.get(name)
         else:
-            # A source that is read twice has two offsets and one log, and the log's owner is unknown: the furthest
-            # offset that the log reaches counts. Entries beyond the source's own offset are read by the next batch, and
-            # only once.
+            # A source that is read twice has two offsets and one log, and it is unknown which offset belongs to the
+            # log. So the furthest offset that the log reaches counts. The next batch reads the entries beyond the
+            # source's own offset, and only once.
             stands = max((end for end in counted.values() if end <= entries.newest), default=None)
         if stands is None:
             yield from (f"{folder}/{file}" for file in seen.files(folder) if entry_number(file) is not None)
@@ -133,14 +137,17 @@ def _needed(entries: LogNames, stands: int, where: str) -> Iterator[str]:
     yield from held
     start = entry_number(held[0]) if held else None
     if start in entries.compacted:
-        # Not for its files: Spark takes the distance of two compacted entries as the interval, and guesses an interval
-        # from a single entry. From 19.compact alone it infers 20, from 39.compact alone 10; then entries seem to be
-        # missing.
+        # The earlier compacted entry is needed for its number, not for its files: Spark takes the distance of two
+        # compacted entries as the interval. From a single entry Spark guesses an interval: 20 from 19.compact, but 10
+        # from 39.compact, and then entries seem to be missing.
         yield from (f"{number}.compact" for number in entries.compacted[: entries.compacted.index(start)][-1:])
 
 
 def _logs(tree: Tree, plan: Offsets) -> dict[str, str | None]:
-    """Source -> its log's folder: its own name, unless there are fewer logs than sources and some offsets are equal."""
+    """Return source -> the name of its log's folder.
+
+    The folder has the source's name, unless there are fewer logs than sources and some offsets are equal.
+    """
     names = list(plan.ends)
     there = set(tree.folders("sources"))
     too_many = len(names) - len(there)
@@ -156,7 +163,7 @@ def _logs(tree: Tree, plan: Offsets) -> dict[str, str | None]:
 
 
 def _first_like(plan: Offsets, logs: dict[str, str | None], name: str) -> str:
-    """Return the log that a source shares: that of the first source with its offset."""
+    """Return the log that a source shares, which is the log of the first source with the same offset."""
     return next(log for other, log in logs.items() if log is not None and plan.ends[other] == plan.ends[name])
 
 

@@ -1,7 +1,7 @@
 """Checks a checkpoint without Spark: every damage that its files show, and its effect on a start.
 
-Only for a checkpoint whose query is stopped: a running batch looks like one that a crash left. Damage without a trace
-is not detected: another query id, or, for a stateless query, removal of the last batch from both logs with its
+The query must be stopped, because a running batch looks like a batch that a crash interrupted. Damage without a trace
+is not detected. That is another query id or, for a stateless query, removal of the last batch from both logs with its
 checksums.
 """
 
@@ -41,7 +41,7 @@ from streamkeeper.model.damage import Damage
 
 _PARTS = ("metadata", "offsets", "commits", "sources", "state")
 _NAMES_STATE = 2
-"""Commit log v2 is written where commits name the state files; v3 in both cases."""
+"""Spark writes commit log v2 only if commits name the state files; it writes v3 with and without such names."""
 _UUID = re.compile(r"[0-9a-fA-F]{1,8}(-[0-9a-fA-F]{1,4}){3}-[0-9a-fA-F]{1,12}")
 
 
@@ -55,7 +55,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     plan: Offsets | None
     """The newest plan, None if it cannot be read."""
     previous: Offsets | None
-    """The plan before it, None if it cannot be read."""
+    """The plan before the newest one, None if it cannot be read."""
     sources: tuple[FileSource, ...]
     """The file sources of the newest plan."""
 
@@ -86,9 +86,10 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """Return every damage of a checkpoint, and notes on harmless oddities; none for a sound or an empty directory.
+    """Return all damage to a checkpoint, and notes on harmless oddities; empty for a sound checkpoint or an empty
+    directory.
 
-    ``stateful``: the query is known to keep state, so that a missing state directory is detected in format 1 too.
+    ``stateful``: whether the query is known to keep state; in format 1 only then is a missing state directory detected.
 
     Raises NotFound when there is no such directory, CheckpointChanged when a file disappears during the check.
     """
@@ -160,7 +161,7 @@ def _logs(tree: Tree, seen: _Seen) -> Iterator[Damage]:
 
 
 def _without_offsets(tree: Tree, seen: _Seen) -> Iterator[Damage]:
-    """Check a checkpoint without a planned batch: like a new one, unless other files prove that batches existed."""
+    """Check a checkpoint without a planned batch, which counts as new unless other files prove that batches existed."""
     if seen.committed is not None:
         yield damage("offsets-gone", "offsets", f"commits reach batch {seen.committed}, but offsets has no batch")
         return
@@ -198,7 +199,7 @@ def _state(tree: Tree, seen: _Seen, *, stateful: bool) -> Iterator[Damage]:
 
 
 def _checksums(tree: Tree, seen: _Seen, named: set[str]) -> Iterator[Damage]:
-    """Check files that a start reads and Hadoop would refuse; those in ``named`` are already reported."""
+    """Report files that a start reads and that Hadoop would refuse; ``named``: files that are already reported."""
     for path in sorted(_read_on_start(tree, seen)):
         if path not in named and differs_from_checksum(tree, path):
             yield damage("checksum-mismatch", path, f"{path} does not match its .crc file")
@@ -219,7 +220,7 @@ def _read_on_start(tree: Tree, seen: _Seen) -> set[str]:
 
 
 def _leftovers(tree: Tree) -> Iterator[Damage]:
-    """Report leftovers of every crash or copy, which a start ignores."""
+    """Report leftovers of crashes and copies, which a start ignores."""
     halves = sorted(path for path in Listed(tree).below("") if path.endswith(".tmp"))
     if halves:
         yield damage("leftover-temporary-files", halves[0], f"temporary files: {len(halves)}")
@@ -230,6 +231,6 @@ def _leftovers(tree: Tree) -> Iterator[Damage]:
 
 
 def _removed(tree: Tree, log: str, newest: int) -> list[str]:
-    """Evidence that an entry beyond ``newest`` existed and was removed."""
+    """Return evidence that an entry beyond ``newest`` existed and was removed."""
     beyond = [entry for entry in orphaned_checksums(tree, log) if entry > newest]
     return [f"{log}/.{beyond[0]}.crc exists without its file"] if beyond else []

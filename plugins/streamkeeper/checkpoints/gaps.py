@@ -1,4 +1,4 @@
-"""Finds the missing numbers of a range without materialising the range, because a file may claim any number."""
+"""Finds the missing numbers of a range without materialising the range, because a file may contain any number."""
 
 from __future__ import annotations
 

@@ -36,9 +36,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkpoint_growth(tree: Tree) -> Growth:
-    """Measure a checkpoint and its committed batches; files that disappear during the walk are left out. Raises
-    NotFound.
-    """
+    """Measure a checkpoint and its committed batches, without files that disappear during the walk. Raises NotFound."""
     must_be_checkpoint(tree)
     return _growth(_sizes(tree), numbered(tree, "commits"))
 

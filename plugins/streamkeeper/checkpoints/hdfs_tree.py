@@ -27,8 +27,8 @@ _BUFFERED_BYTES = 8 * 1024 * 1024
 class HdfsTree(Tree):
     """The tree ``hdfs://namenode:port/prefix``; the NameNode's WebHDFS address is found through ``HADOOP_CONF_DIR``.
 
-    A folder's names and a file's stamp take one request each and show the present content. Threads may share it. Raises
-    StoreUnavailable if the NameNode or a DataNode does not answer, or refuses.
+    A folder's names and a file's stamp take one request each and show the present content. Threads may share the tree.
+    Raises StoreUnavailable if the NameNode or a DataNode does not answer, or refuses a request.
     """
 
     def __init__(self, url: str, hdfs: WebHdfs | None = None) -> None:
@@ -52,7 +52,7 @@ class HdfsTree(Tree):
         return "" if found.type == "DIRECTORY" else "is not a directory"
 
     def must_take_files(self) -> None:
-        """Create the directory if it is missing; it remains."""
+        """Create the directory if it is missing, and leave it there."""
         self._hdfs.must_be_rpc_port()
         try:
             super().must_take_files()
@@ -80,7 +80,7 @@ class HdfsTree(Tree):
         return self._hdfs.read(self._path(path))
 
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
-        """The check after reading proves which file was read: HDFS never reuses a file id."""
+        """Compare the file's id after reading; HDFS never reuses an id, so this proves which file was read."""
         try:
             yield from self._hdfs.stream(self._path(path), size)
         except StoreUnavailable:
@@ -93,7 +93,7 @@ class HdfsTree(Tree):
         return _stamp(self._file(path))
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Write a draft next to the file and rename it: the NameNode allows exactly one writer to do that.
+        """Write a draft next to the file and rename the draft; the NameNode allows exactly one writer to do that.
 
         If the response to the rename is lost, the file may exist although its writer gets an error.
         """
@@ -186,8 +186,9 @@ class HdfsTree(Tree):
 
 
 def _gathered(parts: Iterator[bytes]) -> bytes:
-    """Return the next ``_BUFFERED_BYTES`` or more of a content, less at its end, so that a small content that breaks
-    off is never sent.
+    """Return the next part of a content, which has at least ``_BUFFERED_BYTES`` unless the content ends.
+
+    So no byte of a small content is sent if reading it fails.
     """
     found, size = [], 0
     for part in parts:

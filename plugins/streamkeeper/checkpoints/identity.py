@@ -19,10 +19,10 @@ def must_be_there(tree: Tree, known: KnownCheckpoint) -> None:
 
 
 def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
-    """Return what is lost, as a clause; empty if nothing is, or if the checkpoint has not started yet.
+    """Return a clause that states what is lost; empty if the checkpoint matches its records or has not started yet.
 
-    The commit of the newest batch may be missing while its plan exists: a machine crash can leave that, and the batch
-    reruns under its own id.
+    A missing commit of the newest batch is not a loss if its plan exists. A machine crash can leave that, and Spark
+    reruns the batch under its own id.
     """
     if not known.begun and not id_there(tree):
         return ""
@@ -46,7 +46,7 @@ def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
 
 def way_out(known: KnownCheckpoint) -> str:
     """Return the remedy for a lost checkpoint."""
-    return f"mount it or put it back unchanged, or run: streamkeeper snapshot restore {known.series}"
+    return f"mount it or put it back unchanged. If it is lost, run `streamkeeper snapshot restore {known.series}`"
 
 
 def _or_none_yet(batch: int | None) -> int:

@@ -40,7 +40,7 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
         """Return text such as ``2 of 3 files of open batch 7 are missing, such as /in/a.json``; empty if no file is
         missing.
 
-        ``files``: how to name the files.
+        ``files``: a name for the files, such as ``files of open batch 7``.
         """
         if not self.gone:
             return ""
@@ -57,8 +57,9 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = None) -> FileLook:
-    """Check files by their paths without escapes; a path has its scheme unless that is ``file``. Raises no error.
+    """Check whether input files exist. Raises no error: a file that cannot be checked is returned as unchecked.
 
+    ``paths``: without escapes, and with their scheme unless that is ``file``.
     ``unseen``: scheme (``file`` for plain paths) -> why this process cannot check files there.
     """
     asked = list(dict.fromkeys(paths))
@@ -79,11 +80,13 @@ def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = N
 
 
 def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the S3 schemes that a query reads from another server than this process, in the form of ``unseen``.
+    """Return S3 scheme -> why this process cannot check files there, if a query reads from another S3 server; else
+    empty.
+
+    The result is suitable for ``unseen``. Another server may have a bucket of the same name without the files.
 
     ``confs``: the query's settings, as the session has them or hashed as in its manifest.
-
-    Another server may have a bucket of the same name without the files.
+    ``environ``: the environment of this process.
     """
     endpoint = confs.get(_ENDPOINT, "").rstrip("/")
     ours = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")
@@ -96,14 +99,14 @@ def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, 
 
 
 class _Looks:
-    """Checks many folders from several threads; a server that does not answer is not asked again."""
+    """Checks many folders from several threads; sends no further request to a server that did not answer."""
 
     def __init__(self, unseen: Mapping[str, str]) -> None:
         self._unseen = unseen
         self._down: dict[str, str] = {}
 
     def look(self, folder: str, paths: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Return the missing files of a folder; and the files that could not be checked, with the reason."""
+        """Return the missing files of a folder, and unchecked file -> why it could not be checked."""
         scheme = scheme_of(f"{folder}/") or "file"
         server = "/".join(folder.split("/")[:3])
         if why := self._unseen.get(scheme) or self._down.get(server, ""):

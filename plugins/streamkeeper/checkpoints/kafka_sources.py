@@ -1,6 +1,4 @@
-"""Reads facts about Kafka sources from a checkpoint: their starts, and the offsets from which they need their
-topics.
-"""
+"""Reads from a checkpoint where its Kafka sources started, and from which offsets they need their topics."""
 
 from __future__ import annotations
 
@@ -14,8 +12,9 @@ Positions = dict[str, dict[int, int]]
 
 
 def read_start(tree: Tree, source: str) -> str | None:
-    """Return where a source started, by its folder's name, in the form of ``log_codec.starts_from``; None if that is
-    not recorded.
+    """Return where a Kafka source started, as one line of JSON; None if the checkpoint does not record it.
+
+    ``source``: the name of the source's folder.
     """
     try:
         return starts_from(tree.read(f"sources/{source}/0"))
@@ -24,10 +23,10 @@ def read_start(tree: Tree, source: str) -> str | None:
 
 
 def start_offsets(tree: Tree, sources: int) -> tuple[str, ...]:
-    """Return where each source started, as one line of JSON; ``null`` for one that reads from the beginning, as file
-    sources do.
+    """Return where each source started, as a line of JSON per source.
 
-    ``sources``: the query's number of sources; one that it reads twice counts once. Raises CheckpointDamaged.
+    The line is ``null`` for a source that reads from the beginning, such as a file source. ``sources``: the query's
+    number of sources; a source that it reads twice counts once. Raises CheckpointDamaged.
     """
     planned = last_planned(tree)
     plan = read_offsets(tree, planned) if planned is not None else None
@@ -37,9 +36,9 @@ def start_offsets(tree: Tree, sources: int) -> tuple[str, ...]:
 
 
 def stands_at(tree: Tree, batch: int | None) -> dict[str, Positions]:
-    """Return source, as the offset log names it -> its position after ``batch``; only Kafka sources.
+    """Return the position of every Kafka source after ``batch``, by the source's id in the offset log.
 
-    None means before the first batch and returns their starts. Raises CheckpointDamaged.
+    None means before the first batch and returns where the sources started. Raises CheckpointDamaged.
     """
     if batch is None:
         lines = {name: read_start(tree, name) for name in tree.folders("sources")}
@@ -49,16 +48,19 @@ def stands_at(tree: Tree, batch: int | None) -> dict[str, Positions]:
 
 
 def read_by(tree: Tree, batch: int) -> dict[str, Positions]:
-    """Return source -> where ``batch`` starts reading, for the partitions with records in it; raises
-    CheckpointDamaged.
+    """Return source -> where ``batch`` starts reading, for the partitions of which it reads records.
+
+    Raises CheckpointDamaged.
     """
     starts = stands_at(tree, batch - 1 if batch > 0 else None)
     return {name: _short_of(starts.get(name, {}), ends) for name, ends in stands_at(tree, batch).items()}
 
 
 def would_read_on(tree: Tree, source: str, topics: str) -> bool:
-    """Whether ``topics`` (in the form of ``model.topics``) read every partition for which a source has a position;
-    False if that cannot be determined. ``source``: its name in the offset log.
+    """Whether a subscription covers every partition for which a source has a position; False if that is unknown.
+
+    ``source``: the source's id in the offset log.
+    ``topics``: the subscription, in the form of ``model.topics``.
     """
     planned = last_planned(tree)
     positions = stands_at(tree, planned).get(source, {}) if planned is not None else {}

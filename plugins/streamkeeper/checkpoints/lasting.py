@@ -13,8 +13,9 @@ _LOOKS, _BETWEEN_S = 5, 0.2
 
 
 def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """Return damage that two consecutive checks show in the same place, so that a running batch is not mistaken for
-    damage.
+    """Return the damage that two consecutive checks show in the same place.
+
+    A running batch looks like damage in one check only.
 
     Raises NotFound, and CheckpointChanged when the checkpoint changed during every check.
     """
@@ -34,7 +35,7 @@ def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
 
 
 def lasting_damages(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """Return lasting damage; none for a directory that was not started, or that changes during every check."""
+    """Return damage like ``examine_twice``, but none for a missing directory or one that changes during every check."""
     try:
         return examine_twice(tree, stateful=stateful)
     except (NotFound, CheckpointChanged):

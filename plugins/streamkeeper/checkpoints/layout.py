@@ -23,13 +23,13 @@ ANOTHER_DIRECTORY = "name the query's checkpoint directory: it contains metadata
 
 
 def must_be_directory(tree: Tree, given: str = "") -> None:
-    """Raise NotFound if there is no directory; ``given``: its name as the caller wrote it."""
+    """Raise NotFound unless the checkpoint's directory exists; ``given``: its name in the message."""
     if absence := tree.absence():
         raise NotFound(f"checkpoint {given or tree.where('')} {absence}", hint=ANOTHER_DIRECTORY)
 
 
 def must_be_checkpoint(tree: Tree) -> None:
-    """Raise NotFound unless there is a directory with metadata or offsets in it."""
+    """Raise NotFound unless the directory exists and contains metadata or offsets."""
     must_be_directory(tree)
     if not {"metadata", "offsets/"}.intersection(tree.names("")):
         raise NotFound(f"{tree.where('')} is not a checkpoint", hint=ANOTHER_DIRECTORY)
@@ -41,10 +41,10 @@ def is_version_name(name: str) -> bool:
 
 
 def find_checkpoints(tree: Tree) -> dict[str, str]:
-    """Return query -> folder of its checkpoint, for the checkpoints in a tree; the empty name means that the tree
-    itself is one.
+    """Return query -> folder of its checkpoint, for every checkpoint in a tree.
 
-    Of several versions (``v0001``, ``v0002``, ...) the newest is taken. Empty if nothing looks like a checkpoint.
+    An empty query name means that the tree itself is a checkpoint. If a query has several versions (``v0001``,
+    ``v0002``, ...), its newest is returned. The result is empty if no folder looks like a checkpoint.
     """
     own = _checkpoint_or_newest(tree, "")
     if own is not None:
@@ -78,7 +78,7 @@ def last_planned(tree: Tree) -> int | None:
 
 
 def open_batch(tree: Tree) -> int | None:
-    """Return the batch that is planned and not committed, if any."""
+    """Return the batch that is planned and not committed, or None."""
     planned, committed = last_planned(tree), last_committed(tree)
     if planned is None or (committed is not None and planned <= committed):
         return None
@@ -98,7 +98,7 @@ def query_id(tree: Tree) -> str:
 
 
 def id_there(tree: Tree) -> str:
-    """Return the query's id like ``query_id``; empty if there is none or it cannot be read."""
+    """Return Spark's id of the query; empty if the checkpoint has no readable id."""
     try:
         return query_id(tree)
     except CheckpointDamaged:
@@ -106,7 +106,7 @@ def id_there(tree: Tree) -> str:
 
 
 def offsets_in(tree: Tree, batch: int) -> Offsets | Trouble:
-    """Return the plan of a batch."""
+    """Return the plan of a batch, or why it cannot be read."""
     try:
         return offsets_from(tree.read(f"offsets/{batch}"))
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def offsets_in(tree: Tree, batch: int) -> Offsets | Trouble:
 
 
 def commit_in(tree: Tree, batch: int) -> Commit | Trouble:
-    """Return the commit of a batch."""
+    """Return the commit of a batch, or why it cannot be read."""
     try:
         return commit_from(tree.read(f"commits/{batch}"))
     except FileNotFoundError:
@@ -132,6 +132,9 @@ def read_commit(tree: Tree, batch: int) -> Commit:
 
 
 def can_restart_open(tree: Tree) -> bool:
-    """Whether Spark can start while a batch is planned and not committed."""
+    """Whether Spark can start from this checkpoint while a batch is planned and not committed.
+
+    Spark 4.2.0 cannot if the plan names its sources (see ``Offsets.named``). Raises CheckpointDamaged.
+    """
     planned = last_planned(tree)
     return planned is None or not read_offsets(tree, planned).named

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from streamkeeper.checkpoints.trees import Tree
 
 _DEEPEST = 7
-"""``state/<operator>/<partition>/<store>/_stateSchema/...``: a deeper path is a linked folder that leads to itself."""
+"""The depth of ``state/<operator>/<partition>/<store>/_stateSchema/...``; a deeper path comes from a linked folder that
+contains itself.
+"""
 
 
 class Listed:
@@ -37,7 +39,7 @@ class Listed:
         return name in self._there[folder]
 
     def below(self, folder: str) -> Iterator[str]:
-        """Yield paths of all files in a folder and the folders below it, as deep as a checkpoint can be."""
+        """Yield paths of all files in a folder and the folders below it, down to the greatest depth of a checkpoint."""
         above = f"{folder}/" if folder else ""
         yield from (f"{above}{name}" for name in self.files(folder))
         if above.count("/") < _DEEPEST:

@@ -4,7 +4,7 @@ sinks.
 Formats of Spark 4.2.0 (``OffsetSeqLog``, ``CommitLog``, ``FileStreamSourceLog``, ``FileStreamSinkLog``,
 ``KafkaSourceInitialOffsetWriter``): a line ``v<number>``, then JSON. Offset log v1 identifies sources by position, v2
 by ``name:`` before the offset. Commit log v2 names state files, v3 also contains a sink's metadata. File logs are
-compacted: ``19.compact`` contains every entry up to 19, and Spark eventually removes those.
+compacted: ``19.compact`` contains every entry up to 19, and Spark eventually removes the single entries.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from streamkeeper.model.coding import decoder_of
 
 NO_OFFSET = "-"
 SEEN_BEFORE = 2**53 - 1
-"""The entry number of files that a checkpoint version counts as seen before its first batch, so that none of its
-batches reads them: Spark selects a batch's files by this number. It must not be negative: as measured, every start
-fails on -1 (``CompactibleFileStreamLog.getAllValidBatches``). No log reaches this number, and JSON readers are exact up
-to it.
+"""The entry number of files that count as seen before the first batch of a checkpoint version. No batch of the version
+reads them, because Spark selects a batch's files by this number. A negative number is impossible: as measured, every
+start fails on -1 (``CompactibleFileStreamLog.getAllValidBatches``). No log reaches this number, and JSON readers
+represent integers exactly up to it.
 """
 STATELESS_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 """The commit that Spark writes for a batch without state; it can be read in checkpoint format 2 too."""
@@ -105,7 +105,7 @@ class SinkFile(msgspec.Struct, frozen=True):
 
 
 class LogNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries of a file log, by its file names: ``plain`` ones, and ``compacted`` ones in order."""
+    """The entry numbers of a file log, from its file names: ``plain`` ones, and ``compacted`` ones in order."""
 
     plain: frozenset[int]
     compacted: tuple[int, ...]
@@ -129,8 +129,10 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
         return max((number for number in self.compacted if number <= end), default=-1)
 
     def holding(self, end: int, *, first: int = 0, where: str) -> tuple[str, ...]:
-        """Return the fewest files that contain every entry from ``first`` to ``end``, in order: the last compacted one
-        and those after it, else the later compacted one that contains them. Raises CheckpointDamaged for a lost entry.
+        """Return the names of the fewest files that contain every entry from ``first`` to ``end``, in order.
+
+        These are the plain entries, else the last compacted entry up to ``end`` and the plain ones after it, else the
+        first compacted entry after ``end``. Raises CheckpointDamaged for a lost entry.
         """
         if not find_gaps(first, end + 1, self.plain).count:
             return tuple(str(number) for number in range(first, end + 1))
@@ -149,7 +151,7 @@ _SUNK = decoder_of(SinkFile)
 
 
 def whole(found: T | Trouble, where: str) -> T:
-    """Return an entry that can be read; raises CheckpointDamaged, naming it, for one that cannot."""
+    """Return ``found``, the content of an entry; raises CheckpointDamaged with ``where`` if it could not be read."""
     if isinstance(found, Trouble):
         raise CheckpointDamaged(f"{where} {found.value}")
     return found
@@ -233,8 +235,10 @@ def query_id_from(content: bytes) -> str | None:
 
 
 def starts_from(content: bytes) -> str | None:
-    """Return where a Kafka source started, from its ``sources/<position or name>/0``, as one line of JSON; None for
-    another kind of source. Spark prefers it to ``startingOffsets``, and reads it only while no batch is planned.
+    """Decode where a Kafka source started, as one line of JSON; None for another kind of source.
+
+    ``content``: that of ``sources/<position or name>/0``. Spark prefers this start to ``startingOffsets``, and reads it
+    only while no batch is planned.
     """
     if not content.startswith(_KAFKA_START):
         return None
@@ -266,7 +270,7 @@ def starts_content(offsets: str) -> bytes:
 
 
 def log_offset(end: str) -> int | None:
-    """Return a file source's offset; None for another kind of source, or for a missing offset."""
+    """Decode a file source's offset; None for another kind of source, or for a missing offset."""
     found = _object(end)
     told = found.get("logOffset") if found else None
     return told if isinstance(told, int) else None
@@ -335,7 +339,7 @@ def _ends(version: int, lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _is_cut(end: str) -> bool:
-    """Whether an offset is truncated: one that starts like JSON must be JSON; some sources write other text."""
+    """Whether an offset is truncated. Text that starts like JSON must be JSON; some sources write other text."""
     if not end.startswith(("{", "[")):
         return False
     try:

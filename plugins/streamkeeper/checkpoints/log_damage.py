@@ -66,7 +66,9 @@ def order_damage(planned: int, committed: int | None, contradictions: list[str])
         evidence = f"commits/{last} exists, but offsets end with {planned}"
         yield damage("last-offset-missing", f"offsets/{planned + 1}", evidence)
     elif last < planned - 1:
-        evidence = f"offsets end with {planned}, commits {'are none' if committed is None else f'end with {committed}'}"
+        evidence = f"offsets end with {planned}, but " + (
+            "there are no commits" if committed is None else f"commits end with {committed}"
+        )
         yield damage("commits-behind", f"commits/{planned - 1}", evidence)
     elif last < planned and contradictions:
         yield damage("last-commit-missing", f"commits/{planned}", "; ".join(contradictions))
@@ -75,15 +77,18 @@ def order_damage(planned: int, committed: int | None, contradictions: list[str])
 
 
 def orphaned_checksums(tree: Tree, log: str) -> list[int]:
-    """Return entries whose checksum file exists although they do not: they were removed, because Hadoop writes
-    checksums last.
+    """Return the entries of a log that are missing although their checksum file exists.
+
+    Such an entry was removed, because Hadoop writes its checksum last.
     """
     kept = {int(found[1]) for name in tree.files(log) if (found := _CHECKSUM.fullmatch(name))}
     return sorted(kept - set(numbered(tree, log)))
 
 
 def _fewer_sources(found: dict[int, Offsets | Trouble]) -> Iterator[Damage]:
-    """Numbered sources are never added or removed: an entry with fewer offsets than the other has lost some."""
+    """Report an entry with fewer offsets than the other one; numbered sources are never added or removed, so offsets
+    are lost.
+    """
     counts = {
         batch: len(offsets.ends)
         for batch, offsets in found.items()

@@ -1,4 +1,4 @@
-"""Checks whether a batch's input files still exist: Spark runs the batch without the missing ones."""
+"""Checks whether a batch's input files still exist, because Spark runs the batch without its missing files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
 
 _SPECIAL = frozenset("{}[]*?\\")
-"""Spark 4.2.0 treats a path with one of these as a pattern, and for each reads all files of the batch again."""
+"""Spark 4.2.0 treats a path with one of these characters as a pattern, and for each such path reads all files of the
+batch again.
+"""
 
 
 class OpenInput(msgspec.Struct, frozen=True):
-    """Missing files of the open batch, and files that could not be checked: a clause each, or empty."""
+    """Clauses about the open batch's missing files and about files that could not be checked; each may be empty."""
 
     gone: str = ""
     unchecked: str = ""
@@ -34,9 +36,10 @@ def look_at_batch(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = 
 
 
 def doubling_files(tree: Tree, batch: int) -> list[str]:
-    """Return files of a planned batch whose names make Spark read the others again; raises NotFound, CheckpointDamaged.
+    """Return the files of a planned batch whose names make Spark read the batch's other files again.
 
-    A single file is read once; so are files in partition directories, which Spark collects in a set.
+    Spark reads the file of a batch with a single file only once. It also reads files in partition directories once,
+    because it collects them in a set. Raises NotFound, CheckpointDamaged.
     """
     found = []
     for source in offsets_at(tree, batch):

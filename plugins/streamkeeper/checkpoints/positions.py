@@ -1,4 +1,4 @@
-"""Reads how far a checkpoint has read its sources, as values comparable with those of other checkpoints."""
+"""Reads how far a checkpoint has read its sources, as values that can be compared with another checkpoint's."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ReadFiles(msgspec.Struct, frozen=True, tag="files"):
 
 
 class ReadTopics(msgspec.Struct, frozen=True, tag="kafka"):
-    """For Kafka the next offset to read, and the first one read, if the checkpoint records it."""
+    """A Kafka source's next offset to read per partition, and the first offset read, if the checkpoint records it."""
 
     offsets: Partitions
     starts: Partitions = {}
 
 
 class ReadOther(msgspec.Struct, frozen=True, tag="other"):
-    """The offset of another kind of source, as it is written."""
+    """The offset of another kind of source, as Spark wrote it."""
 
     offset: str
 
@@ -68,7 +68,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def position(tree: Tree, batch: int | None = None) -> Position:
-    """Return the position after a planned batch, by default the last committed one; empty without such a batch.
+    """Return the position after a planned batch, by default the last committed one; an empty position if none is
+    committed.
 
     The query may keep running. Raises NotFound for an unknown batch, CheckpointDamaged, CheckpointChanged when no
     attempt succeeds.
@@ -83,9 +84,10 @@ def position(tree: Tree, batch: int | None = None) -> Position:
 
 
 def until_unchanged(look: Callable[[], T]) -> T:
-    """Return the result of ``look`` at a checkpoint; retry while the query removes files that are being read.
+    """Return the result of ``look``, which reads a checkpoint; retry if the query removes files that are being read.
 
-    Damage that two attempts show alike is real, not caused by the running query.
+    Damage that two attempts in succession report alike is raised, because the running query did not cause it. Raises
+    CheckpointDamaged, CheckpointChanged when no attempt succeeds.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
     for _ in range(_ATTEMPTS):
@@ -118,11 +120,11 @@ class History:
         return Position(batch=batch, named=plan.named, sources=sources)
 
     def position_of(self, ends: Mapping[str, str]) -> Position:
-        """Return the position for these end offsets, as Spark wrote them, of a batch whose plan may be missing."""
+        """Return the position for the end offsets of a batch, as Spark wrote them; the batch's plan may be missing."""
         return Position(named=self.named, sources={name: self._source(name, end) for name, end in ends.items()})
 
     def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
-        """Return a key that is equal for equal positions, and almost never for others; cheap for many batches."""
+        """Return a key that is equal for equal positions and almost never equal for others; cheap for many batches."""
         plan = self._plans[batch]
         keys = [(name, self._source_key(name, end)) for name, end in plan.ends.items()]
         return tuple(sorted(keys)) if by_name else tuple(source_key for _, source_key in keys)

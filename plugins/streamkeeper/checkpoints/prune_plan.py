@@ -33,7 +33,9 @@ class PlannedRemoval(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why it is removed."""
     subject: str = ""
-    """For a checksum that may be removed only once its file is missing: the name of that file in the same folder."""
+    """The name of the checksummed file in the same folder, if ``path`` is a checksum that may be removed only once that
+    file is missing.
+    """
 
     def is_still(self, found: Stamp) -> bool:
         """Whether the file is unchanged since it was planned."""
@@ -52,7 +54,7 @@ class PrunePlan(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[str, ...] = ()
     """The files that stay in a retired checkpoint that is cut back."""
     kept_whole: str = ""
-    """Why no file is removed at all; empty if files may be removed."""
+    """Why no file is removed; empty if files may be removed."""
     left: tuple[str, ...] = ()
     """The files left alone, each with the reason."""
 
@@ -71,5 +73,5 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def order_of(one: PlannedRemoval) -> tuple[int, int, str]:
-    """The sort key: state before the logs that describe it, a file before its checksum."""
+    """Return the sort key, which puts state before the logs that describe it and a file before its checksum."""
     return STAGES.get(one.path.partition("/")[0], len(STAGES)), one.path.count(".crc"), one.path

@@ -1,8 +1,8 @@
 """Plans which files of checkpoints are no longer needed; it removes nothing itself.
 
-A retired checkpoint version is cut back to its last batches, or removed as a whole. In a live one, only those files are
-removed that no version of its state refers to, neither an existing one nor one still to be written. Symbolic links are
-never followed.
+A retired checkpoint version is cut back to its last batches, or removed as a whole. From a live version, only files are
+removed to which no version of the state refers, neither an existing nor a future one. Symbolic links are never
+followed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ _DESCRIPTION = re.compile(r"(.*/)?(_metadata|_stateSchema)/(.*/)?[^./][^/]*")
 
 
 def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
-    """Plan to cut a retired checkpoint back to the closed sets of its last committed batches, and its pending plan.
+    """Plan to cut a retired checkpoint back to the files of its last ``keep_batches`` committed batches and the plan of
+    its open batch.
 
-    Checksums are removed too, because none is needed. With 0 batches the whole checkpoint is removed, damaged or not.
-    The checkpoint is kept whole if a batch to keep is incomplete; if it is already missing, the plan is empty. Raises
-    InvalidInput for a negative number, NotFound if it is not a checkpoint.
+    Checksums are removed too, because a start does not need them. With 0 batches the whole checkpoint is removed,
+    damaged or not. The whole checkpoint is kept if a file of a kept batch is missing. The plan is empty if the
+    checkpoint is already missing. Raises InvalidInput for a negative number, NotFound if it is not a checkpoint.
     """
     if keep_batches < 0:
         raise InvalidInput(f"{keep_batches} batches cannot be kept", hint="keep 0 or more")
@@ -61,27 +62,28 @@ def plan_unpublished(tree: Tree) -> PrunePlan:
     """Plan to remove everything that a dead writer, or an interrupted removal, left of a version without metadata."""
     plan, seen = _begun(tree, Extent.WHOLE)
     if not plan.kept_whole and is_published(tree):
-        return replace(plan, kept_whole="it has its metadata now: it is published")
+        return replace(plan, kept_whole="it is published now, because its metadata exists")
     return plan if plan.kept_whole else _whole(plan, seen)
 
 
 def plan_live(tree: Tree, *, now: float) -> PrunePlan:
     """Plan to remove files that a running query no longer needs; ``now``: seconds since 1970. Raises NotFound.
 
-    Every such file is older than MARGIN_S, and one of these:
+    Every such file is older than MARGIN_S and is one of these:
 
-    - A temporary file: Spark writes it, renames it, and never reads it again. One of an uncommitted state version
-    stays: its task may have it open for as long as the batch takes.
-    - A checksum of Hadoop or Spark whose file is missing: it is read only with its file, and rewritten with it. Those
-    of log entries from the newest one on stay: they are the evidence that reveals a rewound checkpoint.
-    - An SST or archived log of RocksDB that no archive of its store names, and that is older than all of them. Files
-    are uploaded before the archive that names them, and never change. A future version is based on one whose archive
-    exists, so its files are named by that archive or were uploaded after it: a file of a running upload is never older
-    than the oldest archive, however long the upload takes. This is true while a store has one writer at a time, which
-    Spark's own cleanup also requires. As in Spark, a store with a single archive is left alone: if its version was
-    written twice, its time does not reveal when the first attempt's files were written.
+    - A temporary file, which Spark writes, renames, and never reads again. A temporary file of an uncommitted state
+    version stays, because its task may keep it open as long as the batch runs.
+    - A checksum of Hadoop or Spark whose file is missing, because it is read and rewritten only with its file.
+    Checksums of the newest log entry and of later ones stay, as evidence that reveals a rewound checkpoint.
+    - An SST or archived log of RocksDB that no archive of its store names, and that is older than all of these
+    archives. Files are uploaded before the archive that names them, and never change. A future version is based on a
+    version whose archive exists, so that archive names its files, or they were uploaded after it. Therefore a file of a
+    running upload is never older than the oldest archive, however long the upload takes. This requires that a store has
+    one writer at a time, which Spark's own cleanup also requires. A store with a single archive is left alone, as in
+    Spark. If its version was written twice, the archive's time does not reveal when the first attempt's files were
+    written.
 
-    If an archive cannot be read, or names a missing file, the SSTs of its store are left alone.
+    If an archive cannot be read or names a missing file, the SSTs of its store are left alone.
     """
     plan, seen = _begun(tree, Extent.LEFTOVERS)
     if plan.kept_whole:
@@ -105,9 +107,7 @@ def plan_live(tree: Tree, *, now: float) -> PrunePlan:
 
 
 def _begun(tree: Tree, extent: Extent) -> tuple[PrunePlan, Seen]:
-    """Return an empty plan and the files to plan with; a symbolic link is kept whole, even if its target belongs to
-    others.
-    """
+    """Return an empty plan and the directory's files. A symbolic link is kept, as its target may belong to others."""
     seen = tree.look()
     return PrunePlan(
         directory=tree.where(""), extent=extent, kept_whole="it is a symbolic link" if "" in seen.odd else ""
@@ -128,7 +128,9 @@ def _needed(tree: Tree, keep_batches: int) -> set[str]:
 
 
 def _whole(plan: PrunePlan, seen: Seen) -> PrunePlan:
-    files = tuple(_planned(path, found, "all of it is removed") for path, found in sorted(seen.files.items()))
+    files = tuple(
+        _planned(path, found, "the whole checkpoint is removed") for path, found in sorted(seen.files.items())
+    )
     return replace(plan, files=files)
 
 
@@ -140,8 +142,8 @@ def _unfinished(tree: Tree, old: Iterable[str]) -> list[str]:
 
 
 def _unnamed(tree: Tree, store: str, files: Mapping[str, Stamp]) -> dict[str, str]:
-    """Return SSTs and logs that no version refers to -> the reason to remove them; raises CheckpointDamaged if that
-    cannot be determined.
+    """Return SST or log that no version refers to -> why it is removed; raises CheckpointDamaged if an archive cannot
+    be read or names a missing file.
     """
     archives = [name for name in tree.files(store) if name.endswith(".zip") and not name.startswith(".")]
     told = [_archive(tree, f"{store}/{name}") for name in archives]
@@ -159,7 +161,7 @@ def _is_before_all(modified: int, archives: list[int]) -> bool:
 
 
 def _archive(tree: Tree, path: str) -> tuple[int, list[str]]:
-    """Return an archive's time, and the SSTs and logs it names; one that is being removed at this moment counts as
+    """Return an archive's time, and the SSTs and logs that it names; an archive that is removed meanwhile counts as
     unreadable.
     """
     try:
@@ -169,8 +171,8 @@ def _archive(tree: Tree, path: str) -> tuple[int, list[str]]:
 
 
 def _add_orphaned_checksums(going: dict[str, PlannedRemoval], tree: Tree, old: Mapping[str, Stamp], seen: Seen) -> None:
-    """Add the checksums whose file is missing or planned for removal; shorter names first, for checksums of
-    checksums.
+    """Add the checksums whose file is missing or planned for removal. Shorter names come first, because a checksum may
+    have a checksum itself.
     """
     entries = [batch for batch in (last_planned(tree), last_committed(tree)) if batch is not None]
     newest = min(entries) if len(entries) == 2 else -1

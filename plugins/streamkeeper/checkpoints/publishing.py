@@ -1,8 +1,8 @@
 """Publishes a checkpoint version through the file that is created last, its ``metadata``; no file is renamed.
 
-Files without metadata are not a version. A dead writer may leave them; the next writer creates the same version with
-the same files and continues from there. Two concurrent writers may do so too: each file is created once, whole and
-equal, and neither removes any.
+Files without metadata are not a version. If a writer dies and leaves such files, the next writer creates the same
+version and adds only the missing files. Two writers may also work concurrently: each file is created once, whole and
+with the same content, and neither writer removes a file.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from streamkeeper.model.snapshot import Stamp
 METADATA = "metadata"
 _ANOTHER = "name a directory that does not exist"
 _WRITERS = 8
-"""The file system writes its journal once for all waiting writers: 240 files take 0.05 s, in sequence 0.5 s."""
+"""The file system writes its journal once for all waiting writers: 240 files take 0.05 s in parallel, 0.5 s in
+sequence.
+"""
 
 Content = Callable[[str], Iterable[bytes]]
-"""Returns a file's content in parts, by its path; the same at each call."""
+"""A function from a file's path to the file's content in parts, the same at each call."""
 
 
 def is_published(tree: Tree) -> bool:
-    """Whether a version exists; it is complete then."""
+    """Whether the version is published, and therefore complete."""
     return tree.fresh().has(METADATA)
 
 
 def publish(target: Tree, files: Mapping[str, bytes], metadata: bytes) -> None:
-    """Create a version of small files; raises the errors of ``publish_from``."""
+    """Create a checkpoint version of small files, given as path -> content; raises the errors of ``publish_from``."""
     contents = {**files, METADATA: metadata}
     publish_from(target, contents, lambda path: [contents[path]], writers=1)
 
@@ -44,13 +46,13 @@ def publish_from(
     writers: int = _WRITERS,
     written: Callable[[str], None] = lambda path: None,
 ) -> None:
-    """Create a version, or the missing part of one.
+    """Create a checkpoint version, or the missing files of an unfinished one.
 
     ``target``: the version's tree.
     ``paths``: all its files, including its metadata.
     ``content``: returns a file's content.
     ``writers``: how many files are written in parallel.
-    ``written``: called with every file.
+    ``written``: called with the path of every written file.
 
     Raises InvalidInput if there is already a version, or any file that is not in ``paths``; CheckpointChanged if
     another process removes its files during the write; and the errors of ``content``.

@@ -1,5 +1,5 @@
-"""Compares two checkpoints: whether one has read everything that the other has, how far it is, and where both are
-equal.
+"""Compares two checkpoints: whether the new one has read everything that the old one has, how far it is from that, and
+after which batches both are equal.
 
 Works without Spark, from the files alone; both queries may keep running. Sources are matched by name, or by position if
 they have no names.
@@ -39,13 +39,13 @@ class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The source's name or position in the old checkpoint."""
     unit: str
-    """The unit of the counts: files, or Kafka records, counted by offsets from the new one's start."""
+    """The unit of the counts: files, or Kafka records, counted by offsets from the start of the new checkpoint."""
     missing: int
-    """How much of the old one's input the new one has not read."""
+    """How much of the old checkpoint's input the new checkpoint has not read."""
     ahead: int
-    """How much the new one has read beyond the old."""
+    """How much the new checkpoint has read beyond the old one."""
     total: int
-    """How much the old one has read."""
+    """How much the old checkpoint has read."""
     told: str
     """The comparison in one line."""
 
@@ -66,7 +66,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Every source in one line, or why they cannot be compared."""
+        """The comparisons of all sources in one line, or why the checkpoints cannot be compared."""
         return "; ".join(source.told for source in self.sources) if self.comparable else self.why
 
     @property
@@ -79,9 +79,10 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(old: Position, new: Position) -> Reach:
-    """Whether ``new`` has read everything that ``old`` has: every file, and every partition at least as far.
+    """Compare two positions: whether ``new`` has read every file that ``old`` has, and every partition at least as far.
 
-    A position without a batch lacks everything that others have read; every other position includes it.
+    As ``new``, a position without a batch lacks everything that ``old`` has read. As ``old``, it is included in every
+    position.
     """
     if why := _differ(old, new):
         return Reach(comparable=False, why=why)
@@ -89,7 +90,7 @@ def compare(old: Position, new: Position) -> Reach:
     for name, before, after in _pairs(old, new):
         found = _source(name, before, after)
         if found is None:
-            why = f"source {name} is {_kind(before)} in one and {_kind(after)} in the other: they cannot be compared"
+            why = f"source {name} is {_kind(before)} in one checkpoint and {_kind(after)} in the other"
             return Reach(comparable=False, why=why)
         sources.append(found)
     return Reach(
@@ -100,9 +101,10 @@ def compare(old: Position, new: Position) -> Reach:
 
 
 def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
-    """Return the newest committed batches of both with equal positions, among the last 200 still present; else None.
+    """Return the newest pair of committed batches, old and new, after which both positions are equal; None without one.
 
-    Raises CheckpointDamaged, CheckpointChanged.
+    The search covers the batches of each checkpoint that are present among its last 200. Raises CheckpointDamaged,
+    CheckpointChanged.
     """
 
     def look(tree: Tree) -> tuple[History, list[int]] | None:
@@ -126,10 +128,11 @@ def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
 
 
 def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tuple[list[str], int]:
-    """Return the missing files among those read up to the last commit, sorted, and how many were read.
+    """Return the sorted paths of missing input files that were read up to the last commit, and the number of all files
+    read.
 
-    A rebuild from the beginning would lack them. ``unseen``: as in ``look_for_files``. Raises Unsupported if a file
-    cannot be checked, CheckpointDamaged, CheckpointChanged.
+    A rebuild from the beginning would lack the missing files. ``unseen``: as in ``look_for_files``. Raises Unsupported
+    if a file cannot be checked, CheckpointDamaged, CheckpointChanged.
     """
     found: set[str] = set()
     for source in position(tree).sources.values():
@@ -142,8 +145,9 @@ def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tup
 
 
 def missing_since(now: Position, then: Position, *, unseen: Mapping[str, str] | None = None) -> FileLook:
-    """Return which files read between two positions of one query are missing: resuming from ``then`` would silently
-    skip them. ``unseen``: as in ``look_for_files``.
+    """Check which files that a query read between the positions ``then`` and ``now`` are missing.
+
+    A resume from ``then`` would silently skip the missing files. ``unseen``: as in ``look_for_files``.
     """
     since: set[str] = set()
     for name, source in now.sources.items():
@@ -167,11 +171,11 @@ def _differ(old: Position, new: Position) -> str:
     if old.named and new.named:
         if old.sources.keys() == new.sources.keys():
             return ""
-        return f"one reads {', '.join(sorted(old.sources))}, the other {', '.join(sorted(new.sources))}"
+        return f"one checkpoint reads {', '.join(sorted(old.sources))}, the other {', '.join(sorted(new.sources))}"
     if len(old.sources) != len(new.sources):
-        return f"one has {_count(len(old.sources), 'sources')}, the other {len(new.sources)}"
+        return f"one checkpoint has {_count(len(old.sources), 'sources')}, the other {len(new.sources)}"
     if old.named != new.named and len(old.sources) > 1:
-        return "one names its sources, the other numbers them"
+        return "one checkpoint names its sources, the other numbers them"
     return ""
 
 

@@ -22,7 +22,8 @@ def names_its_place(path: str) -> bool:
 
 
 def relocated(path: str, content: bytes, location: str) -> bytes:
-    """Return a file's content for a checkpoint at ``location``: unchanged, except for such full paths.
+    """Return a file's content for a copy of its checkpoint at ``location``: full paths into the checkpoint are
+    rewritten.
 
     ``location``: as Hadoop writes paths, without escapes: ``file:/path``, ``s3a://bucket/path`` (``Tree.location``).
 

@@ -1,8 +1,8 @@
-"""Removes planned files from a checkpoint. It may be interrupted anywhere, then planned and carried out again.
+"""Removes planned files from a checkpoint. An interrupted removal can be planned and carried out again.
 
-A version's metadata is deleted first, so the rest after a crash is not a checkpoint. A copy of the metadata, made
-before and deleted last, marks the removal: without it, the rest would look like a version that has lost its metadata.
-Symbolic links are never followed.
+A version's metadata is deleted first, so the files that a crash leaves are not a checkpoint. A copy of the metadata
+marks the removal; it is made first and deleted last. Without it, the remaining files would look like a version that has
+lost its metadata. Symbolic links are never followed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from streamkeeper.crash_points import crash_point
 def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
     """Remove the planned files that still match the plan; a retired checkpoint that has changed is kept whole.
 
-    Of old batches, state is removed before the commits, which distinguish it from leftovers of failed attempts; so the
-    remaining batches can be restored at any time. If a file cannot be removed, the logs after it stay. Empty folders
-    are removed too, except in a live checkpoint. Raises InvalidInput for a path outside the tree.
+    The state of old batches is removed before their commits, because commits distinguish state from leftovers of failed
+    attempts. So the remaining batches can be restored at any time. If a file cannot be removed, the log files after it
+    in the plan stay. Empty folders are removed too, except in a live checkpoint. Raises InvalidInput for a path outside
+    the tree.
     """
     tree = tree.fresh()
     for file in plan.files:
@@ -49,7 +50,10 @@ def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
 
 
 def is_being_removed(tree: Tree, query_id: str) -> bool:
-    """Whether the removal of a version of this query (any query if empty) has started and not finished."""
+    """Whether a removal of this version has started and not finished.
+
+    ``query_id``: the id that the version must have; empty for any query.
+    """
     if is_published(tree):
         return False
     try:
@@ -60,8 +64,8 @@ def is_being_removed(tree: Tree, query_id: str) -> bool:
 
 
 def _changed(tree: Tree, plan: PrunePlan) -> str:
-    """Return what in a retired checkpoint differs from the plan, because something writes there; empty if nothing
-    does.
+    """Return how a retired checkpoint differs from the plan, because a process writes there; empty if it does not
+    differ.
     """
     seen, planned, kept = tree.look(), {file.path: file for file in plan.files}, set(plan.kept)
     if "" in seen.odd:
@@ -112,7 +116,9 @@ def _remove_files(tree: Tree, plan: PrunePlan) -> Pruned:
 def _unchanged(
     tree: Tree, files: Iterable[PlannedRemoval], asked: list[PlannedRemoval], left: list[str]
 ) -> Iterator[PlannedRemoval]:
-    """Yield the files that still match the plan and note them in ``asked``; each is checked just before its removal."""
+    """Yield the files that still match the plan, and add them to ``asked``; each file is checked just before its
+    removal.
+    """
     for file in files:
         try:
             found = tree.stamp(file.path)

@@ -44,10 +44,11 @@ class S3Tree(Tree):
     """The tree ``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than
     Amazon's.
 
-    Existence follows from listings, each made when it is first needed: one of the whole tree, or one of the tree's top
-    level and one of each top-level folder with everything below it. ``fresh`` lists again, and so does the first
-    request after a change. A file's first stamp comes from a listing, if there is one; any later one is the object's
-    present stamp. Threads may share it. Raises StoreUnavailable if the server does not answer.
+    Listings determine which files exist. Each listing is made when it is first needed: one of the whole tree, or one of
+    the tree's top level and one of each top-level folder with everything below it. The tree that ``fresh`` returns
+    lists again, and so does the first request after a change. A file's first stamp comes from a listing, if there is
+    one; any later stamp is read from the object. Threads may share the tree. Raises StoreUnavailable if the server does
+    not answer.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:
@@ -117,7 +118,9 @@ class S3Tree(Tree):
         return path in listing.stamps if listing is not None else super().has(path)
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """PUT with ``If-None-Match: *``; for content larger than a part, the last request of a multipart upload."""
+        """Send a PUT with ``If-None-Match: *``; content larger than a part has it on the last request of a multipart
+        upload.
+        """
         self._forget()
         parts = iter(content)
         begin = _gathered(parts)
@@ -154,7 +157,7 @@ class S3Tree(Tree):
         return self._delete_keys(self._address(path)["Key"] for path in paths)
 
     def drop_empty_folders(self) -> None:
-        """Remove only markers, because a bucket has no folders: after it s3a sees no empty folder."""
+        """Remove the markers in which s3a sees empty folders; a bucket itself has no folders."""
         found = self._look(None)
         used = {path[: at + 1] for path in found.stamps for at, letter in enumerate(path) if letter == "/"}
         used |= {"" for _ in found.stamps}
@@ -177,8 +180,10 @@ class S3Tree(Tree):
         self._listings = {}
 
     def _create_only(self, path: str, request: Callable[[], Any]) -> None:
-        """Send the request that creates an object. If the response to an attempt was lost, the next attempt finds the
-        object, perhaps created by the first: its writer is unknown then, and it counts as another writer's.
+        """Send the request that creates an object, and retry it.
+
+        If the response to an attempt was lost, the next attempt finds an object whose writer is unknown. It counts as
+        another writer's, although this writer may have created it.
         """
         for pause in (*_CONFLICT_PAUSES_S, None):
             try:
@@ -204,12 +209,12 @@ class S3Tree(Tree):
             part, number = _gathered(rest), number + 1
 
     def _listing_of(self, path: str) -> _Listing | None:
-        """Return the listing that would contain a file, if it was made."""
+        """Return the listing that would contain a file; None if it was not made yet."""
         part, below, _ = path.partition("/")
         return self._listings.get(None) or self._listings.get(part if below else "")
 
     def _look(self, part: str | None) -> _Listing:
-        """List a folder of the tree with everything below it; for "" only the top level; for None everything."""
+        """List a folder of the tree with everything below it. ``""`` lists only the top level, None the whole tree."""
         found = _Listing()
         wanted = {"Prefix": f"{self._prefix}{part}/" if part else self._prefix}
         if part == "":
@@ -229,7 +234,7 @@ class S3Tree(Tree):
         return found
 
     def _holds_something(self, prefix: str) -> bool:
-        """Whether a folder has an object: some servers list a folder whose objects are all deleted."""
+        """Whether a folder has an object; some servers also list a folder whose objects are all deleted."""
         found = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=1)
         return bool(found.get("Contents"))
 
@@ -253,15 +258,17 @@ class S3Tree(Tree):
             raise StoreUnavailable(f"cannot {operation} {self.where(path)}: {code}", hint=_hint(code)) from error
         except BotoCoreError as error:
             why = " ".join(str(error).split())
-            hint = "check that the server is running, that AWS_ENDPOINT_URL names it, and the credentials"
+            hint = (
+                "check that the server is running, that AWS_ENDPOINT_URL names it, and that the credentials are valid"
+            )
             raise StoreUnavailable(f"cannot {operation} {self.where(path)}: {why}", hint=hint) from error
 
 
 def _shared_client(what: str) -> Any:
-    """Return one client for all trees of this process and these settings: creating one takes 40 ms, and it keeps
+    """Return one client for all trees of this process and these settings: creating a client takes 40 ms, and it keeps
     connections open.
 
-    A forked child creates its own: two processes would read each other's responses from one connection.
+    A forked child creates its own client, because two processes would read each other's responses from one connection.
     """
     settings = (os.getpid(), *sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
     if settings not in _clients:
@@ -270,7 +277,7 @@ def _shared_client(what: str) -> Any:
 
 
 class _Conflict(Exception):
-    """Two concurrent writes of one object, between which the server has not decided yet."""
+    """The server rejected a write of an object because another write of it is in progress."""
 
 
 def _gathered(parts: Iterator[bytes]) -> bytes:
@@ -303,7 +310,7 @@ def _stamp(size: int, modified: datetime, tag: str) -> Stamp:
 
 def _hint(code: str) -> str:
     if code == "NoSuchBucket":
-        return "check the bucket's name, and that AWS_ENDPOINT_URL names the server it is on"
+        return "check the bucket's name, and that AWS_ENDPOINT_URL names the bucket's server"
     if code == "RequestTimeTooSkewed":
         return WRONG_CLOCK
     return "check the credentials and their permissions in this bucket"

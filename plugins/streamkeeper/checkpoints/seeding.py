@@ -1,4 +1,4 @@
-"""Creates a new checkpoint version that starts exactly where a batch of another one ends.
+"""Creates a new checkpoint version that starts exactly where a batch of another version ends.
 
 Measured on Spark 4.2.0 with files and Kafka: no input is lost or read twice, across restarts and compactions of a file
 source's log. Files that a source has listed beyond the batch are read by the new version's next batch.
@@ -34,9 +34,9 @@ from streamkeeper.errors import CheckpointChanged, InvalidInput, Unsupported
 _ENTRY = "0"
 
 REBASED = 1
-"""The number of the batch where numbering restarts. Spark asks its sources again for the input of a checkpoint's last
-batch since the previous one; for batch 0 that would be every file ever listed (measured: 6 s for 1,100 files).
-Therefore an empty batch precedes it.
+"""The number of the copied batch if numbering restarts. At a start Spark requests the input between a checkpoint's last
+two batches from its sources. If the copied batch were batch 0, that would be every file ever listed (measured: 6 s for
+1,100 files). Therefore it is batch 1, after an empty batch 0.
 """
 
 
@@ -44,11 +44,11 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     """Make ``target`` the checkpoint of a stateless query that continues after a batch of another checkpoint.
 
     ``source``: the other checkpoint.
-    ``target``: the new version. It becomes a version once it is complete; an existing one with this query id is left
+    ``target``: the new version. It is published once it is complete; an existing version with this query id is left
     alone.
     ``batch``: the batch of ``source``. It counts as done even if it was only planned: the caller must know that it
     reached the sink.
-    ``number``: the batch's number in ``target``: its own, or ``REBASED``.
+    ``number``: the batch's number in ``target``, which is ``batch`` or ``REBASED``.
     ``query_id``: Spark's id of the query in ``target``.
 
     Raises NotFound for an unknown batch, InvalidInput if ``target`` is in use or ``source`` keeps state,
@@ -60,7 +60,8 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     batch_of(source, batch)
     if operator_folders(source):
         raise InvalidInput(
-            f"{source.where('')} keeps state, which offsets alone cannot continue", hint="rebuild, or give up the state"
+            f"{source.where('')} keeps state, which offsets alone cannot continue",
+            hint="rebuild the query, or discard its state",
         )
     read_offsets(source, batch)
     copied = {f"offsets/{number}": f"offsets/{batch}"}
@@ -80,10 +81,10 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
 def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None:
     """Make ``target`` a checkpoint without any batch, whose sources start where ``batch`` of ``source`` ends.
 
-    For a query that gives up its state, or has none. It must read the same sources in the same order, or by the same
-    names. Its first batch is 0, and has no rows if there is no new input. ``target``: as in ``seed``. Raises
-    Unsupported for sources other than files and Kafka, and for logs that cannot be distinguished; else the errors of
-    ``seed``.
+    For a query without state, or one whose state is discarded. The query must read the same sources in the same order,
+    or by the same names. Its first batch is batch 0, which has no rows if there is no new input. ``target``: as in
+    ``seed``. Raises Unsupported for sources other than files and Kafka, and for source logs that cannot be matched to
+    their sources; else the errors of ``seed``.
     """
     if _is_there(target, query_id):
         return
@@ -105,8 +106,8 @@ def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None
 def seed_beginning(source: Tree, target: Tree, *, query_id: str) -> bool:
     """Make ``target`` a checkpoint without any batch, whose Kafka sources start where those of ``source`` started.
 
-    The query's ``startingOffsets`` do not matter. Returns False, and creates nothing, if ``source`` has no Kafka
-    source: files are read from the first one anyway. ``target``: as in ``seed``.
+    The query's ``startingOffsets`` have no effect then. Returns False, and creates no file, if ``source`` has no Kafka
+    source; files are read from the first one anyway. ``target``: as in ``seed``.
     """
     if _is_there(target, query_id):
         return True
@@ -118,7 +119,7 @@ def seed_beginning(source: Tree, target: Tree, *, query_id: str) -> bool:
 
 
 def _commit(source: Tree, batch: int) -> bytes:
-    """Return the batch's own commit, else the previous one: all commits of a stateless query are alike."""
+    """Return the batch's own commit, the previous one, or a standard one; commits of stateless queries are alike."""
     for number in (batch, batch - 1):
         commit = commit_in(source, number)
         if commit is Trouble.MISSING:
@@ -129,22 +130,21 @@ def _commit(source: Tree, batch: int) -> bytes:
 
 
 def _seen(source: Tree, log: FileSource) -> bytes:
-    """Encode one entry with every file of the log up to the batch: Spark counts them as seen, and no batch reads
-    them.
-    """
+    """Encode one entry that marks every file of the log up to the batch as seen, so that no batch reads these files."""
     files = [replace(file, batch_id=SEEN_BEFORE) for file in logged_files(source, log, log.end)]
     return source_entry_content(files) if files else b""
 
 
 def _beginning(source: Tree, name: str, end: str) -> bytes:
-    """Encode where a source starts; for a source without an offset, where it was to start."""
+    """Encode where a source starts; for a source without an offset, the recorded start."""
     found = read_start(source, name) if end == NO_OFFSET else kafka_offsets(end)
     if found is not None:
         return starts_content(found)
     if end == NO_OFFSET:
         return b""
     raise Unsupported(
-        f"source {name} of {source.where('')} is neither files nor Kafka: it cannot start at {end}", hint="rebuild it"
+        f"source {name} of {source.where('')} is neither files nor Kafka: it cannot start at {end}",
+        hint="rebuild the query",
     )
 
 
@@ -157,7 +157,9 @@ def _refuse_shared_logs(source: Tree, plan: Offsets, logs: dict[str, FileSource]
     folders = set(source.folders("sources"))
     if folders != set(plan.ends):
         there, named = ", ".join(sorted(folders)) or "none", ", ".join(plan.ends)
-        raise Unsupported(f"{source.where('')} has the source logs {there} for the sources {named}", hint="rebuild it")
+        raise Unsupported(
+            f"{source.where('')} has the source logs {there} for the sources {named}", hint="rebuild the query"
+        )
 
 
 def _is_there(target: Tree, query_id: str) -> bool:

@@ -1,7 +1,7 @@
 """Determines which files a file source has read, and whether it would read every unread file in a new place exactly
 once.
 
-Spark identifies a file only by its path: behind a renamed mount, a mirror or a link every file is new to it.
+Spark identifies a file only by its path. Behind a renamed mount, a mirror or a link, every file is new to Spark.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 
 _MAX_AGE_MS = 7 * 24 * 3600 * 1000
-"""Spark's default ``maxFileAge``, counted from the newest file it has seen, in any place."""
+"""Spark's default ``maxFileAge``, counted back from the newest file that Spark has seen in any place."""
 
 _WILD = frozenset("*?[{")
 
 
 def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
-    """Whether every unread file in a new place is new enough to be read; False if unknown.
+    """Whether a source that moves from ``before`` to ``after`` would read every unread file there exactly once.
 
     ``source``: the source's name or position in the checkpoint, which is also its log's name.
+    ``before``: the old place, a path or a pattern.
+    ``after``: the new place.
 
-    Also False if a file there seems to be one that was read in the old place: it would be read again. An unrelated
-    place must contain at least one new file: an empty one does not show which files will arrive there.
-
-    Only for two patterns, or a directory and one above it: Spark itself refuses another plain path.
+    False if that is unknown, if an unread file is too old to be read, or if a file there seems to be one that was read
+    in the old place. An unrelated place must contain at least one new file, because an empty place does not show which
+    files will arrive there. Only two patterns, or a directory and one above it, are compared; Spark itself refuses
+    another plain path.
     """
     if not _comparable(before, after):
         return False
@@ -51,9 +53,9 @@ def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
 def _was_read(
     seen: Mapping[str, float], fresh: Mapping[str, os.stat_result], before: str, after: str
 ) -> Iterator[bool]:
-    """Yield for each new path whether it is a file that was read: the same file, one with the same relative name, or
+    """Yield for each new path whether its file was read already: the same file, a file with the same relative name, or
     one with the same name and time, as in copies that keep times. Times are compared to the second, because some copies
-    keep no finer ones.
+    keep no fractions.
     """
     bases = _base(before), _base(after)
     if shared := next((base for base in bases if all(Path(other).is_relative_to(base) for other in bases)), ""):
@@ -86,7 +88,7 @@ def _endings(name: str) -> Iterator[str]:
 
 
 def _may_be(old: str, found: os.stat_result) -> bool:
-    """Whether a file may be a copy of the one at the old path; not if that still exists with another size."""
+    """Whether a file may be a copy of the file at the old path; not if the old file still exists with another size."""
     try:
         return os.stat(old).st_size == found.st_size
     except OSError:
@@ -106,7 +108,7 @@ def _relative(path: str, base: str) -> str:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Return device and inode, through links; None for a missing file."""
+    """Return a file's device and inode, following links; None for a missing file."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Every shape of damage to a checkpoint, with its effect on a start and the remedy.
+"""Every kind of damage to a checkpoint, with its effect on a start and the remedy.
 
 The effects were measured with Spark 4.2.0 by starting a driver on such a checkpoint; the others follow from Spark's
 code for reading its logs (``MicroBatchExecution``, ``HDFSMetadataLog``, ``CommitLog``, ``FileStreamSource``).
@@ -11,7 +11,7 @@ import msgspec
 from streamkeeper.model.damage import Damage
 
 _RESTORE = "restore the checkpoint, or switch the query to a new checkpoint version"
-_REWIND = "restore the checkpoint, or rewind the sink to the same batch before a start"
+_REWIND = "restore the checkpoint, or rewind the sink to the checkpoint's last batch before a start"
 _NOTHING = "nothing to do"
 
 
@@ -28,7 +28,7 @@ _SHAPES = {
     ),
     "metadata-missing": _Shape(
         "Spark refuses to start: STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-        hint="restore metadata with the query's old id: sinks identify batches by it",
+        hint="restore metadata with the query's old id, because sinks identify batches by that id",
     ),
     "metadata-empty": _Shape(
         "Spark refuses to start: the file has no query id", hint="restore metadata with the query's old id"
@@ -38,25 +38,25 @@ _SHAPES = {
     ),
     "newer-format": _Shape(
         "Spark 4.2 refuses to start: it does not support the file's format",
-        hint="start with the Spark version that wrote it",
+        hint="start with the Spark version that wrote the file",
     ),
     "checksum-mismatch": _Shape(
         "Spark starts and reads the changed file without checking it",
         hint="restore the file; if the change is intended, remove its .crc file too",
     ),
-    "checksums-missing": _Shape("Spark starts and reads without checking", hint=_NOTHING, safe=True),
-    "leftover-temporary-files": _Shape("Spark starts and ignores them", hint=_NOTHING, safe=True),
+    "checksums-missing": _Shape("Spark starts and reads the files without checking them", hint=_NOTHING, safe=True),
+    "leftover-temporary-files": _Shape("Spark starts and ignores these files", hint=_NOTHING, safe=True),
     "offsets-gone": _Shape("Spark refuses to start: AssertionError, commits exist without offsets"),
     "offsets-and-commits-gone": _Shape(
-        "Spark starts at batch 0 and reads its sources from their beginning: everything is emitted twice",
-        hint="do not start it: restore offsets and commits, or start over with an empty sink",
+        "Spark starts at batch 0 and reads its sources from their beginning: every row is emitted twice",
+        hint="do not start the query. Restore offsets and commits, or start over with an empty sink",
     ),
     "offsets-and-commits-gone-beside-state": _Shape(
         "Spark refuses to start: the state directory of a new query is not empty"
     ),
     "offset-missing-in-the-middle": _Shape(
         "Spark refuses to start: the batch before the last planned one is unknown (SPARK-38033)",
-        hint="restore the checkpoint; deleting further files by hand, as Spark advises, repeats or skips batches",
+        hint="restore the checkpoint. Spark advises to delete further files, but that repeats or skips batches",
     ),
     "offset-empty": _Shape("Spark refuses to start: Incomplete log file"),
     "offset-cut-short": _Shape("Spark refuses to start: the file lacks an offset of a source"),
@@ -67,21 +67,21 @@ _SHAPES = {
         safe=True,
     ),
     "last-offset-missing": _Shape(
-        "Spark emits the last planned batch again and fails on the commit beyond it: each start duplicates",
-        hint="do not start it: restore the offsets of the committed batch",
+        "Spark emits the last planned batch again, then fails on the later commit: each start duplicates rows",
+        hint="do not start the query. Restore the offsets of the committed batch",
     ),
     "open-batch": _Shape(
         "Spark runs the planned batch again, under its id and with its offsets, as after any crash",
-        hint="nothing to do: a sink that records batch ids skips those it has",
+        hint="nothing to do: a sink that records batch ids skips a batch that it already has",
         safe=True,
     ),
     "last-commit-missing": _Shape(
         "Spark starts and reruns a finished batch: a sink that does not record batch ids receives it twice",
-        hint="restore the commit, or make sure that the sink skips batch ids it has",
+        hint="restore the commit, or make sure that the sink skips batches that it already has",
     ),
     "commits-behind": _Shape(
-        "Spark reruns the last planned batch, or fails where commits name the state files: rows may double",
-        hint="restore the commits, or make sure that the sink skips batch ids it has",
+        "Spark reruns the last planned batch, or fails if commits name the state files: rows may double",
+        hint="restore the commits, or make sure that the sink skips batches that it already has",
     ),
     "commit-missing-in-the-middle": _Shape("Spark starts: it reads only the last commit", hint=_NOTHING, safe=True),
     "commit-empty": _Shape("Spark refuses to start: Incomplete log file in the offset commit log"),
@@ -93,13 +93,13 @@ _SHAPES = {
     ),
     "unplanned-source-entry": _Shape(
         "Spark starts and plans these files into its next batch, as after a crash between listing and planning",
-        hint="nothing to do, unless offsets were removed or edited by hand: then those files are read twice",
+        hint="nothing to do. If offsets were removed or edited by hand, restore them, or those files are read twice",
         safe=True,
     ),
     "source-log-missing": _Shape("Spark refuses to start: the files of the last batch are unknown"),
     "source-log-shared": _Shape(
-        "Spark starts if the query reads one source twice; it refuses to if these are two sources",
-        hint="nothing to do, unless the query reads two sources: then restore the log",
+        "Spark starts if the query reads one source twice, and refuses to start if these are two sources",
+        hint="nothing to do if the query reads one source twice. If it reads two sources, restore the log",
         safe=True,
     ),
     "source-log-entry-missing": _Shape("Spark refuses to start: an entry of the source log does not exist"),
@@ -134,7 +134,9 @@ SHAPES = frozenset(_SHAPES)
 
 
 def damage(shape: str, where: str, evidence: str) -> Damage:
-    """Return one damage of a known shape; ``where``: a path inside the checkpoint."""
+    """Return a damage with the measured effect and the remedy of its ``shape``; ``where``: a path inside the
+    checkpoint.
+    """
     known = _SHAPES[shape]
     return Damage(
         shape=shape, where=where, evidence=evidence, on_start=known.on_start, safe=known.safe, hint=known.hint

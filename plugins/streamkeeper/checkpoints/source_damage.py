@@ -1,7 +1,7 @@
 """Damage to the logs of file sources, and offsets that contradict them. Other sources keep no log to compare with.
 
 Spark reads every entry since the last compacted one, and those between the last two offsets. It writes an entry just
-before the plan that names it: a crash in between leaves one entry beyond the last plan.
+before the plan that names the entry, so a crash in between leaves one entry beyond the last plan.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
     needed = _needed(source)
     missing = find_gaps(needed.start, needed.stop, there)
     if source.entries.newest < source.end and not _is_lost(source):
-        evidence = f"logOffset {source.end}, the log of source {source.name} ends with {source.entries.newest}"
+        evidence = f"logOffset {source.end}, but the log of source {source.name} ends with {source.entries.newest}"
         yield damage("source-offset-ahead", where, evidence)
         missing = find_gaps(needed.start, source.entries.newest, there)
     if missing.count:
@@ -54,7 +54,7 @@ def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
 
 
 def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
-    """Return sources whose log exceeds the last plan by more than ``allowed`` entries, as evidence."""
+    """Return a clause for each source whose log exceeds the last plan by more than ``allowed`` entries, as evidence."""
     return [
         f"sources/{source.log} has entry {source.entries.newest}, but the last plan ends with {source.end}"
         for source in sources
@@ -63,15 +63,15 @@ def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
 
 
 def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
-    """Report the single entry beyond the last plan that a crash explains."""
+    """Report logs with one entry beyond the last plan, which a crash can leave."""
     for source in sources:
         if source.log is not None and source.entries.newest == source.end + 1:
-            evidence = f"listed, but in no planned batch: the last one ends with entry {source.end}"
+            evidence = f"the entry is listed, but the last planned batch ends with entry {source.end}"
             yield damage("unplanned-source-entry", f"sources/{source.log}/{source.entries.newest}", evidence)
 
 
 def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[FileSource, ...]) -> Iterator[Damage]:
-    """Report a plan without new data although the sources had new files: only a query with state makes such plans."""
+    """Report a plan without new data although sources had new files; only queries with state make such plans."""
     listed = entries_beyond(sources, 0)
     if previous is not None and listed and plan.ends == previous.ends:
         evidence = f"the last two plans are equal, and {listed[0]}"
@@ -79,13 +79,13 @@ def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[Fil
 
 
 def _needed(source: FileSource) -> range:
-    """Return the entries that a start reads: since the last compacted one, and those of the last planned batch."""
+    """Return the entries that a start reads: those since the last compacted one and those of the last planned batch."""
     start = max(source.entries.compacted, default=0)
     first = start if source.start is None else min(start, source.start + 1)
     return range(max(first, 0), max(source.entries.newest, source.end) + 1)
 
 
 def _is_lost(source: FileSource) -> bool:
-    """Whether the log lost entries, rather than an offset being ahead of it: a batch takes one entry."""
+    """Whether the log lost entries, instead of an offset being ahead of the log; a batch takes one entry."""
     step = source.end - (-1 if source.start is None else source.start)
     return step <= 1 or source.entries.newest < (source.start or 0)

@@ -34,7 +34,8 @@ _STATE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|snapshot|zip|changelog)
 def state_damage(tree: Tree, batch: int, partitions: dict[str, int], *, stateful: bool) -> Iterator[Damage]:
     """Find missing or damaged state of committed ``batch``; ``partitions``: operator -> their number, from its commit.
 
-    ``stateful``: whether the query is known to keep state; in format 1 a checkpoint shows it only by its state.
+    ``stateful``: whether the query is known to keep state; in format 1 a checkpoint without state files does not show
+    that.
     """
     folders = operator_folders(tree)
     seen = Listed(tree)
@@ -97,8 +98,8 @@ def _keeps_one_partition(tree: Tree, operator: str, facts: OperatorFacts | Troub
 
 
 def _metadata_damage(seen: Listed, operator: str, where: str, trouble: Trouble) -> Damage:
-    """Classify damaged metadata: the first format was measured not to be needed; the schema log next to it reveals a
-    later one.
+    """Classify damaged metadata: format 1 is not needed, as measured; a schema log next to the file reveals a later
+    format.
     """
     if "_stateSchema" in seen.folders(operator) or "v2" in seen.folders(f"{operator}/_metadata"):
         return damage("state-metadata-log-damaged", where, f"{where} {trouble.value}")
@@ -107,7 +108,9 @@ def _metadata_damage(seen: Listed, operator: str, where: str, trouble: Trouble) 
 
 
 def _stores(seen: Listed, partition: str, facts: OperatorFacts | Trouble) -> list[str]:
-    """Folders of a partition's stores: the partition's own for the default store, else one below it per name."""
+    """Return the folders of a partition's stores: the partition's own for the default store, else one below it per
+    name.
+    """
     if isinstance(facts, OperatorFacts) and facts.stores:
         return [partition if name == _DEFAULT_STORE else f"{partition}/{name}" for name in facts.stores]
     return [f"{partition}/{name}" for name in seen.folders(partition) if name not in NO_STORES] or [partition]

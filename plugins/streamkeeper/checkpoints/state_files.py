@@ -43,10 +43,11 @@ class StateFiles:
         self._ids: dict[int, dict[str, tuple[frozenset[str], ...]]] = {}
 
     def of(self, store: str, batch: int) -> list[str]:
-        """Return the paths of a store's newest base up to the batch's version, and of every change after it.
+        """Return the paths of the files from which Spark loads a store's state after ``batch``: the newest snapshot or
+        archive up to the batch's version, and every change after it.
 
-        An archive names its SSTs, which may be missing. Empty if the folder contains no state. Raises CheckpointDamaged
-        for a gap, and for an archive or a commit that cannot be read.
+        The SSTs that an archive names are included, even if they are missing. Empty if the folder contains no state.
+        Raises CheckpointDamaged for a gap, and for an archive or a commit that cannot be read.
         """
         files = _by_version(self._seen, store)
         found: list[str] = []
@@ -62,18 +63,18 @@ class StateFiles:
             if bases:
                 whole = len(found)
             if not changes:
-                # A change next to another attempt's base may be the committed one, which leads down to its own base; or
-                # it is of a failed attempt, which may lead into a gap.
+                # A change next to another attempt's base may be the committed one, and then its own base is further
+                # down. Or the change is of a failed attempt, and then older versions may be missing.
                 found = found[:whole]
                 break
         archives = [path for path in found if path.endswith(".zip")]
         return [*found, *(f"{store}/{name}" for archive in archives for name in _named_in(self._seen, archive))]
 
     def _committed(self, store: str, version: int, files: list[_StateFile]) -> list[_StateFile]:
-        """Return the files that belong to the commit of their batch; a failed attempt leaves others, with other ids.
+        """Return the files that belong to the commit of their batch; a failed attempt leaves files with other ids.
 
-        Once that commit has been cleaned up they cannot be distinguished, so every file counts. A running query may
-        clean it up between the listing and this call.
+        Once that commit has been removed, the files cannot be distinguished, so every file counts. A running query may
+        remove it between the listing and this call.
         """
         if all(file.id is None for file in files):
             return files

@@ -32,8 +32,8 @@ NOT_THERE = "does not exist"
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """Everything in a tree, by path. ``files``: everything except folders; ``odd``: those of them that are not regular
-    files, and ``""`` if the tree itself is a link.
+    """Everything in a tree, by path. ``files``: everything except folders; ``odd``: paths in ``files`` that are not
+    regular files, and ``""`` if the tree itself is a link.
     """
 
     files: dict[str, Stamp]
@@ -41,8 +41,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Tree(ABC):
-    """A tree of files. Paths are relative and ``/``-separated. A missing file raises FileNotFoundError, like opening
-    one.
+    """A tree of files. Paths are relative and ``/``-separated. Every access to a missing file raises FileNotFoundError.
 
     ``checksums``: whether a ``.crc`` file is stored next to each of Spark's files, as on a local disk.
     """
@@ -78,7 +77,7 @@ class Tree(ABC):
 
     @abstractmethod
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
-        """Yield a file's content in order, ``size`` bytes at a time; raises CheckpointChanged unless it is
+        """Yield a file's content in order, ``size`` bytes at a time; raises CheckpointChanged unless its stamp is
         ``expected``.
         """
 
@@ -88,8 +87,8 @@ class Tree(ABC):
 
     @abstractmethod
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Create a file with its parent folders, from content in parts: it appears whole or not at all, and is durable.
-        Raises FileExistsError if it exists.
+        """Create a file from content in parts, with its parent folders. The file appears whole or not at all, and is
+        durable. Raises FileExistsError if it exists.
         """
 
     @abstractmethod
@@ -113,12 +112,14 @@ class Tree(ABC):
     def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
         """Create a file as a copy of the same file of another tree; raises the errors of ``parts`` and ``create``.
 
-        A tree whose store can copy uses that if ``source`` is in the same store: no byte passes through this process.
+        If ``source`` is in the same store and the store can copy, no byte passes through this process.
         """
         self.create(path, source.parts(path, PART_BYTES, expected))
 
     def must_take_files(self) -> None:
-        """Raise InvalidInput unless files can be created here, and each name only once; leaves no file."""
+        """Raise InvalidInput unless the tree accepts new files and rejects a second file of the same name; leaves no
+        file.
+        """
         probe = f".probe-{uuid.uuid4().hex}"
         # Some servers create a missing bucket with its first object.
         self.fresh().names("")
@@ -130,12 +131,14 @@ class Tree(ABC):
         finally:
             self.delete([probe])
         raise InvalidInput(
-            f"{self.url} lets two writers create the same file: two drivers could both claim a batch",
+            f"{self.url} lets two writers create the same file, so two drivers could claim the same batch",
             hint="use a store that supports If-None-Match",
         )
 
     def fresh(self) -> Tree:
-        """Return the same checkpoint without cached listings: a tree may keep returning its first findings."""
+        """Return the same tree without cached listings; without this call, a tree may keep returning what it listed
+        first.
+        """
         return self
 
     def absence(self) -> str:
@@ -169,7 +172,7 @@ class Tree(ABC):
 class LocalTree(Tree):
     """A local directory, which may be missing. Files that it writes are accessible only to their owner.
 
-    ``lasting``: sync each file to disk before it gets its name; scratch space need not survive a power failure.
+    ``lasting``: sync each file to disk before it gets its name. Scratch space need not survive a power failure.
     """
 
     checksums = True
@@ -195,7 +198,7 @@ class LocalTree(Tree):
         return "" if stat.S_ISDIR(found.st_mode) else "is not a directory"
 
     def must_take_files(self) -> None:
-        """Create the directory if it is missing; it remains."""
+        """Create the directory if it is missing, and leave it there."""
         probe = self.root / f".probe-{uuid.uuid4().hex}"
         try:
             make_folders(self.root)
@@ -254,7 +257,9 @@ class LocalTree(Tree):
         return os.path.isfile(self._path(path))
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Create a hard link to a finished file: the file system allows exactly one writer to create it."""
+        """Write a finished file and give it its name by a hard link, which the file system lets exactly one writer
+        create.
+        """
         target = self._path(path)
         folder = os.path.dirname(target)
         draft = f"{folder}/.{uuid.uuid4().hex}.tmp"
@@ -283,7 +288,7 @@ class LocalTree(Tree):
             return open(draft, "xb", opener=opener)
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
-        """Delete files without following links, neither of a file nor of a folder."""
+        """Delete files without following links to files or folders."""
         kept: dict[str, str] = {}
         touched: set[tuple[str, ...]] = set()
         for path in paths:
@@ -321,7 +326,7 @@ class LocalTree(Tree):
 
 @contextmanager
 def open_folder(root: str | Path, below: Iterable[str] = ()) -> Iterator[int]:
-    """Yield a descriptor of a folder; raises OSError if a link replaces it, or leads to it from ``root``."""
+    """Yield a descriptor of a folder; raises OSError if the folder, or one between ``root`` and it, is a link."""
     folder = os.open(root, _FOLDER)
     try:
         for name in below:

@@ -1,8 +1,8 @@
-"""Finds unread files in the directory of a file source: those that wait, and those that Spark never reads.
+"""Finds unread files in the directory of a file source: files that Spark will read, and files that it never reads.
 
 Spark never reads a file whose modification time is more than ``maxFileAge`` (7 days by default) before that of the
-newest file it has read. Copies that keep times (``rsync -a``, ``cp -p``, ``tar x``, ``distcp -p``) arrive like that.
-Spark also never reads a file whose name is not UTF-8, because Java cannot represent it.
+newest file it has read. Copies that keep times (``rsync -a``, ``cp -p``, ``tar x``, ``distcp -p``) can be that old when
+they arrive. Spark also never reads a file whose name is not UTF-8, because Java cannot represent it.
 """
 
 from __future__ import annotations
@@ -45,15 +45,18 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     too_old: int = 0
     """How many files Spark never reads, because of their age or their name."""
     example: str = ""
-    """One of those, with ``U+FFFD`` for bytes that are not UTF-8."""
+    """One of the files that Spark never reads, with ``U+FFFD`` for bytes that are not UTF-8."""
 
 
 class UnreadFiles:
-    """The unread files of one source, read repeatedly. It reads each entry of the log once, and keeps the names. Not
+    """Finds the unread files of one source repeatedly. It reads each entry of the log once, and keeps the names. Not
     thread-safe.
 
-    The result is None when it would not be cheap or certain: no directory on a disk, on S3 or in HDFS; options that
-    choose among its files; more than 100,000 files (10,000 on S3 and in HDFS); a log of more than 32 MB.
+    The result is None in cases where it would be expensive or uncertain:
+    - The source's place is not a directory on a disk, on S3 or in HDFS.
+    - Options choose among the directory's files.
+    - The directory has more than 100,000 files (10,000 on S3 and in HDFS).
+    - The log has more than 32 MB.
     """
 
     def __init__(self, place: str, options: Mapping[str, str], *, unseen: Mapping[str, str] | None = None) -> None:
@@ -73,8 +76,9 @@ class UnreadFiles:
         self._up_to = -1
 
     def look(self, tree: Tree, source: FileSource) -> Unread | None:
-        """Return the unread files beyond the offset of a source of the checkpoint; raises CheckpointDamaged when its
-        log lacks an entry, CheckpointChanged, StoreUnavailable.
+        """Count the files of a source that no batch up to the source's offset has read; None as in the class.
+
+        Raises CheckpointDamaged when the log lacks an entry, CheckpointChanged, StoreUnavailable.
         """
         there = self.unread(tree, source)
         if there is None:
@@ -89,7 +93,9 @@ class UnreadFiles:
         )
 
     def unread(self, tree: Tree, source: FileSource) -> dict[str, int] | None:
-        """Return path -> modification time in ms of every present, unread file; raises the errors of ``look``."""
+        """Return path -> modification time in ms of every present, unread file, or None like ``look``; raises its
+        errors.
+        """
         if not self.directory or not self._follow(tree, source):
             return None
         there: dict[str, int] = {}
@@ -102,7 +108,7 @@ class UnreadFiles:
         return there
 
     def has_read(self, path: str) -> bool:
-        """Whether a file was read, according to the log entries read so far."""
+        """Whether Spark has read a file, according to the log entries that this object has read so far."""
         return path in self._read
 
     def too_old(self, unread: Mapping[str, int]) -> set[str]:
@@ -121,7 +127,7 @@ class UnreadFiles:
             yield f"{self.directory}/{path}" if read else "", stamp.modified // 1_000_000
 
     def _follow(self, tree: Tree, source: FileSource) -> bool:
-        """Read the new entries of the log; False if that is too much."""
+        """Read the new entries of the log; return False if they are too large."""
         first, where = self._up_to + 1, tree.where(source.folder)
         for name in source.entries.holding(source.end, first=first, where=where):
             path = f"{source.folder}/{name}"
@@ -136,7 +142,9 @@ class UnreadFiles:
 
 
 def too_old(unread: Mapping[str, int], newest_ms: int, max_age_ms: int | None) -> set[str]:
-    """Return files that Spark never reads; ``newest_ms``: the latest modification time among those it has read."""
+    """Return the unread files that are too old for Spark; ``newest_ms``: the latest modification time of a file it has
+    read.
+    """
     if max_age_ms is None or not newest_ms:
         return set()
     return {path for path, written_ms in unread.items() if written_ms < newest_ms - max_age_ms}
@@ -158,7 +166,9 @@ def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
 
 
 def max_file_age_ms(options: Mapping[str, str]) -> int | None:
-    """Return the maximum age of a file before the newest one; None if Spark checks no age, or if it is unknown."""
+    """Return how many ms a file may be older than the newest one that was read; None if Spark does not check it, or if
+    unknown.
+    """
     if options.get("latestfirst", "").lower() == "true" and _LIMITS & options.keys():
         return None
     found = _SPAN.fullmatch(options.get("maxfileage", _MAX_AGE).strip().lower())

@@ -34,12 +34,14 @@ _FILE_ERRORS: dict[str, type[OSError]] = {
 }
 _NUMBERS = {FileNotFoundError: errno.ENOENT, FileExistsError: errno.EEXIST, NotADirectoryError: errno.ENOTDIR}
 _HINTS = {
-    "SafeModeException": "wait until the NameNode has left safe mode: hdfs dfsadmin -safemode get",
+    "SafeModeException": "wait until `hdfs dfsadmin -safemode get` reports that the NameNode has left safe mode",
     "AccessControlException": "give this user the permission, or name another user in HADOOP_USER_NAME",
     "StandbyException": "name the active NameNode",
-    "SecurityException": "only clusters with simple authentication are supported, no Kerberos",
+    "SecurityException": "use a cluster with simple authentication; Kerberos is not supported",
 }
-_NOBODY = "check that it is running; its address is dfs.namenode.http-address in HADOOP_CONF_DIR's hdfs-site.xml"
+_NOBODY = (
+    "check that the NameNode is running; its address is dfs.namenode.http-address in HADOOP_CONF_DIR's hdfs-site.xml"
+)
 _NO_DATANODE = "check that the DataNode is running, and that this machine can reach it by its registered name"
 
 
@@ -92,7 +94,7 @@ class WebHdfs:
 
     ``root``: its RPC URL, which messages name. Every call raises FileNotFoundError, FileExistsError or
     NotADirectoryError like the same call on a disk, Refused for any other refusal, StoreUnavailable without a response.
-    A connection may take 5 s, a silence 30 s; read-only requests are tried three times.
+    A connection may take 5 s, and a wait for further bytes 30 s. Read-only requests are tried three times.
     """
 
     def __init__(self, root: str, url: str, user: str) -> None:
@@ -117,14 +119,17 @@ class WebHdfs:
             return self._ask("read", "GET", path, "OPEN").content
 
     def stream(self, path: str, size: int) -> Iterator[bytes]:
-        """Yield a file's content, ``size`` bytes at a time, with one request that survives renames and deletion."""
+        """Yield a file's content, ``size`` bytes at a time, in one request that a rename or deletion does not
+        interrupt.
+        """
         with self._told("read", path), self._ask("read", "GET", path, "OPEN", stream=True) as answer:
             yield from answer.iter_content(size)
 
     def create(self, path: str, content: bytes | Iterable[bytes]) -> None:
         """Create a new file with its parent folders; raises the errors of ``content``.
 
-        If a writer dies, the DataNode completes the file with the bytes received. Therefore use a draft's name.
+        If a writer dies, the DataNode completes the file with the bytes that it has received. Therefore write under a
+        temporary name and rename the file.
         """
         where = self._ask("create", "PUT", path, "CREATE", redirect=False, overwrite="false").headers["Location"]
         broken: list[OSError] = []
@@ -139,7 +144,7 @@ class WebHdfs:
             self._checked("create", path, answer)
 
     def rename(self, path: str, new: str) -> None:
-        """Rename a file to an unused name: the NameNode allows exactly one writer to succeed.
+        """Rename a file to an unused name; the NameNode lets exactly one writer succeed.
 
         Without ``renameoptions`` the NameNode would answer ``false``, or move the file into a folder of that name.
         """
@@ -161,10 +166,11 @@ class WebHdfs:
             answer = self._session.get(f"http://{address}/", timeout=_TIMEOUTS_S, allow_redirects=False).text
         except requests.RequestException as error:
             why = f"no server answers at {address} ({_reason(error)})"
-            raise Refused(f"{self.root}: {why}", hint="write the NameNode's RPC address") from error
+            raise Refused(f"{self.root}: {why}", hint="name the NameNode's RPC address in the URL") from error
         if _RPC_SAYS not in answer:
             raise Refused(
-                f"{self.root}: {address} is not an RPC port", hint=f"write the NameNode's, not the port of {self.url}"
+                f"{self.root}: {address} is not an RPC port",
+                hint=f"name the NameNode's RPC port, not that of {self.url}",
             )
 
     def _ask(
@@ -187,7 +193,7 @@ class WebHdfs:
         ``operation``: WebHDFS's name of the operation.
         ``redirect``: follow the redirection to a DataNode.
         ``stream``: leave the body unread.
-        ``told``: the path in messages, if it is another one.
+        ``told``: the path in messages, if it differs from ``path``.
         ``params``: further parameters of the operation.
         """
         request = partial(

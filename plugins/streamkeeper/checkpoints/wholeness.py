@@ -28,7 +28,7 @@ _MOST_METADATA = 8 << 20
 
 
 def differs_from_checksum(tree: Tree, path: str) -> bool:
-    """Whether Hadoop would refuse to read the file; False without checksums."""
+    """Whether a file differs from its checksum, so that Hadoop would refuse to read it; False without checksums."""
     folder, slash, name = path.rpartition("/")
     try:
         kept = tree.read(f"{folder}{slash}.{name}.crc")
@@ -70,7 +70,7 @@ def is_cut_short(tree: Tree, path: str) -> bool:
 
 
 def archived_sizes(archive: bytes) -> dict[str, int]:
-    """Return SST -> bytes, from a RocksDB snapshot's metadata; an SST without a size is left out."""
+    """Return SST -> its size in bytes, from the metadata in a RocksDB snapshot; an SST without a size is left out."""
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         found = archived_metadata(opened)
     files = found.get("sstFiles") or ()
