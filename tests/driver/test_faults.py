@@ -24,7 +24,7 @@ def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
     """``F.udf(f, "int")`` beside the function runs again where no session is; of the driver nothing is added."""
     told = describe_text(IN_A_WORKER, "PYTHON_EXCEPTION")
     assert told.startswith("PYTHON_EXCEPTION: orders.py:4: pyspark.errors")
-    assert "use the decorator @udf" in told
+    assert "Use the decorator @udf" in told
     assert "@udf" not in describe_text("[SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession", "")
 
 

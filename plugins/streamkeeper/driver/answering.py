@@ -1,4 +1,4 @@
-"""A short-lived driver process that answers requests: JSON lines in, JSON lines out, in the same order."""
+"""A short-lived driver process that answers requests: one JSON line in, one JSON line out, in the same order."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ if TYPE_CHECKING:
 PACKAGES = Path(__file__).resolve().parents[2]
 
 Answering = Callable[[bytes], object]
-"""Turns a request's line into its answer; it raises no error."""
+"""A function from a request's line to its answer; it raises no error."""
 
 
 def answer_lines(
     arguments: Sequence[str], name: str, make: Callable[[SparkSession, Path, Mapping[str, str]], Answering]
 ) -> int:
-    """Answer the lines of stdin on stdout until they end, in one Spark session; return the exit code.
+    """Answer each line of stdin with a line on stdout until stdin ends, in one Spark session; return the exit code.
 
-    ``arguments``: conf as JSON, with settings that only a starting Spark accepts. ``make``: gets session, scratch
-    directory and secrets. Without a session it writes one line to stderr, ``error: …``, and returns REFUSED.
+    ``arguments``: the conf as JSON, with settings that only a starting Spark accepts.
+    ``name``: the process's name in Spark and in its scratch directory.
+    ``make``: makes the answering function from the session, the scratch directory and the secrets.
+
+    If the session cannot be started, write ``error: …`` as one line to stderr and return REFUSED.
     """
-    # On SIGTERM it also removes its JVM and its scratch directory.
+    # On SIGTERM this process also removes its JVM and its scratch directory.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     hide_secrets(secrets)

@@ -1,9 +1,8 @@
-"""Decides an error's cause, which controls the restart, and its kind of fault. Decided once, here, from its chain of
-links.
+"""Decides an error's cause, which controls the restart, and its kind of fault. No other module decides that.
 
-A link's class, Spark's error condition, and the frame that raised it are decisive. A message's text counts only if it
-comes from the operating system, the JVM or a connector, never from a class that the job's code may raise. An unknown
-error is a failure, and unclassified.
+The decision uses the error's chain of links: the class of each link, Spark's error condition, and the frame that raised
+the link. A message's text counts only if it comes from the operating system, the JVM or a connector, never from a class
+that the job's code may raise. An unknown error is a failure, and unclassified.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _NO_ROOM = (
     "Too many open files",
     "Resource temporarily unavailable",
 )
-"""In messages of the operating system, which the JVM passes on."""
+"""Texts in messages of the operating system, which the JVM passes on."""
 _NO_THREAD = "can't start new thread"
 _OUT_OF_MEMORY = frozenset({"OutOfMemoryError", "SparkOutOfMemoryError"})
 _OUT_OF_MEMORY_CODE = "exited with code 52"
@@ -56,7 +55,7 @@ _NEVER_BLINDLY = re.compile(
     r"(STREAM_CHECKPOINT|STREAMING_CHECKPOINT|MISSING_CHECKPOINT|CHECKPOINT_FILE_CHECKSUM|STATE_STORE|KAFKA_DATA_LOSS"
     r"|BATCH_METADATA_NOT_FOUND|CONCURRENT_STREAM_LOG_UPDATE|STATE_REPARTITION_INVALID|STATE_REWRITER_INVALID)"
 )
-"""Conditions of data on disk, or of data missing from the source: every start meets them again."""
+"""Spark's conditions for data on disk, or for data missing from the source; every start fails with them again."""
 _DAMAGE = re.compile(
     r"(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|INVALID_LOG_VERSION|BATCH_METADATA_NOT_FOUND|CHECKPOINT_FILE_CHECKSUM"
     r"|MISSING_CHECKPOINT)"
@@ -64,7 +63,7 @@ _DAMAGE = re.compile(
 _LOST_INPUT = re.compile(r"KAFKA_DATA_LOSS")
 """Does not include missing files, which may be a static table's. The next run checks the batch's own files first."""
 _PASSING = frozenset({"STATE_STORE_COMMIT_VALIDATION_FAILED", "STATE_STORE_OPERATION_OUT_OF_ORDER"})
-"""Conditions of one run only."""
+"""Spark's conditions for a problem of one run only."""
 _READS_CHECKPOINT = re.compile(
     r"org\.apache\.spark\.sql\.execution\.streaming\.(\w+\.)*"
     r"(state\.|checkpointing\.|\w*MetadataLog|OffsetSeq|CommitLog|CommitMetadata|\w*FileStreamLog|FileStreamSourceLog"
@@ -93,14 +92,14 @@ _UNREACHABLE = frozenset(
 )
 _NO_BOOTSTRAP = "No resolvable bootstrap"
 _DATABASE = "OperationalError"
-"""Raised by PostgreSQL and SQLite: the request is valid, but the database cannot serve it now."""
+"""Raised for PostgreSQL and SQLite if a request is valid but the database cannot serve it now."""
 _DATABASE_AWAY = ("08", "53", "57P", "58")
 """SQLSTATE: connection, server resources, server shutdown or start, the server's disk."""
 _ASKED_IN_VAIN = ("25", "40", "55", "57014")
 """SQLSTATE: a transaction lost to another one; a retry may succeed."""
 _SQLITE_AWAY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL"})
 _DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
-"""In the text of an OperationalError from a Python worker, where only the text is available."""
+"""Parts of an OperationalError's text, for an error of a Python worker, of which only the text is available."""
 _TIMED_OUT = ("timed out", "The read operation timed out", "The handshake operation timed out")
 """Messages of a socket timeout; such an error has no number."""
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
@@ -118,7 +117,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], Fault], ...] = (
 
 
 class GivenUp(PermanentError):
-    """A query that is not restarted, with the kind of fault that ended its last run."""
+    """Raised for a query that is not restarted; ``fault`` is the kind of fault that ended its last run."""
 
     def __init__(self, query: str, error: str, fault: Fault) -> None:
         super().__init__(f"query {query}: {error}")
@@ -134,8 +133,9 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 def judge(error: BaseException, root: Path | None = None) -> Judged:
-    """Judge an error by its chain; ``root``: the directory of the job's own code, whose class names have no meaning
-    here.
+    """Return an error's cause and fault, by its chain of causes.
+
+    ``root``: the directory of the job's own code. The names of classes defined there are ignored.
     """
     if isinstance(error, GivenUp):
         return Judged(Cause.PERMANENT, error.fault)
@@ -149,12 +149,19 @@ def judge(error: BaseException, root: Path | None = None) -> Judged:
 
 
 def judge_text(text: str, condition: str = "") -> Judged:
-    """Judge Spark's text of an ended run, if the JVM cannot be queried; ``condition``: its error condition."""
+    """Return the cause and fault of an ended run by Spark's text of its error, for a JVM that cannot be queried.
+
+    ``condition``: Spark's error condition.
+    """
     return judge_links(links_of_text(text, condition))
 
 
 def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
-    """An unreachable dependency outranks the condition that it caused, and a lack of capacity outranks both."""
+    """Return the cause and fault of a chain of links.
+
+    An unreachable dependency outranks the condition that it caused, and a lack of capacity outranks both. ``root``: as
+    in ``judge``.
+    """
     if another_writers_file(links):
         return Judged(Cause.PERMANENT)
     for look in (_no_room, _no_memory, _unreachable, _database):
@@ -166,13 +173,13 @@ def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
 
 
 def is_lost_worker(links: Sequence[Link]) -> bool:
-    """Whether a Python worker ended without a message: a crash, or a kill."""
+    """Whether a Python worker ended without a message, because it crashed or was killed."""
     raised = (link.raised_in for link in links if link.java and link.message.startswith(_LOST_WORKER))
     return any(frame.startswith(_PYTHON_RUNNER) for frame in raised)
 
 
 def another_writers_file(links: Sequence[Link]) -> str:
-    """Return the checkpoint file that a run found written by another driver; otherwise empty."""
+    """Return the checkpoint file that another driver had written before the failed run; empty for any other error."""
     for link in links:
         ours = not link.frames or any(frame.startswith(_OUR_MANAGER) for frame in link.frames)
         found = _TAKEN.match(link.message) if ours and link.short == "FileAlreadyExistsException" else None
@@ -220,7 +227,9 @@ def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged
 
 
 def _what_is_down(links: Sequence[Link]) -> Fault:
-    """The source if its own client or check failed; else the sink, or another dependency of the job."""
+    """Return SOURCE_DOWN if the source's own client or check failed, else SINK_DOWN, also for other dependencies of the
+    job.
+    """
     frames = [frame for link in links if link.java for frame in link.frames]
     if any(_KAFKA_WRITES.match(frame) for frame in frames):
         return Fault.SINK_DOWN
@@ -265,7 +274,7 @@ def _is_builtin(link: Link, kind: type[BaseException]) -> bool:
 def _is_raised_by_job(link: Link, root: Path | None) -> bool:
     """Whether the job's own line raises one of Python's errors by name: ``raise TimeoutError("shop 7 is closed")``.
 
-    An error that the operating system raises there has a number, and a socket's timeout has known messages.
+    An error that the operating system raises has a number, and a socket's timeout has a known message.
     """
     if link.java or root is None or not hasattr(builtins, link.kind):
         return False
@@ -274,7 +283,7 @@ def _is_raised_by_job(link: Link, root: Path | None) -> bool:
 
 
 def _errno(link: Link) -> int:
-    """Return the operating system's number of a Python error; for a worker's error it is in the text."""
+    """Return the operating system's number of a Python error; a worker's error has the number in its text."""
     if link.java:
         return 0
     if link.error is not None:

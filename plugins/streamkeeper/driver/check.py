@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make_checker(spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> Answering:
-    """Return a function that answers requests, one after the other."""
+    """Return a function that answers one line with a CheckRequest at a time."""
     from streamkeeper.driver.checking import Checker
 
     checker = Checker(spark, scratch, secrets)

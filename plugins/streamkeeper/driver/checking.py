@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Checker:
-    """Answers requests, one after the other; the caller removes ``scratch``."""
+    """Answers check requests, one after the other; the caller removes ``scratch``."""
 
     def __init__(self, spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> None:
         self._spark = spark
@@ -38,8 +38,8 @@ class Checker:
         self._described: dict[bytes, dict[str, Manifest]] = {}
 
     def answer(self, request: CheckRequest) -> CheckAnswer:
-        """Return the verdict and its findings; an ``error`` for a job that cannot be checked. Raises no error of the
-        job.
+        """Return the verdict and its findings, or an answer with ``error`` for a job that cannot be checked. The job's
+        own errors are not raised.
         """
         try:
             return self._answer(request)
@@ -80,11 +80,15 @@ class Checker:
         return CheckAnswer(assessment=assessment, evidence=evidence, seconds=seconds)
 
     def _deployed(self, request: CheckRequest, layout: Mapping[str, str]) -> dict[str, Manifest]:
-        """Return the deployed job's manifests; built once for all requests, while no file of its bundle changes."""
+        """Return the deployed job's manifests. The job is built once for all requests, and again if a file of its
+        bundle changes.
+        """
         if request.manifests is not None:
             return request.manifests
         if request.deployed is None:
-            raise InvalidInput("no deployed job is given to compare with", hint="name it, or a registered job")
+            raise InvalidInput(
+                "no deployed job is given to compare with", hint="name the deployed job's file, or a registered job"
+            )
         content = content_of(Path(request.deployed.root))
         key = to_json([request.deployed, content, dict(layout)])
         if not content or key not in self._described:
@@ -97,7 +101,7 @@ class Checker:
 
 
 def _layout_of(request: CheckRequest) -> dict[str, str]:
-    """Return the state store's layout in the checkpoint: it applies unless a job's own conf overrides it."""
+    """Return the state store's layout in the checkpoint, which applies unless a job's own conf overrides it."""
     layout: dict[str, str] = {}
     single = _found_in(request.checkpoints[""]).values() if "" in request.checkpoints else ()
     for checkpoint in map(tree_at, single or request.checkpoints.values()):
@@ -122,12 +126,14 @@ def _chosen(request: CheckRequest, deployed: Mapping[str, object], candidate: Ma
         return {*deployed, *candidate}
     if request.query not in deployed and request.query not in candidate:
         known = ", ".join(sorted({*deployed, *candidate}))
-        raise NotFound(f"there is no query {request.query}", hint=f"the job's queries: {known}")
+        raise NotFound(f"there is no query {request.query}", hint=f"name one of the job's queries: {known}")
     return {request.query}
 
 
 def _checkpoints_of(request: CheckRequest, deployed: Mapping[str, object]) -> dict[str, str]:
-    """Return query -> checkpoint; a single one belongs to the only query, or to the named one."""
+    """Return query -> checkpoint; a single checkpoint belongs to the only query, or to the query that the request
+    names.
+    """
     if "" not in request.checkpoints:
         return dict(request.checkpoints)
     given = request.checkpoints[""]
@@ -139,11 +145,12 @@ def _checkpoints_of(request: CheckRequest, deployed: Mapping[str, object]) -> di
     if "" in found or missing == wanted:
         raise InvalidInput(
             f"the job has {len(wanted)} queries ({', '.join(wanted)}), but one checkpoint was given",
-            hint="name its query: --query NAME; or name the directory with one checkpoint per query, named after it",
+            hint="name the checkpoint's query with `--query NAME`, or name a directory with one checkpoint per query,"
+            " each in a folder with the query's name",
         )
     if missing:
         raise InvalidInput(
             f"{given} has no checkpoint of query {', '.join(missing)}",
-            hint=f"it contains: {', '.join(sorted(found))}; check a single query: --query NAME",
+            hint=f"check one of {', '.join(sorted(found))} with `--query NAME`",
         )
     return {name: found[name] for name in wanted}

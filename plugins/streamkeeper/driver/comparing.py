@@ -26,10 +26,12 @@ from streamkeeper.sinks.table import TableWriter
 
 SEARCH_S = 60.0
 _LOOK_S = 0.1
-NO_MOMENT = "the two were never found to have read the same input"
+NO_MOMENT = "both versions were never found to have read the same input"
 
 Look = Callable[[], OutputComparison | None]
-"""One attempt: None, or ``same_input=False``, if the outputs cannot be compared at the moment."""
+"""One attempt at a comparison. The result is None, or has ``same_input=False``, if the outputs cannot be compared at
+the moment.
+"""
 
 
 class Comparing:
@@ -66,7 +68,7 @@ class Comparing:
     def _compare(self, query: ServedQuery) -> OutputComparison:
         serving = self._at.spec.rehearse_on.get(query.name)
         if serving is None:
-            return OutputComparison(comparable=False, why="no current version runs alongside it")
+            return OutputComparison(comparable=False, why="no current version runs alongside the shadow")
         writer = writer_of(query.planned.query, query.claim, self._state())
         try:
             return search(self._look_of(writer, tree_at(serving), query), self._stopped)
@@ -95,9 +97,10 @@ class Comparing:
 
 
 def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) -> OutputComparison:
-    """Retry until both outputs come from the same input; after ``search_s`` seconds return the last result.
+    """Repeat ``look`` until both outputs come from the same input; return its last result after ``search_s`` seconds,
+    or once ``stopped`` is set.
 
-    Errors of attempts are ignored, except in the last one.
+    An error of an attempt is ignored unless the attempt is the last one.
     """
     deadline = time.monotonic() + search_s
     found: OutputComparison | None = None
@@ -119,7 +122,9 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
 
 
 def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: Tree) -> OutputComparison:
-    """Both outputs are of one moment; their batches at that moment must have read the same input."""
+    """Compare two tables as of one moment; ``same_input``: whether their batches at that moment have read the same
+    input.
+    """
     found = compare_now()
     if found.old_batch is None or found.new_batch is None:
         return msgspec.structs.replace(found, same_input=False)
@@ -129,7 +134,9 @@ def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: 
 def look_at_files(
     compare_pair: Callable[[int, int], OutputComparison], old: Tree, new: Tree
 ) -> OutputComparison | None:
-    """Compare up to the newest pair of batches that have read the same input."""
+    """Compare the outputs up to the newest pair of batches that have read the same input; return None without such a
+    pair.
+    """
     pair = equal_batches(old.fresh(), new.fresh())
     return compare_pair(*pair) if pair is not None else None
 
@@ -138,5 +145,5 @@ def _same(old: Tree, old_batch: int, new: Tree, new_batch: int) -> bool:
     try:
         return compare(position(old.fresh(), old_batch), position(new.fresh(), new_batch)).equal
     except (CheckpointDamaged, NotFound, TemporaryError):
-        # Its entry is not written yet, or already deleted; another moment will succeed.
+        # A batch's entry is not written yet, or already deleted; a later attempt will succeed.
         return False

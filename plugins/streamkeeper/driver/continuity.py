@@ -1,6 +1,6 @@
 """Ensures that a query continues where it was: in the same checkpoint directory, without repeating a committed batch.
 
-It is checked before every start of a run, including restarts in the process, and at the gate for every batch. A
+The check runs before every start of a run, including restarts in the process, and at the gate for every batch. A
 directory can be unmounted, emptied or replaced at any time, and Spark starts over in the directory that it finds.
 """
 
@@ -19,7 +19,7 @@ class Continuity:
     """The continuity of one query over all its runs in this process. ``known``: the recorded facts of its checkpoint
     version.
 
-    The main thread starts runs, and Spark's thread delivers batches: each writes its own fields.
+    The main thread starts runs, and Spark's thread delivers batches; each thread writes its own fields.
     """
 
     def __init__(self, directory: Tree, known: KnownCheckpoint) -> None:
@@ -34,11 +34,11 @@ class Continuity:
         must_be_there(self._directory.fresh(), self._now(committed=max(told, default=None)))
 
     def note_start(self, query_id: str) -> None:
-        """Record that a run started, with Spark's id of the query: from now on its directory must exist."""
+        """Record that a run started, with Spark's id of the query. From now on the checkpoint directory must exist."""
         self._query_id = query_id
 
     def check_batch(self, batch_id: int) -> None:
-        """Raise CheckpointLost for a batch that is already committed, or one of another checkpoint."""
+        """Raise CheckpointLost for a batch that is already committed, or that belongs to another checkpoint."""
         if self._done is not None and batch_id <= self._done:
             raise CheckpointLost(
                 f"{self._known.name} has gone back: Spark runs batch {batch_id}, but batch {self._done} was committed",
@@ -54,7 +54,7 @@ class Continuity:
             )
 
     def note_batch(self, batch_id: int) -> None:
-        """Record that a batch passes the gate: the previous one was committed."""
+        """Record that a batch passes the gate, which means that the previous batch was committed."""
         if batch_id > 0:
             self._done = batch_id - 1
 

@@ -27,8 +27,8 @@ _NOT_NOW = float("inf")
 class StoreLine:
     """One instance's access to the store; threads may share it. Times are of the monotonic clock.
 
-    ``told_at``: when the status was last written. ``lost``: why the store is no longer the one in which this driver was
-    started; None while it is, according to the heartbeat.
+    ``told_at``: when the status was last written. ``lost``: the heartbeat's error once the store is no longer the one
+    in which this driver was started, else None.
     """
 
     def __init__(self, store: CountingStore, job: str, instance: str, generation: int) -> None:
@@ -51,7 +51,7 @@ class StoreLine:
     def answered_at(self) -> float:
         """When the store last answered; during a write, no later than the start of that write.
 
-        Reads that succeed while a write hangs do not keep a driver alive whose status is no longer visible.
+        So reads that succeed while a write hangs do not keep a driver alive whose status is no longer visible.
         """
         return min(self._answered_at, self._telling_since)
 
@@ -81,7 +81,11 @@ class StoreLine:
         return self._state
 
     def look(self, *, max_age_s: float = 0.0) -> JobState:
-        """Return commands and journal, at most ``max_age_s`` old: two requests if there is nothing new, or none."""
+        """Read new commands and journal records, and return the job's state.
+
+        What was read at most ``max_age_s`` seconds ago is not read again. Without news the two reads make one request
+        each.
+        """
         with self._lock:
             self.look_for_commands(max_age_s=max_age_s)
             asked_at = time.monotonic()
@@ -92,7 +96,10 @@ class StoreLine:
             return self._state
 
     def look_for_commands(self, *, max_age_s: float = 0.0) -> list[Command]:
-        """Return all commands so far, at most ``max_age_s`` old: one request if there is nothing new, or none."""
+        """Return all commands so far, as of at most ``max_age_s`` seconds ago.
+
+        Makes no request if the last read is that recent, and one request if there is no new command.
+        """
         with self._lock:
             asked_at = time.monotonic()
             if asked_at - self._commands_at >= max_age_s:
@@ -103,16 +110,14 @@ class StoreLine:
             return list(self._commands)
 
     def append(self, decide: Callable[[JobState], Record | None]) -> JobState:
-        """Append to the journal; see Journal.append."""
+        """Append the record that ``decide`` returns to the journal; return the new state. See ``Journal.append``."""
         with self._lock:
             self._state = self._journal.append(decide)
             self._answered()
             return self._state
 
     def write_status(self, status: Callable[[], DriverStatus]) -> None:
-        """Replace the status by the one that ``status`` composes now; one write at a time, so that beats are in
-        order.
-        """
+        """Replace the status by the result of ``status``; one thread writes at a time, so that beats are in order."""
         with self._tells():
             self._control.write_status(status())
             self._answered()
@@ -147,7 +152,9 @@ class StoreLine:
             return Control(self._store, self._job, instance).read_status()
 
     def write_manifests(self, manifests: dict[str, Manifest]) -> dict[str, Manifest]:
-        """Store the job's manifests and return the stored ones: an earlier generation may have been first."""
+        """Store the job's manifests and return the stored ones, which are an earlier generation's if that has stored
+        any.
+        """
         with self._lock:
             stored = self._control.write_manifests(manifests)
             self._answered()
@@ -160,7 +167,7 @@ class StoreLine:
             self._answered()
 
     def read_deployed(self, sha256: str) -> Manifest:
-        """Return a manifest that a release of the job has described."""
+        """Return a manifest that was stored for a release of the job; ``sha256``: its digest."""
         return read_manifest(self._store, self._job, sha256)
 
     @contextmanager

@@ -16,7 +16,9 @@ _LOOK_S = 0.02
 
 
 def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
-    """Hold every further batch of these queries and wait until running ones finish; ``check`` may raise meanwhile."""
+    """Hold every further batch of these queries at its gate, and wait until running batches finish; ``check`` is called
+    meanwhile and may raise.
+    """
     crash_point("driver.cutover.hold.before")
     for query in shadows.values():
         query.gate.hold()
@@ -31,7 +33,7 @@ def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[
 def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
     """Make these held queries current: claim their epochs, swap their outputs, release the waiting batches.
 
-    All or nothing in this process: an error ends it, and the next generation takes over the rest.
+    An error ends this process, and the next generation takes over the remaining queries.
     """
     before = []
     for query in shadows.values():

@@ -1,7 +1,7 @@
 """``python -m streamkeeper.driver.declaring``: reads a job file's declarations within a second and without Spark.
 
 Arguments ``<root> <entry> <job> <answer>``: it writes a Declaration as JSON into the file ``answer``. An error is
-reported only if a driver would meet the same one: a file that needs Spark during its import is left to a driver.
+reported only if a driver would meet the same error. A file that needs Spark during its import is left to a driver.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _CERTAIN = (
     *(SyntaxError, ImportError, NameError, LookupError, ArithmeticError, ValueError, SystemExit, RecursionError),
     *(FileNotFoundError, NotADirectoryError, PermissionError),
 )
-"""Errors that a session would not prevent; code that got None instead of one fails with its type or attributes."""
+"""Errors that a Spark session would not prevent. TypeError and AttributeError are missing, because code that gets None
+instead of a session raises them.
+"""
 
 
 class _SparkNeeded(BaseException):
@@ -31,7 +33,7 @@ class _SparkNeeded(BaseException):
 
 
 def read_declaration(root: Path, entry: str, job: str) -> Declaration:
-    """Load the job as a driver does; return an empty declaration if only a driver can."""
+    """Load the job as a driver does; return an empty declaration if only a driver can load it."""
     try:
         with _without_spark():
             return declaration_of(load_job(root, entry, job).params)
@@ -42,7 +44,7 @@ def read_declaration(root: Path, entry: str, job: str) -> Declaration:
 
 
 def _is_certain(cause: BaseException | None) -> bool:
-    """Whether a driver would meet the error too; without a cause, the file's own text is refused."""
+    """Whether a driver would meet the error too; an error without a cause refuses the file's own text."""
     if cause is None or isinstance(cause, StreamkeeperError):
         return True
     return isinstance(cause, _CERTAIN) and not type(cause).__module__.startswith(("pyspark", "py4j"))
@@ -50,7 +52,7 @@ def _is_certain(cause: BaseException | None) -> bool:
 
 @contextmanager
 def _without_spark() -> Iterator[None]:
-    """Prevent a JVM from starting: that takes long, and in a driver the file finds a running one."""
+    """Prevent the start of a JVM, which takes long; in a driver the file would find a running JVM."""
     from pyspark.core import context
 
     def refuse(*_: Any, **__: Any) -> NoReturn:

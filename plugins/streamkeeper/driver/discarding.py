@@ -28,7 +28,7 @@ def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
 def discard_left(
     line: StoreLine, spec: LaunchSpec, generation: int, planned: Mapping[str, PlannedQuery], orders: Iterable[Command]
 ) -> None:
-    """Remove the shadow output of earlier generations, unless its version has become current since.
+    """Remove the shadow output of earlier generations, except of versions that have become current since.
 
     ``line``: the access to the store.
     ``spec``: this driver's launch specification.

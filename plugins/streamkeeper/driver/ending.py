@@ -72,7 +72,7 @@ def ending_for(error: BaseException, line: str, root: Path | None = None) -> End
 def will_restart(
     error: str, cause: Cause = Cause.FAILURE, fault: Fault = Fault.UNCLASSIFIED, *, query: str = ""
 ) -> Ending:
-    """Return an ending that the supervisor restarts; only the supervisor knows when no restart is left."""
+    """Return an ending after which the supervisor restarts the driver, if it has a restart left."""
     code = _CODES.get(cause, ExitCode.FAILED)
     return Ending(DriverState.STARTING, code, error, cause=cause, fault=fault, query=query)
 
@@ -83,7 +83,7 @@ def jvm_ended(session: Session, more: str = "") -> Ending:
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """A log handler for a stderr that the job may have closed: then only the line is lost."""
+    """A log handler for stderr; if the job has closed stderr, only the line is lost."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         return
@@ -94,7 +94,7 @@ _LOG = own_logger("streamkeeper", _LINES)
 
 
 def log_as(job: str, instance: str) -> None:
-    """From here on every log line of this process names the job and instance."""
+    """Make every further log line of this process name the job and instance."""
     _LINES.setFormatter(LineFormatter({"job": job, "instance": instance}))
 
 
@@ -106,7 +106,9 @@ def say(text: str, *, query: str = "", level: int = logging.INFO) -> None:
 def end_process(
     ending: Ending, *, session: Session | None, board: StatusBoard | None, line: StoreLine, scratch: Path | None
 ) -> NoReturn:
-    """Kill the JVM first, so that it writes nothing more. Then report, clean up, and exit without clean-up handlers.
+    """End this process: kill the JVM first, so that it writes nothing more; then report, clean up and exit.
+
+    Python's exit handlers are not run.
 
     ``ending``: the state, error and exit code.
     ``session``: the Spark session, if there is one.
@@ -132,7 +134,7 @@ def end_process(
     if scratch is not None:
         shutil.rmtree(scratch, ignore_errors=True)
     for stream in (sys.stdout, sys.stderr):
-        # A job may have closed or replaced it: the exit code counts all the same.
+        # A job may have closed or replaced stderr; the process still exits with its code.
         with suppress(Exception):
             stream.flush()
     os._exit(ending.code)

@@ -47,7 +47,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """The installation's id, empty if unknown."""
 
     def superseded_by(self, state: JobState) -> str:
-        """Return why this claim is no longer valid according to the journal; empty if it is."""
+        """Return why this claim is no longer valid according to the journal; empty if it is valid."""
         if self.role is WriterRole.SHADOW:
             return "" if self.instance in (state.shadow, state.appointed) else "the dual run is over"
         if state.appointed != self.instance:
@@ -70,13 +70,17 @@ def claim_epoch(
     seen: Collection[SeenClaim] = (),
 ) -> tuple[Claim, JobState]:
     """Claim the next epoch of the query for this process alone.
+
     ``job``, ``instance``, ``generation``, ``query``: the claiming driver and its query.
     ``line``: the access to the store.
     ``checkpoint``: the directory of its version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in its output and next to its checkpoint.
+
     Raises Fenced when another instance is appointed, and JournalOutdated when the journal is older than the claims in
-    ``seen``. An outdated journal gets no claim: that would be newer than the output's, and would pass the fence."""
+    ``seen``. An outdated journal gets no claim, because the claim would be newer than the output's and would pass the
+    fence.
+    """
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 
@@ -181,13 +185,13 @@ def open_writer(
     ``history``: the version's history from before the claim.
     ``accepted``: the loss that a person accepted.
 
-    Raises Fenced; OutputLost when the output lacks batches that the checkpoint has committed; SinkAhead when the sink
-    has batches that the checkpoint does not: Spark would plan their numbers again, and the sink would silently skip as
-    many batches.
+    Raises Fenced. Raises OutputLost when the output lacks batches that the checkpoint has committed. Raises SinkAhead
+    when the sink has batches that the checkpoint lacks: Spark would plan their numbers again, and the sink would
+    silently skip as many batches.
     """
     writer = writer_of(query, claim, state, begun=_has_begun(history, checkpoint))
     try:
-        # Before the fence, which creates missing parts.
+        # This check comes before the fence, which creates missing parts of an output.
         begins_anew = refuse_lost_output(writer, query.name, claim.output, history, checkpoint, accepted=accepted)
         crash_point("driver.fence.before")
         writer.raise_fence()
@@ -209,7 +213,7 @@ def open_writer(
 def look_before_claim(
     job: str, query: Query, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> None:
-    """Raise OutputLost like ``refuse_lost_output``; it claims and creates nothing.
+    """Raise OutputLost like ``refuse_lost_output``, before any claim; creates nothing.
 
     ``job``: the job.
     ``query``: the query.
@@ -243,8 +247,8 @@ def refuse_lost_output(
     ``checkpoint``: the directory of its version.
     ``accepted``: the loss that a person accepted.
 
-    Returns the batch after which the output continues without them, if ``accepted`` covers the loss; None if no batch
-    is lost. An output without its own record cannot be checked.
+    Returns the batch after which the output continues without the lost batches, if ``accepted`` covers the loss; None
+    if no batch is lost. An output without its own record cannot be checked.
     """
     # Read first, because a running driver writes a batch before it commits it.
     committed = last_committed(checkpoint.fresh())
@@ -256,15 +260,15 @@ def refuse_lost_output(
         return max(history.inherited, -1 if committed is None else committed)
     raise OutputLost(
         f"query {query}: output {output} lacks committed batches: {loss}",
-        hint="restore the output; streamkeeper recover shows the other options",
+        hint="restore the output, or run `streamkeeper recover` for the job to see the other options",
     )
 
 
 def _has_begun(history: OutputHistory, checkpoint: Tree) -> bool:
     """Whether the version has its own batch.
 
-    A planned one is sufficient, unless the checkpoint was created with batches of an earlier version: a plan may be one
-    of these.
+    A planned batch is sufficient, unless the checkpoint was created with batches of an earlier version, because the
+    plan may be of one of these.
     """
     if history.inherited < 0:
         return last_planned(checkpoint.fresh()) is not None
@@ -273,8 +277,8 @@ def _has_begun(history: OutputHistory, checkpoint: Tree) -> bool:
 
 
 def _begins_after(state: JobState, claim: Claim) -> int | None:
-    """Return the last batch inherited from the parent version, whose output this version continues; None: it starts at
-    the first.
+    """Return the last batch inherited from the parent version, whose output this version continues; None if it inherits
+    no batch.
 
     A restored version continues the numbers of its parent.
     """
@@ -296,7 +300,7 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
 
 
 def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Tree, sources: int) -> bool:
-    """Record once where a checkpoint version started; False before its first batch is planned.
+    """Record where a checkpoint version started, once; return False if its first batch is not planned yet.
 
     ``line``: the access to the store.
     ``query``: the query.
@@ -319,10 +323,10 @@ def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint
 
 
 def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mapping[str, str]) -> Tree:
-    """Return the tree at ``<root>/<job>/<query>/<version>``: under the version's own root, or ``checkpoints`` if none
-    is recorded.
+    """Return the checkpoint ``<root>/<job>/<query>/<version>`` of a query.
 
-    Raises InvalidInput when ``go`` named no version for the query.
+    The root is the version's own, or ``checkpoints`` if no root is recorded. ``versions``: query -> version, from the
+    ``go`` command. Raises InvalidInput if it names no version for the query.
     """
     if query not in versions:
         raise InvalidInput(f"query {query} has no assigned checkpoint version")
@@ -332,14 +336,14 @@ def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mappi
 def known_at(
     line: StoreLine, state: JobState, job: str, query: str, version: str, *, commits: Mapping[str, int] | None = None
 ) -> KnownCheckpoint:
-    """Return the facts about a version from the journal, and from the last status of the driver that had it.
+    """Return the facts about a version from the journal, and from the last status of the driver that claimed it.
 
     ``line``: the access to the store.
     ``state``: the journal's state.
     ``job``: the job.
     ``query``: the query.
     ``version``: the checkpoint version.
-    ``commits``: the commits of this instance, if it had the version itself.
+    ``commits``: the commits of this instance, if it claimed the version itself.
     """
     recorded = state.version(query, version)
     if recorded is None:

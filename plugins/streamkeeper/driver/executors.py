@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXECUTOR_S = 60.0
-"""How long a driver waits for its first executor: with capacity, a worker starts one within seconds."""
+"""How long a driver waits for its first executor; a worker with capacity starts one within seconds."""
 _LOOK_S = 0.2
 _OF_ITS_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
 """Texts in Spark's error of a task whose Python is missing, or lacks the driver's packages."""
 _PACKAGE = Path(__file__).resolve().parents[1]
-_STAY = f"deploy it with --conf {MASTER}={OWN_THREADS}: its tasks then run in its driver"
+_STAY = f"deploy the job with `--conf {MASTER}={OWN_THREADS}`, so that its tasks run in its driver"
 
 
 def must_fit(manifests: Iterable[Manifest], master: str) -> None:
-    """Raise Unsupported for a query whose output a remote executor cannot write, or may still write after its
-    driver.
+    """Raise Unsupported for a query whose output a remote executor cannot write, or may still write after the driver's
+    end.
     """
     for manifest in manifests:
         if why := why_not_from_elsewhere(manifest.sink.kind, manifest.sink.output):
@@ -44,7 +44,7 @@ def must_fit(manifests: Iterable[Manifest], master: str) -> None:
 
 
 def must_fit_any_node(manifests: Iterable[Manifest], runner: str) -> None:
-    """Raise Unsupported for a query whose output the next driver, on another node, could not find."""
+    """Raise Unsupported for a query whose output a later driver on another node could not find."""
     for manifest in manifests:
         if why := why_not_from_any_node(manifest.sink.kind, manifest.sink.output):
             raise Unsupported(
@@ -54,7 +54,7 @@ def must_fit_any_node(manifests: Iterable[Manifest], runner: str) -> None:
 
 
 def must_answer(master: str) -> None:
-    """Raise Ending if the master does not answer; the driver waits for it like for any unavailable dependency."""
+    """Raise Ending if the cluster's master does not answer; the job then waits for the master as for any dependency."""
     try:
         check_master(master)
     except TemporaryError as error:
@@ -62,10 +62,10 @@ def must_answer(master: str) -> None:
 
 
 def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Path) -> None:
-    """Send the job's code after the first executor has started, and try it there.
+    """Wait for the first executor, send it the job's code, and check that its Python has the driver's packages.
 
-    ``root``: the directory of the job's code. Raises Ending if none starts in time, PermanentError if its Python lacks
-    the driver's packages, and Spark's error if an executor ends during the check.
+    ``root``: the directory of the job's code. Raises Ending if no executor starts in time, PermanentError if its Python
+    lacks the packages, and Spark's error if an executor ends during the check.
     """
     context: Any = spark.sparkContext
     deadline = time.monotonic() + EXECUTOR_S
@@ -73,7 +73,8 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
         # The driver counts as one.
         if time.monotonic() > deadline:
             raise will_restart(
-                f"no executor of {master} started within {EXECUTOR_S:g} s: is there room?", Cause.CAPACITY
+                f"no executor of {master} started within {EXECUTOR_S:g} s: the cluster may have no room",
+                Cause.CAPACITY,
             )
         time.sleep(_LOOK_S)
     for archive in _archives(root, scratch):
@@ -85,7 +86,7 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
             raise
         raise PermanentError(
             f"Python on an executor of {master} cannot run this job: {describe_fault(error)}",
-            hint="every worker needs the drivers' environment at the same path, or the job's imports in the"
+            hint="install the drivers' environment at the same path on every worker, or put the job's imports into the"
             " archive that STREAMKEEPER_EXECUTOR_ENVIRONMENT names",
         ) from error
 
@@ -96,7 +97,7 @@ def lacks_python(told: str) -> bool:
 
 
 def _archives(root: Path, scratch: Path) -> Iterator[str]:
-    """Yield archives of the job's code, and of this package without its neighbours in the installation."""
+    """Yield archives of the job's code, and of this package without other packages installed next to it."""
     yield shutil.make_archive(str(scratch / "job"), "zip", root)
     yield shutil.make_archive(str(scratch / "streamkeeper"), "zip", _PACKAGE.parent, _PACKAGE.name)
 

@@ -38,8 +38,8 @@ _OF_WORKERS = "PYTHON_EXCEPTION"
 _FILE = re.compile(r"(?:reading file|Failed to read file) (\S+?)\.?(?:\s|$)")
 _NO_SESSION = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
 _WHERE_NO_SESSION = (
-    " (a Python worker imports the job's file to find a function in it, and has no session for the code around it: "
-    "use the decorator @udf, name types as IntegerType() and not as strings, or move the function to its own module)"
+    " (a Python worker imports the job's file to find a function in it, and has no session for the file's other code. "
+    "Use the decorator @udf, write types as IntegerType() instead of strings, or move the function to its own module)"
 )
 _WORKERS_OWN = ("/pyspark/", "/py4j/", "/lib/python", "/cloudpickle/", "<frozen", "<string>")
 
@@ -57,7 +57,7 @@ def describe_fault(error: BaseException, root: Path | None = None) -> str:
 
 
 def describe_text(text: str, condition: str = "") -> str:
-    """Describe Spark's text of an error like ``describe_fault``, if the JVM cannot be queried."""
+    """Describe an error like ``describe_fault``, from Spark's text, for a JVM that cannot be queried."""
     return describe_links(links_of_text(text, condition))
 
 

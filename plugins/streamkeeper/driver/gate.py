@@ -1,8 +1,8 @@
 """The gate: every batch of a query passes it before its sink is touched.
 
-It blocks batches once the driver drains, once the journal names another owner, while the store does not answer, or when
-the checkpoint is older than before. A blocked batch stays planned: the next driver executes it under the same batch id.
-While the gate is held, batches wait: at a cutover they continue with another writer.
+The gate blocks batches once the driver drains, once the journal names another owner, while the store does not answer,
+or when the checkpoint is older than before. A blocked batch stays planned, and the next driver executes it under the
+same batch id. While the gate is held, batches wait. At a cutover they continue with another writer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RETRY_S = 0.25
 
 
 class GateClosed(Exception):
-    """The driver drains: this batch stays planned."""
+    """Raised for a batch while the driver drains; the batch stays planned."""
 
 
 class Gate:
@@ -55,7 +55,7 @@ class Gate:
         ``continuity``: checks the checkpoint.
         ``spans``: receives timings.
         ``wakeups``: wakes the main thread.
-        ``began``: called with every batch's number first.
+        ``began``: called before all else with the number of every batch.
         ``check_files``: raises InputUnreadable or InputGone for a batch that Spark would read wrongly.
         """
         self._query = query
@@ -115,7 +115,7 @@ class Gate:
     def hand_to(self, writer: SinkWriter, superseded_by: Callable[[JobState], str]) -> SinkWriter:
         """Pass the waiting batches to another writer, under its claim; the gate must be held, and not be busy.
 
-        Returns the previous writer, for its owner to close.
+        Returns the previous writer, which the caller must close.
         """
         with self._lock:
             before, self._writer, self._superseded_by = self._writer, writer, superseded_by
@@ -134,7 +134,7 @@ class Gate:
             return self._inside
 
     def take_failure(self) -> BaseException | None:
-        """Return the error of the last batch, once."""
+        """Return the error of the last batch and forget it; None without an error."""
         failure, self._failure = self._failure, None
         return failure
 
@@ -144,7 +144,7 @@ class Gate:
                 self._changed.wait_for(lambda: self._closed or not self._held)
 
     def _try_to_admit(self, batch_id: int) -> bool:
-        """Try to admit a batch; False while the gate is held, or when its claim has changed during the check."""
+        """Try to admit a batch; return False while the gate is held, or when its claim has changed during the check."""
         superseded_by = self._superseded_by
         with self._spans.measure("gate.checkpoint"):
             self._continuity.check_batch(batch_id)

@@ -1,7 +1,7 @@
 """Gathers the evidence about a candidate, in the Spark process that built it. No other module does so.
 
-It serves a check, a standby, and the driver that describes a candidate for a cold deploy, a dry run or a rollback. It
-changes neither the checkpoint nor the outputs, and a driver may keep writing them.
+The evidence is for a check, a standby, or the driver that describes a candidate for a cold deploy, a dry run or a
+rollback. The checks change neither the checkpoint nor the outputs, and a driver may keep writing both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _OF_ITS_DRIVER = frozenset({"open-batch", "unplanned-source-entry"})
 """Signs of a running driver: an open batch, and files that it has listed and not planned yet.
 
-Whether the last batch was removed from both logs is decided by the driver's own memory and the records (continuity).
+The driver's own memory and the records decide whether the last batch was removed from both logs (continuity).
 """
 _LOST, _FORBIDDEN = "its checkpoint is missing", "an earlier finding forbids running it"
 _GOES_ON = "a driver is still writing it, so its content may differ at the handover"
@@ -53,7 +53,7 @@ _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
 
 
 class NotLooked(Exception):
-    """An omitted check, and the reason."""
+    """Raised to omit a check; the message is the reason."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +88,10 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gather_evidence(of: Subject, scratch: str) -> Evidence:
-    """Run all checks of every query; ``scratch``: as in ``rehearse``. If a check raises, its error is the reason to
-    omit it.
+    """Run all checks of every query, and return the evidence. If a check raises, it counts as omitted, with its error
+    as the reason.
+
+    ``scratch``: as in ``rehearse``.
     """
     deployed = of.deployed or {}
     unlike = _built_otherwise(of)
@@ -104,9 +106,9 @@ def gather_evidence(of: Subject, scratch: str) -> Evidence:
 
 
 def _built_otherwise(of: Subject) -> Callable[[str], bool]:
-    """Return a function that tells whether a second build of a query differs.
+    """Return a function that tells whether a second build of a query differs from the first.
 
-    A candidate equal to the deployed job is itself a second build of it, so no other is needed.
+    A candidate equal to the deployed job is itself a second build of the job, so no other build is made.
     """
     deployed = of.deployed or {}
     first = {name: to_json(without_context(query.manifest)) for name, query in of.candidate.items()}
@@ -126,7 +128,7 @@ def _built_otherwise(of: Subject) -> Callable[[str], bool]:
 
 
 class _QueryLooks:
-    """The checks of one query, in sequence: a damaged query, or one that cannot resume, is not run."""
+    """The checks of one query, in sequence. A query that is damaged or cannot resume is not run."""
 
     def __init__(
         self,
@@ -213,7 +215,7 @@ class _QueryLooks:
             self._not_looked[look] = describe_fault(error)
 
     def _is_fatal(self, *looks: Look) -> bool:
-        """Whether a finding is fatal; a lost output is not, because a person may accept the loss, so a clone can still
+        """Whether a finding is fatal. A lost output does not count: a person may accept the loss, so a clone can still
         be run.
         """
         found = [finding for look in looks for finding in self._found.get(look, ())]
@@ -241,7 +243,7 @@ class _QueryLooks:
             yield observations.plan_not_deterministic(self._name)
 
     def _damage(self, checkpoint: Tree) -> tuple[Finding, ...]:
-        # If the release that wrote it is unknown, the candidate decides whether there must be state.
+        # If the release that wrote the checkpoint is unknown, the candidate decides whether there must be state.
         stateful = bool((self._deployed or self._planned.manifest).operators)
         try:
             found = examine_twice(checkpoint.fresh(), stateful=stateful)
@@ -266,8 +268,8 @@ class _QueryLooks:
         return found
 
     def _asks_the_state(self, deployed: Manifest) -> bool:
-        """Whether the verdict depends on facts that the next batch may change, which prove nothing before a
-        handover.
+        """Whether the verdict depends on facts that the next batch may change; before a handover such facts prove
+        nothing.
         """
         candidate = self._planned.manifest
         files = [[source.location for source in of.sources if source.kind == "file"] for of in (deployed, candidate)]

@@ -25,7 +25,9 @@ from streamkeeper.model.sink_capabilities import Numbering, capabilities_of
 from streamkeeper.sinks.contract import SinkContext
 
 NO_BATCH = -1
-"""If the state is given up, the new version contains no batch of the old one: its first batch is 0."""
+"""The inherited batch of a version that contains no batch of its parent, for example because the state is given up. Its
+first batch is 0.
+"""
 
 
 def hand_over(
@@ -49,10 +51,10 @@ def hand_over(
     ``state``: the journal's state.
     ``accepted``: the loss of the predecessor's output that a person accepted.
 
-    The predecessor's driver is proven terminated, so its last batch is final; it is recorded once, before anything is
-    created from it. If the predecessor has no batch, there is nothing to carry over; a predecessor that was to continue
-    another version, and whose driver terminated before that, is created first. Raises CheckpointLost, Fenced,
-    OutputLost, SinkAhead, and the errors of ``seed``.
+    The predecessor's driver is proven terminated, so the predecessor's last batch is final. That batch is recorded
+    once, before any file is created from it. If the predecessor has no batch and no inherited position, no checkpoint
+    is created. If the predecessor itself continues another version and its driver ended before creating it, the
+    predecessor is created first. Raises CheckpointLost, Fenced, OutputLost, SinkAhead, and the errors of ``seed``.
     """
     version = state.version(claim.query, claim.version)
     if version is None or not version.parent or is_published(checkpoint.fresh()):
@@ -66,7 +68,7 @@ def hand_over(
         last = _last_batch(query, claim, history, parent, accepted=accepted)
         before = state.version(claim.query, version.parent)
         if last is None and before is not None and before.batch == NO_BATCH:
-            # It has no batch of its own, and was to start where the previous version ended.
+            # The parent has no batch of its own, and was to start where its own parent ended.
             last = NO_BATCH
         if last is None:
             return state
@@ -81,8 +83,8 @@ def hand_over(
 def _source(
     line: StoreLine, state: JobState, job: str, version: CheckpointVersion, checkpoints: str
 ) -> tuple[Tree, int]:
-    """Return the checkpoint, and its batch, after which a version starts, skipping versions without a batch of their
-    own.
+    """Return the checkpoint and the batch after which a version starts; parents without a batch of their own are
+    skipped.
 
     ``line``: the access to the store.
     ``state``: the journal's state.
@@ -110,7 +112,8 @@ def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
 def _last_batch(
     query: Query, claim: Claim, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None
 ) -> int | None:
-    """Return the last batch whose rows the output has, if it records that, else the last committed one.
+    """Return the last batch whose rows the output has, or the last committed batch if the output does not record
+    batches.
 
     ``query``: the query.
     ``claim``: its claim.
@@ -134,7 +137,7 @@ def _last_batch(
         raise SinkAhead(
             f"query {claim.query}: output {claim.output} holds batch {written} of {parent}, its checkpoint knows"
             f" {'none' if planned is None else f'up to {planned}'}",
-            hint="restore the checkpoint, or rebuild",
+            hint="restore the checkpoint, or rebuild the query",
         )
     return written if committed is None else max(written, committed)
 

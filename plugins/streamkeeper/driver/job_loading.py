@@ -1,4 +1,6 @@
-"""Loads a launch's job: the release's own bundle, its params with secrets filled in, its queries and manifests."""
+"""Loads the job of a launch from the release's own bundle: its params with secrets filled in, its queries and
+manifests.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ _VARIABLES = ("LANG", "LC_ALL", "TZ")
 
 
 class PlannedQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as the job yielded it; ``confs`` are the session's settings at that moment, which are restored when it
-    starts.
+    """A query as the job yielded it; ``confs`` are the session's settings at that moment, which are restored when the
+    query starts.
     """
 
     query: Query
@@ -47,7 +49,9 @@ class PlannedQuery(msgspec.Struct, frozen=True, kw_only=True):
 def build_queries(
     spec: LaunchSpec, root: Path, spark: SparkSession, secrets: Mapping[str, str]
 ) -> dict[str, PlannedQuery]:
-    """Build and describe every query that can be deployed; raises JobUnusable, Unsupported or InvalidInput."""
+    """Build and describe every query of a launch's job; raises JobUnusable, Unsupported (also for a source without a
+    guarantee) or InvalidInput.
+    """
     job: JobDefinition = load_job(root, spec.entry, spec.job)
     planned = describe_queries(job, spec.params, root, spark, secrets)
     check_sources(query.manifest for query in planned.values())
@@ -75,7 +79,7 @@ def describe_queries(
 
 
 def _context(root: Path, params: Mapping[str, ParamValue]) -> str:
-    """Return a digest of everything that affects the code's results and is in no code digest; empty if unknown.
+    """Return a digest of everything that affects the code's results but is not part of a code digest; empty if unknown.
 
     Params contain references to secrets, never the secrets themselves.
     """
@@ -89,7 +93,7 @@ def _context(root: Path, params: Mapping[str, ParamValue]) -> str:
 def check_manifests(
     spec: LaunchSpec, described: Mapping[str, Manifest], store: Store, secrets: Mapping[str, str]
 ) -> None:
-    """Raise PermanentError when the job differs from the checked one; a changed environment alone is allowed."""
+    """Raise PermanentError when the job differs from the checked one; a different environment alone is allowed."""
     expected = spec.expected_manifests
     if not expected:
         return
@@ -102,7 +106,7 @@ def check_manifests(
         _check_surroundings(spec, described, store)
         raise PermanentError(
             f"release {spec.release} of job {spec.job} is not what was checked: {', '.join(differing)} differs",
-            hint="build the same queries every time: no random names, times or unordered sets in the plan",
+            hint="build the same queries every time, without random names, times or unordered sets in the plan",
         )
 
 
@@ -111,7 +115,8 @@ def check_again(
 ) -> None:
     """Raise JobUnusable when a restarted instance describes itself differently from ``before``.
 
-    Parts that an older version of Streamkeeper could not describe are ignored: it may have been upgraded in between.
+    Parts that an older version of Streamkeeper could not describe are ignored, because Streamkeeper may have been
+    upgraded in between.
     """
     for query in sorted({*described, *before}):
         if query not in described or query not in before:
@@ -121,7 +126,8 @@ def check_again(
         if now.sink != stored.sink:
             raise JobUnusable(
                 f"query {query} of job {spec.job}: after the restart its output is {_place(now)}, not {_place(stored)}",
-                hint="restore the target of its URL or path and start the job, or deploy it to write to the new place",
+                hint="to keep the output, restore the target of its URL or path and start the job. To write to the new"
+                " place, deploy the job",
             )
         if now != stored:
             fields = [name for name in Manifest.__struct_fields__ if getattr(now, name) != getattr(stored, name)]
@@ -136,7 +142,7 @@ def _place(manifest: Manifest) -> str:
 def _other(spec: LaunchSpec, query: str, how: str) -> JobUnusable:
     return JobUnusable(
         f"job {spec.job} described itself differently when its driver {spec.instance} restarted: query {query} {how}",
-        hint="build the same queries every time: no random names, times or unordered sets in the plan",
+        hint="build the same queries every time, without random names, times or unordered sets in the plan",
     )
 
 
@@ -154,8 +160,8 @@ def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], sto
             raise PermanentError(
                 f"release {spec.release} of job {spec.job} was checked under Spark {before.spark_version}, but this is "
                 f"Spark {now.spark_version}: a start does not upgrade",
-                hint=f"deploy the current code: streamkeeper deploy {spec.job} checks it under "
-                f"Spark {now.spark_version}; or start {spec.release} where Spark {before.spark_version} is installed",
+                hint=f"run `streamkeeper deploy {spec.job}`, which checks the current code under Spark "
+                f"{now.spark_version}, or start {spec.release} where Spark {before.spark_version} is installed",
             )
         if others := [
             key for key in sorted({*before.confs, *now.confs}) if before.confs.get(key) != now.confs.get(key)
@@ -163,26 +169,29 @@ def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], sto
             raise PermanentError(
                 f"release {spec.release} of job {spec.job} was checked with settings that differ here: "
                 f"{', '.join(others)}",
-                hint="restore them (STREAMKEEPER_CHECKPOINTS and AWS_ENDPOINT_URL set those of s3a), or deploy the "
-                f"current code: streamkeeper deploy {spec.job}",
+                hint="restore these settings (STREAMKEEPER_CHECKPOINTS and AWS_ENDPOINT_URL set those of s3a), or run "
+                f"`streamkeeper deploy {spec.job}` to deploy the current code",
             )
 
 
 def _as_recorded(found: Manifest, stored: Manifest) -> Manifest:
-    """Return the manifest without the sink's server, if the version that described the release recorded none."""
+    """Return the manifest without the sink's server, if the Streamkeeper version that described the release recorded
+    none.
+    """
     if stored.sink.server is not None or found.sink.server is None:
         return found
     if is_schema(found.sink.server):
         raise PermanentError(
-            f"the URL of {found.sink.output} names a schema ({found.sink.server}), which the version that checked the"
-            " release ignored",
-            hint="remove the options from the URL to keep writing where the rows are, or deploy to move to that schema",
+            f"the URL of {found.sink.output} names a schema ({found.sink.server}), which the version of Streamkeeper"
+            " that checked the release ignored",
+            hint="to keep writing to the present table, remove the options from the URL. To move to that schema, deploy"
+            " the job",
         )
     return msgspec.structs.replace(found, sink=msgspec.structs.replace(found.sink, server=None))
 
 
 def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest, secrets: Mapping[str, str]) -> bool:
-    """Whether a manifest is the stored one.
+    """Whether a manifest equals the stored one.
 
     ``store``: the store.
     ``spec``: the launch specification.
@@ -197,7 +206,7 @@ def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest, secr
         stored = without_context(read_manifest(store, spec.job, expected))
         found = _as_recorded(found, stored)
         found, stored = as_described_before(found, stored)
-        # An earlier version may have masked less: its records are masked again with today's rules.
+        # An earlier version may have masked less, so its records are masked again with today's rules.
         if redact_value(stored, secrets) == without_context(found):
             return True
         masked = redact_everywhere(to_json(found).decode(), secrets)

@@ -38,7 +38,7 @@ def build_job(
 
 
 def build_beside(spark: SparkSession, job: JobFile, secrets: Mapping[str, str]) -> dict[str, Manifest]:
-    """Return query -> manifest of another build, without changing the job that this process runs.
+    """Build the job again and return query -> manifest, without changing the job that this process runs.
 
     Modules, the active session and the import path of Python workers are restored afterwards. Raises the errors of
     build_job.
@@ -63,7 +63,8 @@ def build_beside(spark: SparkSession, job: JobFile, secrets: Mapping[str, str]) 
 def end_python_workers(spark: SparkSession) -> None:
     """End the Python processes that ran functions of the jobs built so far; the next task starts new ones.
 
-    Spark keeps a daemon for each environment it has seen, here one per job, until it ends. No task may be running.
+    Spark keeps a daemon for each environment that it has seen, here one per job, until Spark ends. No task may be
+    running.
     """
     jvm: Any = spark._jvm
     env = jvm.org.apache.spark.SparkEnv.get()

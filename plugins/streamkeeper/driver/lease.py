@@ -12,13 +12,13 @@ from streamkeeper.errors import PermanentError, StoreUnavailable
 
 HEARTBEAT_S = 12.0
 _JOURNAL_EVERY = 4
-"""An idle driver makes 2 requests in 12 s, a third in 48 s, and one for its history in 2 minutes: 0.2 a second."""
+"""An idle driver makes 2 requests per 12 s, one more per 48 s, and one for its history per 2 minutes: 0.2 a second."""
 _TICKS = 20
 _FROZEN = 4
 
 
 class Heartbeat:
-    """Contacts the store regularly, whatever the main thread is doing, unless the driver does so anyway."""
+    """Contacts the store regularly from its own thread, unless the driver has just done so."""
 
     def __init__(self, life_s: float, line: StoreLine, tell: Callable[[], None], wakeups: Wakeups) -> None:
         self._period_s = min(HEARTBEAT_S, life_s / 4)
@@ -28,7 +28,7 @@ class Heartbeat:
         self._wakeups = wakeups
 
     def start(self) -> None:
-        """Beat until the process ends."""
+        """Start a thread that contacts the store until the process ends."""
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def _beat(self) -> None:
@@ -45,7 +45,7 @@ class Heartbeat:
                 self._tell()
                 beats += 1
             except StoreUnavailable:
-                # It is retried soon; the lease limits for how long.
+                # The heartbeat retries soon; the lease limits for how long.
                 continue
             except PermanentError as error:
                 # Records that it has read are missing from the store: only the main thread can end the driver.
@@ -56,8 +56,8 @@ class Heartbeat:
 class Lease:
     """Monitors, from a separate thread, when the store last answered; other threads may hang in a request.
 
-    A process that was itself paused finds its lease expired when it resumes: it gets a quarter of the lease's duration
-    to reach the store. The lease does not protect writes: the gate and the sink's fence do.
+    A process that was paused finds its lease expired when it resumes. It then has a quarter of the lease's duration to
+    reach the store. The gate and the sink's fence protect writes; the lease does not.
     """
 
     def __init__(self, life_s: float, answered_at: Callable[[], float], on_expiry: Callable[[float], None]) -> None:
@@ -66,7 +66,7 @@ class Lease:
         self._on_expiry = on_expiry
 
     def start(self) -> None:
-        """Watch until the process ends."""
+        """Start a thread that checks the lease until the process ends."""
         threading.Thread(target=self._watch, name="lease", daemon=True).start()
 
     def _watch(self) -> None:

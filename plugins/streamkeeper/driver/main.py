@@ -74,7 +74,7 @@ class Driver:
         self._line = StoreLine(self._store, job, instance, generation)
         spec = self._line.read_launch()
         if spec is None:
-            raise NotFound(f"instance {instance} of job {job} was never launched", hint="its launch.json is missing")
+            raise NotFound(f"instance {instance} of job {job} was never launched: its launch.json is missing")
         self._spec: LaunchSpec = spec
         self._scratch = settings.scratch / instance
         self._master = "" if MASTER in spec.conf else settings.master
@@ -107,8 +107,8 @@ class Driver:
             self._end(self._ending_of(error, describe_fault(error, root), root))
 
     def _ending_of(self, error: BaseException, line: str, root: Path) -> Ending:
-        """Return the ending for an error; requests to a JVM that has just ended fail in many ways, so its end is the
-        cause.
+        """Return the ending for an error. Requests to a JVM that has just ended fail in many ways, so the JVM's end is
+        the cause.
         """
         session = self._session
         if not isinstance(error, Ending | StreamkeeperError) and session is not None and session.dead:
@@ -167,7 +167,7 @@ class Driver:
         say(f"metrics at http://{wanted.address}:{port}/metrics")
 
     def _start_session(self, root: Path) -> Session:
-        # The supervisor has proven the previous generation terminated, so its files here are unused.
+        # The supervisor has proven that the previous generation has terminated, so its files here are unused.
         shutil.rmtree(self._scratch, ignore_errors=True)
         make_folders(self._scratch)
         filled = substitute(self._spec.conf, self._secrets)
@@ -222,9 +222,9 @@ class Driver:
             found = warm_up(session.spark, planned, live, self._rehearsal, rehearsed)
             self._board.warm_up = found
             if scheme_of(self._settings.checkpoints) and not self._master:
-                # Otherwise the rehearsal was there.
+                # Otherwise the rehearsal has already written there.
                 touch(session.spark, f"{scratch_location(self._settings.checkpoints, self._spec.instance)}/touch")
-        # Read now, to leave little to read between ``go`` and the first batch.
+        # Read the journal now, to leave little to read between ``go`` and the first batch.
         with suppress(StoreUnavailable):
             self._line.look()
         self._board.state = DriverState.STANDBY
@@ -248,7 +248,7 @@ class Driver:
         return order
 
     def _end_if_dismissed(self) -> None:
-        """End a standby that was started late, by a process that did not know that its operation was over."""
+        """End a standby that was started late, by a process that had not read that its operation was over."""
         state = self._line.look()
         mine = state.instances.get(self._spec.instance)
         operation = state.operations.get(mine.operation) if mine is not None else None
@@ -284,7 +284,7 @@ class Driver:
         self._board.tell()
 
     def _lose_store(self, silent_s: float) -> None:
-        # First, so that the main thread knows why its JVM ended, if it exits before this thread does.
+        # Set this first, so that the main thread has the reason for its JVM's end, if it exits before this thread does.
         self._store_lost = True
         say(f"lost the store for {silent_s:.0f} s", level=logging.ERROR)
         if self._session is not None:
@@ -300,7 +300,7 @@ class Driver:
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Run a driver; ends the process with an ExitCode."""
-    # Removed from the environment at once, because the JVM and Spark's workers would inherit it.
+    # Remove the secrets from the environment at once, because the JVM and Spark's workers would inherit them.
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     hide_secrets(secrets)
     try:

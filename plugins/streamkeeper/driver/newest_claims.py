@@ -12,9 +12,9 @@ from streamkeeper.sinks.contract import SinkContext
 
 
 def see_claims(job: str, query: Query, checkpoint: Tree, *, installation: str = "") -> tuple[SeenClaim, ...]:
-    """Return the newest claim next to the checkpoint, and the newest of the output; changes nothing.
+    """Return the newest claims that exist next to the checkpoint and in the output; changes nothing.
 
-    Raises JournalOutdated if another installation made the last claim of this very version.
+    Raises JournalOutdated if another installation made the last claim of this checkpoint version.
     """
     folder = claims_beside(checkpoint)
     found = []
@@ -34,7 +34,8 @@ def see_claims(job: str, query: Query, checkpoint: Tree, *, installation: str = 
             raise JournalOutdated(
                 f"checkpoint {checkpoint.where('')} was last claimed by the installation {claim.installation[:8]}, not"
                 f" by this one ({mine})",
-                hint="if its store was lost: streamkeeper registry rebuild; if this is a copy: restore a snapshot here",
+                hint="if the other installation's store was lost, run `streamkeeper registry rebuild`. If this"
+                " checkpoint is a copy, restore a snapshot here",
             )
     held = _of_output(job, query, checkpoint.name, installation)
     return (*found, held) if held is not None else tuple(found)

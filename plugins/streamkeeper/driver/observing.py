@@ -22,7 +22,7 @@ class Observer:
         self._listener = EventListener(at.board, at.spans, at.wakeups, self._runs.get)
 
     def listen_to(self, queries: Iterable[ServedQuery]) -> None:
-        """Receive events of their runs from here on.
+        """Receive the events of these queries' runs from now on.
 
         A job may read each query in its own session; each session reports only its own queries' events.
         """
@@ -50,7 +50,7 @@ class Observer:
                 yield name, event
 
     def check_jvm(self) -> None:
-        """Raise Ending, with a restart, once the JVM has ended."""
+        """Raise Ending, which leads to a restart, once the JVM has ended."""
         if self._at.session.dead:
             raise jvm_ended(self._at.session)
 

@@ -25,7 +25,10 @@ _LOG = "_spark_metadata"
 
 
 def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator[Finding]:
-    """Check that sources still have a start's input; ``served``: a driver runs the open batch, if there is one."""
+    """Yield a finding for each problem with the input that the next start reads, such as missing files.
+
+    ``served``: whether a driver is running, which completes an open batch itself.
+    """
     yield from _topics(query, checkpoint)
     batch = open_batch(checkpoint.fresh())
     if batch is None or served:
@@ -36,7 +39,7 @@ def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator
 
 
 def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
-    """Report input since the checkpoint's start that topics no longer have."""
+    """Yield a finding for each topic that no longer has all input since the checkpoint's start."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
@@ -47,7 +50,7 @@ def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
 
 
 def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding]:
-    """Check whether another query, job or installation writes the output, so that its fence could not be raised.
+    """Yield a finding if another query, job or installation writes the output, so that its fence could not be raised.
 
     ``installation``: empty if the caller's is unknown. An output that does not answer is checked later by the fence.
     """
@@ -68,7 +71,7 @@ def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding
 
 
 def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
-    """Check that the output's names are free, including those of its internal tables and directories."""
+    """Yield a finding for each name of the output, or of its internal tables and directories, that is not free."""
     described = query.sink.describe()
     serves = deployed is not None and deployed.sink.same_place(described)
     if conflict := query.sink.find_conflict(serves=serves):
@@ -76,7 +79,8 @@ def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
 
 
 def look_at_sink(job: str, query: Query, checkpoint: Tree, history: OutputHistory | None) -> Iterator[Finding]:
-    """Check the sink's content of this checkpoint version; raises StreamkeeperError if it cannot be queried.
+    """Yield findings on the sink's content of this checkpoint version; raises StreamkeeperError if the sink cannot be
+    queried.
 
     ``history``: the batches that the output must have; None if unknown, or if the output is another one.
     """
@@ -97,7 +101,7 @@ def _version(query: Query, checkpoint: Tree) -> str:
 
 
 def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]:
-    """Check that files of the planned, uncommitted batch still exist: Spark would run without them."""
+    """Check that files of the planned, uncommitted batch still exist, because Spark would run without missing files."""
     from streamkeeper.inspection.input_look import unseen_by
 
     if doubling := doubling_files(checkpoint.fresh(), batch):
@@ -110,7 +114,7 @@ def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]
 
 
 def _topics(query: Query, checkpoint: Tree) -> Iterator[Finding]:
-    """Check that topics still have the next input, and that of an open batch."""
+    """Check that topics still have the next input, and the input of an open batch."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:

@@ -54,10 +54,10 @@ class StatusBoard:
         ``generation``: this generation.
         ``spans``: the timings.
         ``line``: the access to the store.
-        ``before``: the status of an earlier generation, whose beat and commits continue.
-        ``history``: the history of an earlier generation, whose points continue.
+        ``before``: the status of an earlier generation, whose beat and commits are continued.
+        ``history``: the history of an earlier generation, whose points are continued.
         ``clock``: seconds since 1970.
-        ``secrets``: masked in every text of a status; an error may contain one.
+        ``secrets``: their values are masked in every text of a status, because an error may contain them.
         """
         self._secrets = dict(secrets or {})
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class StatusBoard:
             )
 
     def begin_to_serve(self, query: str, version: str, epoch: int, last_unseen: int | None) -> None:
-        """Restart the counts at a cutover: shadow batches, up to ``last_unseen``, do not prove that the current query
+        """Restart the counts at a cutover. Shadow batches, up to ``last_unseen``, do not prove that the current query
         runs.
         """
         with self._lock:
@@ -117,7 +117,7 @@ class StatusBoard:
             )
 
     def note_trigger(self, query: str, progress: QueryProgress | None) -> None:
-        """Count a completed trigger: with a committed batch, or without data (None)."""
+        """Count a completed trigger; ``progress``: of its committed batch, None for a trigger without data."""
         with self._lock:
             before = self._queries.get(query)
             if before is None:
@@ -159,7 +159,7 @@ class StatusBoard:
             self._meters[query].weigh(checkpoint_bytes)
 
     def sources(self, query: str) -> tuple[SourceSignals, ...]:
-        """Return the facts about a query's sources; none before its first batch."""
+        """Return the facts about a query's sources; empty before its first batch."""
         with self._lock:
             return self._meters[query].signals(self._clock()).sources
 
@@ -183,7 +183,7 @@ class StatusBoard:
             return dict(self._commits)
 
     def compose(self) -> DriverStatus:
-        """Return the next status to write; its beat is one more than the last one's."""
+        """Return the next status to write, whose beat is one more than the last status's."""
         with self._spans.measure("status.compose"):
             with self._lock:
                 self._beat += 1
@@ -229,8 +229,8 @@ class StatusBoard:
             self._line.write_history(self.add_to_history)
 
     def add_to_history(self) -> History | None:
-        """Return the history with one more point for each query; None while the last one is younger than a minute, or
-        two if no batch was committed since.
+        """Return the history with one more point for each query. None while the last point is younger than a minute, or
+        than two minutes if no batch was committed since.
         """
         with self._lock:
             now, every_s = self._clock(), HISTORY_EVERY_S if self._new else IDLE_HISTORY_EVERY_S
@@ -269,7 +269,7 @@ class EventListener:
         self.ended: list[RunEnded] = []
 
     def onQueryStarted(self, event: Any) -> None:
-        """Do nothing: the driver started it."""
+        """Do nothing, because the driver itself started the query."""
 
     def onQueryProgress(self, event: Any) -> None:
         """Record a committed batch."""
@@ -285,7 +285,7 @@ class EventListener:
         name = self._name_of(event.runId().toString())
         if name is None:
             return
-        # Later ones are written with the heartbeat: an idle driver costs the store almost no requests.
+        # Later triggers are written with the heartbeat, so that an idle driver costs the store almost no requests.
         first = self._board.query(name).triggers == 0
         self._board.note_trigger(name, None)
         if first:

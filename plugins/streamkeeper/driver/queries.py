@@ -1,7 +1,7 @@
-"""The queries that a driver runs: each is started behind its gate, restarted within a budget, stopped once drained.
+"""The queries that a driver runs. Each is started behind its gate, restarted within a budget, and stopped once drained.
 
-A query whose sink or source does not answer is retried for as long as allowed, without using up the budget: the
-process, its claim and its heartbeat continue.
+A query whose sink or source does not answer is retried for as long as allowed, without using up the budget. The
+process, its claim and its heartbeat continue meanwhile.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class ServedQuery:
         return self._planned
 
     def start(self) -> None:
-        """Start a run from the checkpoint; raises CheckpointLost when the checkpoint does not continue the earlier one,
-        InputGone.
+        """Start a run from the checkpoint; raises CheckpointLost when the directory does not have the recorded
+        checkpoint, InputGone.
         """
         query = self._planned.query
         crash_point("driver.open.before")
@@ -141,7 +141,7 @@ class ServedQuery:
         crash_point("driver.open.after")
 
     def _check_input(self) -> None:
-        """Raise InputGone if the rerun batch would lack files; this also covers restarts in the process."""
+        """Raise InputGone if the batch that a start reruns would lack files; also covers restarts in the process."""
         unseen = other_s3(self._planned.manifest.confs, os.environ)
         found = find_open_input(self.checkpoint.fresh(), lambda: unseen)
         if found.gone:
@@ -152,7 +152,7 @@ class ServedQuery:
     def serve_under(self, claim: Claim, writer: SinkWriter) -> SinkWriter:
         """Continue under another claim, with its writer; the gate must be held. Returns the previous writer.
 
-        A query that had read all input resumes: input that has arrived since belongs to it.
+        A query that had read all its input runs again, because it must also read the input that has arrived since.
         """
         self.claim = claim
         if self.ended is Ended.FINISHED:
@@ -160,7 +160,7 @@ class ServedQuery:
         return self.gate.hand_to(writer, claim.superseded_by)
 
     def stop_in_gap(self) -> bool:
-        """Whether the query has ended; stop it if it is between two triggers. Its gate must be closed."""
+        """Stop the query if it is between two triggers; return whether it has ended. Its gate must be closed."""
         if self.ended is not None:
             return True
         run: Any = self._run
@@ -179,7 +179,7 @@ class ServedQuery:
         try:
             run.stop()
         except Exception as error:
-            # It may raise although the query has ended; that is checked next, and the JVM is killed anyway.
+            # The call may raise although the query has ended; that is checked next, and the JVM is killed anyway.
             self.error = describe_fault(error)
 
     def note_end(self, event: RunEnded) -> None:
@@ -199,7 +199,7 @@ class ServedQuery:
         self._plan_restart(judge(error, self._root))
 
     def _take_error(self, event: RunEnded) -> None:
-        """Use the error that the gate has seen, else Spark's own error of the run."""
+        """Use the error that the gate recorded, else Spark's own error of the run."""
         if self.failure is not None:
             links = links_of(self.failure)
             self.error, judged = describe_fault(self.failure, self._root), judge(self.failure, self._root)
@@ -207,7 +207,9 @@ class ServedQuery:
             links = self._links_of_run() or links_of_text(event.text, event.condition)
             self.error, judged = describe_links(links), judge_links(links, self._root)
         if is_lost_worker(links) and self._kills.any():
-            self.error = f"{self.error} Linux has killed a process of this container or control group for its memory"
+            self.error = (
+                f"{self.error} (Linux has killed a process of this container or control group, which ran out of memory)"
+            )
             judged = Judged(judged.cause, Fault.OUT_OF_MEMORY)
         if judged.fault is Fault.UNCLASSIFIED and "file:" not in self.error:
             read = input_of_open_batch(self.checkpoint.fresh())
@@ -229,7 +231,7 @@ class ServedQuery:
         return self.ended is None and self.cause is Cause.DEPENDENCY
 
     def note_trigger(self) -> None:
-        """Record a completed trigger: the dependency answers again."""
+        """Record a completed trigger, which means that the dependencies answer."""
         self.cause, self._waits = None, 0
 
     def _plan_restart(self, judged: Judged) -> None:
@@ -260,7 +262,7 @@ class ServedQuery:
 
 
 def restore_confs(spark: Any, confs: Mapping[str, str]) -> None:
-    """Restore the session's confs from when the query was yielded; a run copies them when it starts."""
+    """Restore the session's confs as they were when the job yielded the query; a run copies them at its start."""
     present = dict(spark.conf.getAll)
     for key in present.keys() - confs.keys():
         if spark.conf.isModifiable(key):

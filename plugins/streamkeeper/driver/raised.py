@@ -1,8 +1,8 @@
 """An error as a chain of links: Python's, the JVM's behind them, and those of Python workers on executors.
 
 A link has a class, a message, Spark's error condition and the frame that raised it. The JVM's throwables are read one
-by one: their text cannot be split safely, because a job's own message may contain anything. Text is parsed only if no
-other information is left of an error, such as for the traceback of a Python worker.
+by one: their text cannot be split safely, because a job's own message may contain anything. Text is parsed only if an
+error has left no other information, such as for the traceback of a Python worker.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Link:
     path: str = ""
     """The path of the file that Spark was reading, empty if unknown."""
     frames: tuple[str, ...] = ()
-    """Where it was raised, innermost first: ``file:line`` for Python, class and method for the JVM."""
+    """The frames of the place where it was raised, innermost first: ``file:line`` for Python, class and method for the
+    JVM.
+    """
     names: tuple[str, ...] = ()
     """The names of its class and base classes."""
     error: BaseException | None = None
@@ -113,8 +115,8 @@ def links_of_throwable(throwable: Any) -> tuple[Link, ...]:
 
 
 def links_of_text(text: str, condition: str = "") -> tuple[Link, ...]:
-    """Return the links in Spark's text of a throwable, if only that is left; ``condition``: that of the outermost
-    one.
+    """Return the links in Spark's text of a throwable, for use if only the text is left; ``condition``: Spark's
+    condition of the outermost link.
     """
     if text.lstrip().startswith(_HEADER):
         return worker_links(text)
@@ -152,12 +154,12 @@ def condition_of(error: BaseException) -> str:
 
 
 def is_of_spark(error: BaseException) -> bool:
-    """Whether PySpark or py4j raised it."""
+    """Whether PySpark or py4j raised the error."""
     return type(error).__module__.startswith(("pyspark", "py4j"))
 
 
 def plain_message(link: Link) -> str:
-    """Return its message without the leading condition and the trailing SQLSTATE."""
+    """Return a link's message without the leading condition and the trailing SQLSTATE."""
     text = link.message.strip()
     if link.condition:
         text = text.removeprefix(f"[{link.condition}]").strip()

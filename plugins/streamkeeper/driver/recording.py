@@ -13,14 +13,14 @@ from streamkeeper.model.restarts import Cause
 
 
 class Recorder:
-    """Used by the main thread only."""
+    """Writes the status and the starts of versions; used by the main thread only."""
 
     def __init__(self, at: Surroundings) -> None:
         self._at = at
         self._start_unknown: set[str] = set()
 
     def tell(self, state: DriverState | None = None) -> None:
-        """Write the status, from here on with ``state``; raises StoreUnavailable."""
+        """Write the status, with ``state`` from now on if it is given; raises StoreUnavailable."""
         if state is not None:
             self._at.board.state = state
         self._at.board.tell()
@@ -34,14 +34,14 @@ class Recorder:
         return True
 
     def note_version(self, query: ServedQuery) -> None:
-        """Note if the start of a query's version has not been recorded yet."""
+        """Remember a query if the start of its version has not been recorded yet."""
         known = self._at.line.state
         version = known.version(query.name, query.claim.version) if known is not None else None
         if version is not None and version.start_offsets is None:
             self._start_unknown.add(query.name)
 
     def note_start_offsets(self, queries: Mapping[str, ServedQuery]) -> None:
-        """Record the start of each version that has committed since, once; raises StoreUnavailable."""
+        """Record once the start of each remembered version that has committed a batch; raises StoreUnavailable."""
         for name in list(self._start_unknown):
             query = queries[name]
             if self._at.board.query(name).committed is None:
@@ -52,7 +52,7 @@ class Recorder:
             self._start_unknown.discard(name)
 
     def note_end(self, query: ServedQuery) -> None:
-        """Record how its run ended."""
+        """Record how the run of a query ended."""
         if query.ended in (Ended.FINISHED, Ended.DRAINED):
             self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
         else:
@@ -66,7 +66,8 @@ class Recorder:
     def note_waits(self, queries: Collection[ServedQuery]) -> None:
         """Record in the status whether queries wait for a dependency.
 
-        The previous generation's failure remains until every query of this one has shown that it is over.
+        The previous generation's failure remains until every query of this generation has shown that the failure is
+        over.
         """
         board = self._at.board
         for query in queries:

@@ -57,7 +57,7 @@ class Serving:
             while True:
                 self._turn(self._at.wakeups.wait(self._pause_s()))
         except PermanentError:
-            # The instance is not restarted, so no later generation could remove its shadow output.
+            # The instance is not restarted, so a later generation could not remove its shadow output.
             self._try_to_discard()
             raise
 
@@ -147,7 +147,7 @@ class Serving:
             self._comparing.start()
 
     def _cut_over(self, go: Command) -> None:
-        """Take over the queries that have no shadow first: if that fails, no output has been swapped yet."""
+        """Cut over. Queries without a shadow are taken over first; if that fails, no output has been swapped yet."""
         for name, query in self._shadows.items():
             if go.versions.get(name) != query.claim.version:
                 raise InvalidInput(f"query {name} must run {go.versions.get(name)} but writes {query.claim.version}")
@@ -186,7 +186,9 @@ class Serving:
         """Return the driver's ending for a query that is not restarted in this process."""
         line = f"query {query.name}: {query.error}"
         if query.cause is Cause.DEPENDENCY:
-            waited = f"{line}; the driver waited {self._at.spec.restarts.dependency_limit_s / 3600:g} h for it"
+            waited = (
+                f"{line}; the driver waited {self._at.spec.restarts.dependency_limit_s / 3600:g} h for the dependency"
+            )
             return Ending(
                 DriverState.FAILED,
                 ExitCode.REFUSED,
@@ -212,7 +214,7 @@ class Serving:
                 self._start(query)
 
     def _end_as_asked(self) -> NoReturn:
-        """Drain; in a dual run the shadow output is removed instead."""
+        """Drain; in a dual run, remove the shadow output instead."""
         if not self._shadows:
             self._drain()
         crash_point("driver.shadow.abort.before")
@@ -222,8 +224,8 @@ class Serving:
         raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
 
     def _drain(self) -> NoReturn:
-        """Admit no batch; queries between two triggers are stopped, running ones may finish or are blocked at the
-        gate.
+        """Admit no batch and end. Queries between two triggers are stopped; running batches may finish or are blocked
+        at the gate.
         """
         crash_point("driver.drain.before")
         self._at.board.state = DriverState.DRAINING

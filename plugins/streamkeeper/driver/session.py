@@ -1,4 +1,4 @@
-"""The driver's Spark session: its confs, its start, with a clear message if Java does not fit, and its quick end."""
+"""The driver's Spark session: its confs, its start with a clear message if Java does not fit, and its quick end."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _REFUSED_CONF = ("INVALID_CONF_VALUE", "INVALID_EXECUTOR_MEMORY", "INVALID_DRIVE
 _NO_CLASS = frozenset({"ClassNotFoundException", "NoClassDefFoundError"})
 _REFUSED = _NO_CLASS | {"IllegalArgumentException", "SparkIllegalArgumentException", "NumberFormatException"}
 _BROKEN = ("requirement failed", "Error while instantiating")
-"""In errors that are caused by another one."""
+"""Texts in errors that another error has caused."""
 _CLASSES = Path(sys.prefix, "spark-classes.jsa")
 """A precomputed archive of Spark's classes, if `make setup` created it."""
 _OUT_OF_MEMORY = frozenset({3, 52})
@@ -67,8 +67,8 @@ _OUT_OF_MEMORY = frozenset({3, 52})
 def session_conf(
     given: Mapping[str, str], scratch: Path, name: str, *, master: str = "", archive: str = ""
 ) -> dict[str, str]:
-    """Return the session's confs: the release's own, defaults for the others, and the installation's jars added to its
-    own.
+    """Return the session's confs: the release's own, defaults for the others, and the installation's jars added to the
+    release's.
 
     ``given``: the release's confs.
     ``scratch``: the driver's scratch directory.
@@ -76,8 +76,8 @@ def session_conf(
     ``master``: the master whose executors run the tasks; empty for the driver's own threads.
     ``archive``: the path of the environment that these executors unpack, if they get one.
 
-    Spark's UI stays disabled, even if an older release enables it: it listens on every interface and has no login.
-    Raises Unsupported.
+    Spark's UI stays disabled even if an older release enables it, because the UI listens on every interface and has no
+    login. Raises Unsupported.
     """
     check_conf(given)
     conf = {
@@ -133,7 +133,7 @@ class Session:
         gateway: Any = spark.sparkContext._gateway
         self._process: subprocess.Popen[bytes] = gateway.proc
         self.kills = RecentKills()
-        """Kills in the driver's control group, which its JVM and the Python workers share."""
+        """The count of kills in the driver's control group, which the driver's JVM and Python workers share."""
 
     def ring_when_dead(self, wakeups: Wakeups) -> None:
         """Wake the driver when the JVM exits on its own."""
@@ -153,7 +153,7 @@ class Session:
         return dead
 
     def answers(self) -> bool:
-        """Whether the JVM can be called: an ending JVM closes connections before it exits."""
+        """Whether the JVM can be called; a JVM that ends closes connections before it exits."""
         jvm: Any = self.spark._jvm
         try:
             jvm.java.lang.System.nanoTime()
@@ -163,7 +163,9 @@ class Session:
 
     @property
     def last_word(self) -> str:
-        """How a JVM ended that has exited or closed its connection; its exit code is the only information."""
+        """How the JVM ended, as a clause, once it has exited or closed its connection. Its exit code is the only
+        information.
+        """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)
         code = self._process.poll()
@@ -272,7 +274,7 @@ def _take_plain_paths_for_local(spark: SparkSession) -> None:
     """Resolve plain paths on the local disk, as without HDFS and as all checks do; Hadoop's configuration may name
     HDFS.
 
-    It is set outside the job's confs, which are part of its description.
+    The setting is outside the job's confs, because these are part of the job's description.
     """
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set("fs.defaultFS", "file:///")
@@ -298,7 +300,8 @@ def _property(value: str) -> str:
 
 
 def _refused_conf(error: Exception, master: str) -> str:
-    """Return Spark's message about an invalid conf value: a restart with it would fail in the same way.
+    """Return Spark's message about an invalid conf value, with which a restart would fail again; empty for another
+    error.
 
     A cluster that disappears during the start also causes an IllegalArgumentException, without a condition of Spark's.
     """

@@ -1,7 +1,7 @@
 """Monitors a driver's sources and checkpoints outside its batches, periodically and in a separate thread.
 
-Batches do not depend on it, and failed checks are repeated at the next time: an unreachable broker only removes a
-query's lag and runway from the status.
+Batches do not depend on these checks, and a failed check is repeated in the next period. An unreachable broker only
+removes a query's lag and runway from the status.
 """
 
 from __future__ import annotations

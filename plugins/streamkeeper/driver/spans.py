@@ -16,7 +16,7 @@ OWN = ("gate", "status", "progress")
 
 
 class Spans:
-    """Milliseconds per name; threads may share it."""
+    """The milliseconds spent per name; threads may share the object."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,7 +24,7 @@ class Spans:
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Add the block's time to ``name``; for the driver's own work, also its CPU time."""
+        """Add the time of the ``with`` block to ``name``; for the driver's own work, also its CPU time."""
         began, computed = time.perf_counter(), time.thread_time()
         try:
             yield
@@ -39,7 +39,7 @@ class Spans:
             self._sums[name] = self._sums.get(name, 0.0) + amount
 
     def sums(self) -> dict[str, float]:
-        """Return a copy, rounded to a microsecond; ``own_per_batch`` is the driver's own work."""
+        """Return a copy of the sums, rounded to a microsecond; ``own_per_batch`` is the driver's own work per batch."""
         with self._lock:
             sums = {name: round(value, 3) for name, value in self._sums.items()}
         if sums["batches"]:

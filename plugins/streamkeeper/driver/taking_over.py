@@ -77,7 +77,7 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
     state = at.line.look()
     checkpoint = checkpoint_of(state, at.spec.checkpoints, planned.query.name, order.versions)
     known = _known(at, state, planned, checkpoint)
-    # First, because a claim moves the sink's fence, and a handoff creates a missing directory.
+    # These checks come first, because a claim moves the sink's fence, and a handoff creates a missing directory.
     must_be_there(checkpoint.fresh(), known)
     accepted = _accepted_loss(state, planned.query.name, checkpoint.name, order)
     claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted)
@@ -85,8 +85,8 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
 
 
 def _accepted_loss(state: JobState, query: str, version: str, order: Command) -> AcceptedLoss | None:
-    """Return the loss that the order accepts. A restarted generation gets the same order, long after the version has
-    continued.
+    """Return the loss that the order accepts, None without one. A restarted generation gets the same order, long after
+    the version has continued.
     """
     batch = order.output_losses.get(query)
     if batch is None:
@@ -99,7 +99,8 @@ def _accepted_loss(state: JobState, query: str, version: str, order: Command) ->
 def claim_and_fence(
     at: Surroundings, planned: PlannedQuery, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> tuple[Claim, SinkWriter]:
-    """Return the query's next epoch, and a writer under it: from here on this version determines the output.
+    """Claim the query's next epoch and return the claim and a writer under it. From here on this version determines the
+    output.
 
     ``accepted``: the loss of output that a person accepted.
     """
@@ -154,7 +155,7 @@ def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint:
 
 
 def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> None:
-    """Make a rebuilt version read its topics from where the current one started, whatever the query's options."""
+    """Make a rebuilt version read its topics from where the current version started, whatever the query's options."""
     from streamkeeper.inspection.kafka_topics import reads_all_of
 
     serving = at.spec.rehearse_on.get(planned.query.name)

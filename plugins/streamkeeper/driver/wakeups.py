@@ -21,7 +21,7 @@ class Wakeup(Enum):
 
 
 class Wakeups:
-    """A mailbox that a signal handler may use: SimpleQueue is re-entrant, an Event is not."""
+    """A mailbox that a signal handler may use, because SimpleQueue is re-entrant, unlike an Event."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Wakeup] = queue.SimpleQueue()
@@ -31,7 +31,7 @@ class Wakeups:
         self._queue.put(why)
 
     def wait(self, timeout_s: float) -> set[Wakeup]:
-        """Return the events so far; empty after ``timeout_s`` seconds without any."""
+        """Wait for an event and return all events so far; empty after ``timeout_s`` seconds without any."""
         found: set[Wakeup] = set()
         try:
             found.add(self._queue.get(timeout=max(0.0, timeout_s)))
@@ -41,7 +41,7 @@ class Wakeups:
             return found
 
     def take_nudges(self) -> None:
-        """Install a handler: SIGUSR1 requests a check for commands."""
+        """Install a signal handler with which SIGUSR1 requests a check for commands."""
 
         def handle(_number: int, _frame: FrameType | None) -> None:
             self.ring(Wakeup.NUDGE)

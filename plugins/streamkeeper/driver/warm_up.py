@@ -1,4 +1,6 @@
-"""The rehearsal: reruns a checkpoint's last batch on a clone, with the sink diverted. It warms up a standby."""
+"""Rehearses a query: reruns its checkpoint's last batch on a clone, with the sink diverted. This also warms up a
+standby.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def warm_up(
     scratch: str,
     rehearsed: Mapping[str, str],
 ) -> str:
-    """Return the result, one clause per query: ``ok: …``, or an error that starts with its class. It never fails.
+    """Rehearse every query and return the results, one clause per query: ``ok: …``, or an error that starts with its
+    class. Raises no error.
 
     ``spark``: the session.
     ``planned``: query -> how the job built it.
@@ -50,8 +53,8 @@ def warm_up(
 
 
 def touch(spark: SparkSession, folder: str) -> None:
-    """Write, read and delete a file like a query does in its checkpoint: a JVM's first request to S3 takes two seconds.
-    It never fails; the next batch reports any error.
+    """Write, read and delete a file like a query does in its checkpoint, because a JVM's first request to S3 takes two
+    seconds. Raises no error; the next batch reports any.
     """
     context: Any = spark.sparkContext
     with suppress(Exception):
@@ -117,7 +120,7 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
     elif found.error_class == EFFECT_STOPPED:
         yield rehearsals.function_has_effects(found.message)
     elif found.error_class == InputUnreadable.__name__ and found.again:
-        # That batch is committed; the next one has other files.
+        # The rehearsed batch is committed; the next batch has other files.
         yield rehearsals.not_rehearsed(found.message, damaged=True)
     elif found.error_class == TIMED_OUT:
         yield rehearsals.rehearsal_unfinished(found.message)
