@@ -50,7 +50,12 @@ CASES = [
         Life.UNKNOWN,
         "does not prove that its processes ended",
     ),
-    ("no pod", None, Life.UNKNOWN, "there is no pod streaming/sales-1 at https://a any more. That proves no end"),
+    (
+        "no pod",
+        None,
+        Life.UNKNOWN,
+        "there is no pod streaming/sales-1 at https://a any more. That does not prove an end",
+    ),
     ("another one", report(ENDED, uid="u2"), Life.UNKNOWN, "is not the pod that claimed"),
     (
         "the kubelet does not find it",
@@ -92,7 +97,7 @@ def test_a_pod_of_another_cluster_is_not_missed_here() -> None:
     for recorded in ([], [CLAIM]):
         seen = judge(POD, None, recorded, NOW, elsewhere="https://b")
         assert seen.life is Life.UNKNOWN
-        assert "at https://b, but it is in https://a: KUBECONFIG names another cluster" in seen.why
+        assert "pod streaming/sales-1 is in https://a, but KUBECONFIG names https://b" in seen.why
 
 
 def test_what_a_kubelet_says_in_lines_is_said_in_one() -> None:

@@ -249,7 +249,7 @@ def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: PodPlace) ->
     runner = KubernetesRunner(place.store, settings, environ, driver=place.command)
     runner.launch(place.spec(), {})
     wait_for("its end", lambda: runner.observe(JOB, "one").life is Life.DEAD)
-    assert "it claimed nothing: " in runner.observe(JOB, "one").why
+    assert "the supervisor had claimed nothing: " in runner.observe(JOB, "one").why
     assert "was never launched" in runner.observe(JOB, "one").why
 
 
@@ -434,7 +434,7 @@ def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
         wait_for("a pod that is gone", lambda: not alone.read())
         assert all(map(is_running, pids))
         assert alone.life() is Life.UNKNOWN
-        assert "That proves no end" in alone.why()
+        assert "That does not prove an end" in alone.why()
         recorded = alone.control().read_pod()
         assert recorded is not None
         assert judging_pods.judge(recorded, None, [], time.time()).life is Life.ABSENT, "by the 404 alone"

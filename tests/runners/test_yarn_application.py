@@ -133,7 +133,7 @@ def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: YarnPlace) 
         assert all(map(is_running, pids))
         seen = place.runner.observe(JOB, "one")
         assert seen.life is Life.UNKNOWN
-        assert "proves no end" in seen.why
+        assert "does not prove an end" in seen.why
     finally:
         place.yarn.thaw_node()
     wait_for("the end of all", lambda: not any(map(is_running, pids)))
@@ -162,7 +162,7 @@ def test_the_node_that_started_it_proves_its_end(place: YarnPlace, monkeypatch: 
         time.sleep(0.01)
     assert not any(map(is_running, pids))
     assert place.control().read_exit() is None
-    assert "has run since before that one started" in place.runner.observe(JOB, "one").why
+    assert "has run since before the container started" in place.runner.observe(JOB, "one").why
 
 
 def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
@@ -282,7 +282,7 @@ def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: YarnPlace) -
     runner = YarnRunner(place.store, elsewhere, {**os.environ, **place.yarn.environment}, driver=place.command)
     runner.launch(place.spec(), {})
     wait_for("its end", lambda: runner.observe(JOB, "one").life is Life.DEAD)
-    assert "it claimed nothing: " in runner.observe(JOB, "one").why
+    assert "the supervisor had claimed nothing: " in runner.observe(JOB, "one").why
     assert "was never launched" in runner.observe(JOB, "one").why
 
 

@@ -13,7 +13,10 @@ from streamkeeper.stores.contract import Store
 
 
 class LaunchedRunner(Runner):
-    """``runners``: name -> runner; ``usual``: the name of the one that starts new instances."""
+    """Passes each call to the runner that the instance's launch names.
+
+    ``runners``: name -> runner; ``usual``: the name of the runner that starts new instances.
+    """
 
     def __init__(self, store: Store, runners: Mapping[str, Runner], usual: str) -> None:
         self._store = store
@@ -22,16 +25,18 @@ class LaunchedRunner(Runner):
         self._names: dict[tuple[str, str], str] = {}
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """See Runner; checks the place where new instances start."""
+        """Implement ``Runner.check_place``; checks the place where new instances start."""
         self._runners[self._usual].check_place(references, conf)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """See Runner; uses the runner of the recorded launch, else the one that ``spec`` names."""
+        """Implement ``Runner.launch``; uses the runner of the recorded launch, else the one that ``spec`` names."""
         self._runner(self._name(spec.job, spec.instance) or spec.runner).launch(spec, secrets)
 
     def observe(self, job: str, instance: str) -> Liveness:
-        """See Runner. A live process on this machine is found without the store, and a termination that this machine
-        proves counts wherever the instance was to run.
+        """Implement ``Runner.observe``.
+
+        A live process on this machine is found without the store, and a termination that this machine proves counts
+        wherever the instance was to run.
         """
         seen = self._runners[LOCAL].observe(job, instance)
         if seen.life is Life.ALIVE:
@@ -40,14 +45,14 @@ class LaunchedRunner(Runner):
         return seen if name == LOCAL else _better(seen, self._observe_by(name, [(job, instance)])[job, instance])
 
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
-        """See Runner."""
+        """Implement ``Runner.observe_many``."""
         seen = self._runners[LOCAL].observe_many(instances)
         others: dict[str, list[tuple[str, str]]] = {}
         for pair in [pair for pair, liveness in seen.items() if liveness.life is not Life.ALIVE]:
             try:
                 name = self._name(*pair) or LOCAL
             except StreamkeeperError as error:
-                seen[pair] = Liveness(life=Life.UNKNOWN, why=f"its launch cannot be read: {error}")
+                seen[pair] = Liveness(life=Life.UNKNOWN, why=f"the instance's launch cannot be read: {error}")
             else:
                 others.setdefault(name, []).append(pair)
         others.pop(LOCAL, None)
@@ -61,19 +66,19 @@ class LaunchedRunner(Runner):
         return dict.fromkeys(pairs, Liveness(life=Life.UNKNOWN, why=_not_known(name)))
 
     def nudge(self, job: str, instance: str) -> None:
-        """See Runner."""
+        """Implement ``Runner.nudge``."""
         self._of(job, instance).nudge(job, instance)
 
     def kill(self, job: str, instance: str) -> None:
-        """See Runner."""
+        """Implement ``Runner.kill``."""
         self._of(job, instance).kill(job, instance)
 
     def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
-        """See Runner."""
+        """Implement ``Runner.bury``."""
         self._of(job, instance).bury(job, instance, with_log=with_log)
 
     def where_log_is(self, job: str, instance: str) -> str:
-        """See Runner."""
+        """Implement ``Runner.where_log_is``."""
         return self._of(job, instance).where_log_is(job, instance)
 
     def _of(self, job: str, instance: str) -> Runner:
@@ -103,4 +108,4 @@ def _better(here: Liveness, told: Liveness) -> Liveness:
 
 
 def _not_known(name: str) -> str:
-    return f"its launch names the runner {name}, which this Streamkeeper does not have"
+    return f"the instance's launch names the runner {name}, which this version of Streamkeeper does not have"

@@ -10,11 +10,14 @@ from streamkeeper.registry.control import Control
 from streamkeeper.runners.machine import Machine
 
 FORMER = "its records belong to the installation from which this one was copied"
-NEVER_STARTED = "it was stopped before it started: no process could claim it afterwards"
+NEVER_STARTED = "the instance was stopped before it started, and no process can claim it any more"
 
 
 def bar(control: Control, instance: str, here: Machine, installation: str) -> list[ProcessRecord]:
-    """Claim the first generation for no process; return the existing claims if a supervisor was faster."""
+    """Claim an instance's first generation for no process, so that no supervisor can claim the instance.
+
+    Returns that claim, or the existing claims if a supervisor was faster.
+    """
     nobody = ProcessRecord(
         instance=instance,
         generation=1,
@@ -32,5 +35,5 @@ def bar(control: Control, instance: str, here: Machine, installation: str) -> li
 
 
 def is_barred(recorded: Sequence[ProcessRecord]) -> bool:
-    """Whether the only claim is for no process."""
+    """Whether every claim of the instance is for no process."""
     return bool(recorded) and all(record.pid == 0 for record in recorded)

@@ -1,4 +1,4 @@
-"""Common parts of runners in clusters: containers are recorded before creation, and observed through the cluster."""
+"""Common parts of runners in clusters. Containers are recorded before creation, and observed through the cluster."""
 
 from __future__ import annotations
 
@@ -36,11 +36,7 @@ P = TypeVar("P", bound=Place)
 
 
 class ContainerRunner(Runner, Generic[P]):
-    """``driver``: the command that gets job, instance and generation; ``environ``: variables, some of which are passed
-    on.
-
-    ``installation``: the installation whose instances it starts, observes and ends; None skips that check.
-    """
+    """Runs drivers in containers of a cluster; only the instances of one installation."""
 
     nowhere: ClassVar[str]
     """Why a launched instance has no container, as a clause."""
@@ -70,7 +66,7 @@ class ContainerRunner(Runner, Generic[P]):
         self._resolve_master = resolve_master
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """See Runner."""
+        """Implement ``Runner.launch``."""
         control = Control(self._store, spec.job, spec.instance)
         crash_point("launch.spec.before")
         control.write_launch(spec)
@@ -83,17 +79,17 @@ class ContainerRunner(Runner, Generic[P]):
         crash_point("launch.process.after")
 
     def observe(self, job: str, instance: str) -> Liveness:
-        """See Runner."""
+        """Implement ``Runner.observe``."""
         control = Control(self._store, job, instance)
         if control.read_launch() is None:
-            return Liveness(life=Life.ABSENT, why="it was never launched")
+            return Liveness(life=Life.ABSENT, why="the instance was never launched")
         recorded, place = control.processes(), self._read(control)
         if is_barred(recorded):
             return Liveness(life=Life.DEAD, why=NEVER_STARTED)
         if place is None:
-            return Liveness(life=Life.ABSENT, why=f"launched, and {self.nowhere}")
+            return Liveness(life=Life.ABSENT, why=f"the instance was launched, but {self.nowhere}")
         if not self._is_mine(place):
-            return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
+            return Liveness(life=Life.DEAD, why=f"the instance never ran here: {FORMER}")
         if end := control.read_exit():
             last = f"{self._speaker(place, recorded)} has recorded the end ({end.state.value})"
             last = f"{last} after every process of its tree had exited"
@@ -105,10 +101,12 @@ class ContainerRunner(Runner, Generic[P]):
             return Liveness(life=Life.UNKNOWN, why=f"{self._named(place)} cannot be inspected: {error}")
 
     def nudge(self, job: str, instance: str) -> None:
-        """See Runner; signals do not reach the driver, which checks at every trigger and once a second instead."""
+        """Implement ``Runner.nudge`` without effect: signals do not reach the driver, which checks at every trigger and
+        once a second instead.
+        """
 
     def kill(self, job: str, instance: str) -> None:
-        """See Runner; raises TemporaryError if the cluster cannot be reached."""
+        """Implement ``Runner.kill``; raises TemporaryError if the cluster cannot be reached."""
         control = Control(self._store, job, instance)
         if control.read_launch() is None:
             return
@@ -119,7 +117,7 @@ class ContainerRunner(Runner, Generic[P]):
             self._end(job, place, recorded)
 
     def where_log_is(self, job: str, instance: str) -> str:
-        """See Runner."""
+        """Implement ``Runner.where_log_is``."""
         place = self._read(Control(self._store, job, instance))
         return f"the log of {instance} is in {self._log_of(place)}" if place is not None else ""
 
@@ -145,11 +143,11 @@ class ContainerRunner(Runner, Generic[P]):
 
     @abstractmethod
     def _end(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> None:
-        """Make its node kill it, so that the node can confirm that."""
+        """Make the container's node kill the container, so that the node can confirm its end."""
 
     @abstractmethod
     def _named(self, place: P) -> str:
-        """Return the cluster's name for it."""
+        """Return the container's name in the cluster."""
 
     @abstractmethod
     def _speaker(self, place: P, recorded: Sequence[ProcessRecord]) -> str:
@@ -157,7 +155,7 @@ class ContainerRunner(Runner, Generic[P]):
 
     @abstractmethod
     def _log_of(self, place: P) -> str:
-        """Return where its log is, and how to read it."""
+        """Return where the container's log is, and how to read it."""
 
     def _container_variables(self, job: str, instance: str) -> dict[str, str]:
         """Return a driver's variables in a container, without those of its cluster."""

@@ -1,4 +1,4 @@
-"""The Runner contract: hides where a driver runs, proves whether the old one has terminated."""
+"""The Runner contract: hides where a driver runs, and proves whether the previous driver has terminated."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Runner(ABC):
     """Starts process trees that outlive their starter, and proves that they have terminated."""
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """Raise PermanentError if no driver could run here, none could resolve these secret references, or none with
-        this conf of a release fits; changes nothing.
+        """Raise PermanentError if a driver could not run here, could not resolve these secret references, or would not
+        fit with this conf of a release; changes nothing.
         """
         return
 
@@ -24,8 +24,8 @@ class Runner(ABC):
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """Start ``spec.instance``, detached; ``secrets`` maps reference -> value and is never stored.
 
-        Calling it twice starts at most one effective tree: a second supervisor of the same instance finds the first
-        one's process record and exits at once. Raises StreamkeeperError when the process cannot be started.
+        A repeated call does not start a second driver: a second supervisor of the same instance finds the first one's
+        process record and exits at once. Raises StreamkeeperError when the process cannot be started.
         """
 
     @abstractmethod
@@ -45,14 +45,15 @@ class Runner(ABC):
         """Make the driver check for commands now; a lost nudge costs time, never correctness."""
 
     def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
-        """Release resources kept elsewhere for the proof of an end, once that end is recorded; harmless, and never
-        touches an instance that may be alive. ``with_log``: also release what shows how it ended. Raises the errors of
-        ``kill``.
+        """Release the resources that a cluster keeps to prove an instance's end, once that end is recorded.
+
+        Repeated calls are harmless, and an instance that may be alive is never touched. ``with_log``: also release the
+        log and other evidence of how the instance ended. Raises the errors of ``kill``.
         """
         del job, instance, with_log
 
     def where_log_is(self, job: str, instance: str) -> str:
-        """Return a sentence with the place of an instance's log in YARN or the like; empty if it is a file in the
+        """Return a sentence that names the place of an instance's log in a cluster; empty if the log is a file in the
         home.
         """
         del job, instance
@@ -60,4 +61,6 @@ class Runner(ABC):
 
     @abstractmethod
     def kill(self, job: str, instance: str) -> None:
-        """Kill every process of the tree with SIGKILL, supervisor first; harmless without any. Does not wait."""
+        """Kill every process of an instance with SIGKILL, its supervisor first. Does not wait; has no effect without
+        processes.
+        """

@@ -59,7 +59,7 @@ class DriverLog:
             self.feed(b"\n")
 
     def say(self, sentence: str) -> None:
-        """Write a line of the supervisor's own."""
+        """Write a line of the supervisor itself."""
         self.flush()
         # Redact only the sentence, not the whole line: time and job in it are never secret.
         self._own.info("%s", redact(sentence, self._secrets))

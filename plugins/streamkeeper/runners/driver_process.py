@@ -50,7 +50,7 @@ class Signals:
         return self._received
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but no longer than until a signal."""
+        """Wait for ``seconds`` or until a signal arrives."""
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self.pipe, selectors.EVENT_READ)
@@ -102,13 +102,13 @@ class DriverProcess:
         self.kills = RecentKills()
 
     def wait(self, signals: Signals) -> int | None:
-        """Copy output until the process ends; return its exit code, or minus the signal. None when a signal arrived
-        first.
+        """Copy output until the process ends; return its exit code, or minus the signal that ended it. None when this
+        process got a signal first.
         """
         return self._wait(signals, None)
 
     def wait_at_most(self, seconds: float) -> int | None:
-        """Wait like ``wait`` whatever signals arrive; None when it has not ended in time."""
+        """Wait like ``wait``, whatever signals arrive; return None when the process has not ended in time."""
         return self._wait(None, time.monotonic() + seconds)
 
     def nudge(self) -> None:

@@ -13,14 +13,14 @@ from streamkeeper.runners.kubernetes_api import ContainerStatus, PodReport, Term
 from streamkeeper.runners.pod_template import CONTAINER
 
 _LOST_SIGHT = ("ContainerStatusUnknown", "Unknown")
-"""Reasons for a container that the kubelet, or a starting containerd, does not find: it may still run."""
+"""Reasons for a container that the kubelet, or a starting containerd, does not find; the container may still run."""
 _OUT_OF_MEMORY, _EVICTED, _DISRUPTED = "OOMKilled", "Evicted", "DisruptionTarget"
 """Reasons of a container and of a pod, and the condition of a pod that was not ended by its own limits."""
 _KILLED = 137
 _GREEDY = {"memory": Fault.OUT_OF_MEMORY, "ephemeral-storage": Fault.DISK_FULL}
 _OVER = ("Succeeded", "Failed")
 _OVERDUE_S = 60.0
-"""After the end of its grace period, because two clocks may differ."""
+"""How long after its grace period a pod counts as overdue, because two clocks may differ."""
 
 
 def judge(
@@ -37,12 +37,12 @@ def judge(
     A pod without a claim is never UNKNOWN: once it is killed, no process in it can claim the instance.
     """
     if found is None and not recorded and not elsewhere:
-        return Liveness(life=Life.ABSENT, why=f"launched, but {named(pod)} was not created")
+        return Liveness(life=Life.ABSENT, why=f"the instance was launched, but {named(pod)} was not created")
     if found is None:
-        asked = f"at {elsewhere}, but it is in {pod.cluster}: KUBECONFIG names another cluster" if elsewhere else ""
+        asked = f"{named(pod)} is in {pod.cluster}, but KUBECONFIG names {elsewhere}" if elsewhere else ""
         return _unknown(
-            f"there is no {named(pod)} {asked or f'at {pod.cluster} any more'}. That proves no end: its containers "
-            "may still run, and the supervisor has recorded no end"
+            f"{asked or f'there is no {named(pod)} at {pod.cluster} any more'}. That does not prove an end: the pod's "
+            "containers may still run, and the supervisor has recorded no end"
         )
     if not is_pod_of(found, recorded):
         return _unknown(f"{named(pod)} is not the pod that claimed the instance ({recorded[-1].pod})")
@@ -77,15 +77,17 @@ def _ended(pod: Pod, found: PodReport, end: Terminated, recorded: Sequence[Proce
     reason, fault = why_ended(found, end)
     why = f"{why} ({reason})" if reason else why
     if recorded:
-        why = f"{why}: supervisor {recorded[-1].pid} and all it started ended with it"
+        why = f"{why}: supervisor {recorded[-1].pid} and all processes that it started ended with the container"
     else:
         last = [line.strip() for line in end.message.splitlines() if line.strip()]
-        why = f"{why}; it claimed nothing: {last[-1] if last else end.reason or 'no reason given'}"
+        why = f"{why}; the supervisor had claimed nothing: {last[-1] if last else end.reason or 'no reason given'}"
     return Liveness(life=Life.DEAD, why=why, fault=fault)
 
 
 def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fault | None]:
-    """Return Kubernetes' reason for a pod's end, as a clause, and the kind of fault; empty, and None, without one."""
+    """Return Kubernetes' reason for a pod's end, as a clause, and the kind of fault; an empty text and None without a
+    reason.
+    """
     if end is None:
         end = next((each.state.terminated for each in found.status.container_statuses if each.name == CONTAINER), None)
     if end is not None and end.reason == _OUT_OF_MEMORY:
@@ -104,8 +106,8 @@ def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fau
 
 
 def _evicted_by(found: PodReport) -> Fault:
-    """Return the cause of an eviction: its own limit or request, which a restart would meet again; or its node's
-    shortage, which another node may not have.
+    """Return the fault of an eviction: the driver's own limit or request, which a restart would exceed again, or a
+    shortage of its node, which another node may not have.
 
     A kubelet sets a condition only for a shortage of its node, and names the containers that exceed their requests.
     """
@@ -129,13 +131,13 @@ def _is_proof(end: Terminated) -> bool:
 
 
 def is_pod_of(found: PodReport, recorded: Sequence[ProcessRecord]) -> bool:
-    """Whether a found pod is the one that claimed the instance; True too if no pod claimed it."""
+    """Whether a found pod is the one that claimed the instance; also True if no pod claimed it."""
     return not recorded or is_barred(recorded) or found.metadata.uid == recorded[-1].pod
 
 
 def _is_silent(found: PodReport) -> bool:
-    """Whether a controller has withdrawn the report that the pod runs or is ready, while its kubelet's last report
-    still has it: Kubernetes does that for a silent or missing node.
+    """Whether a controller has withdrawn the report that the pod runs or is ready, although the kubelet's last report
+    still contains it. Kubernetes does that for a silent or missing node.
     """
     told = found.status.container_statuses
     serves = bool(told) and all(each.state.running is not None and each.ready for each in told)
@@ -144,7 +146,7 @@ def _is_silent(found: PodReport) -> bool:
 
 
 def _doing(found: PodReport) -> str:
-    """Return its present activity by its status, as a clause."""
+    """Return the pod's present activity by its status, as a clause."""
     waits = [_waiting(each) for each in (*found.status.init_container_statuses, *found.status.container_statuses)]
     if found.status.phase in _OVER:
         told = ": ".join(filter(None, (found.status.reason, found.status.message)))

@@ -21,7 +21,7 @@ T = TypeVar("T")
 _TIMEOUTS_S = (5.0, 15.0)
 _IN_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _OF_A_PERSON = "~/.kube/config"
-_HINT = "check that its API server is running; its address is in KUBECONFIG's file, in a pod in the service account"
+_HINT = "check that the API server is running; its address is in KUBECONFIG's file, or in a pod's service account"
 _NO_ROOM = "exceeded quota"
 
 
@@ -120,7 +120,7 @@ class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """When a deleted pod must have ended, empty if it is not deleted."""
 
     def ends_before(self, moment: float) -> bool:
-        """Whether the pod must have ended before then, seconds since 1970."""
+        """Whether the pod must have ended before ``moment``, in seconds since 1970."""
         return bool(self.deletion_timestamp) and datetime.fromisoformat(self.deletion_timestamp).timestamp() < moment
 
 
@@ -140,8 +140,8 @@ class KubernetesApi:
     """The cluster that ``KUBECONFIG``, a pod's own service account or ``~/.kube/config`` names, in this order.
 
     Threads may share it. Every call raises TemporaryError if the server does not answer, or a quota leaves no room;
-    PermanentError if it refuses; InvalidInput if no cluster is named. A connection may take 5 s, a silence 15 s.
-    ``trying``: the API server checks the request without executing it.
+    PermanentError if it refuses; InvalidInput if no cluster is named. A connection may take 5 s, and a wait for data 15
+    s. ``trying`` in a call: the API server checks the request without executing it.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -158,8 +158,8 @@ class KubernetesApi:
         return _decoded(self._ask("POST", f"{namespace}/pods", dict(pod), asked=asked), PodReport)
 
     def find_pod(self, namespace: str, name: str) -> PodReport | None:
-        """Return the pod; None if there is none of that name, which proves nothing about processes of an earlier
-        one.
+        """Return the pod; None if there is no pod of that name, which does not prove that an earlier pod's processes
+        have ended.
         """
         try:
             return _decoded(self._ask("GET", f"{namespace}/pods/{name}"), PodReport)
@@ -167,7 +167,7 @@ class KubernetesApi:
             return None
 
     def delete_pod(self, namespace: str, name: str, uid: str, *, grace_s: int, trying: bool = False) -> None:
-        """Make the pod's node end it.
+        """Delete a pod, which makes its node end it.
 
         ``namespace``: the pod's namespace.
         ``name``: its name.
@@ -201,7 +201,7 @@ class KubernetesApi:
         self._ask("POST", f"{namespace}/secrets", dict(secret), asked=_dry(trying))
 
     def replace_secret(self, namespace: str, secret: Mapping[str, Any]) -> None:
-        """Create a Secret, replacing one of that name; never with a patch, whose response contains the values."""
+        """Create a Secret, or replace the existing one; without a patch, because its response contains the values."""
         try:
             self.create_secret(namespace, secret)
         except AlreadyThere:
@@ -240,11 +240,9 @@ class KubernetesApi:
             case HTTPStatus.CONFLICT:
                 return AlreadyThere(told)
             case HTTPStatus.FORBIDDEN if _NO_ROOM in told:
-                return TemporaryError(
-                    f"no room: {why}", hint="raise the namespace's quota, or remove what is not needed"
-                )
+                return TemporaryError(f"no room: {why}", hint="raise the namespace's quota, or remove unused objects")
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
-                return PermanentError(why, hint="deploy/kubernetes/ contains the required permissions")
+                return PermanentError(why, hint="grant the permissions in deploy/kubernetes/")
             case _ if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 return TemporaryError(why, hint=_HINT)
             case _:
@@ -274,7 +272,7 @@ class KubernetesApi:
             from kubernetes import client, config
         except ImportError as error:
             raise NotFound(
-                "drivers on Kubernetes need its Python client", hint="pip install 'streamkeeper[kubernetes]'"
+                "drivers on Kubernetes need its Python client", hint="run `pip install 'streamkeeper[kubernetes]'`"
             ) from error
         found, named = client.Configuration(), self._environ.get("KUBECONFIG", "")
         file = named or str(Path(_OF_A_PERSON).expanduser())
@@ -289,7 +287,9 @@ class KubernetesApi:
                 hint="set KUBECONFIG to a file whose current context is the cluster's",
             ) from error
         if found.tls_server_name:
-            raise Unsupported(f"{file}: tls-server-name is not supported", hint="use an address in its certificate")
+            raise Unsupported(
+                f"{file}: tls-server-name is not supported", hint="use an address that is in the certificate"
+            )
         return found
 
 
@@ -298,7 +298,7 @@ def _dry(trying: bool) -> dict[str, str]:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of a response's, or an error's, message."""
+    """Return the first line of the message of a response or an error."""
     with suppress(msgspec.MsgspecError):
         text = decoder_of(_Refusal).decode(text).message
     return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -1,11 +1,13 @@
 """Runs each driver in its own pod, and proves that a driver has terminated.
 
-The API server's report on a pod proves only one thing: that a container was ``terminated``, which only its node's
-kubelet can report, about a container that it has found. A missing pod (404) may have been deleted by force while its
-containers still run behind a network failure; a phase is also written by the collector of pods whose node is missing.
-Therefore our pods carry a finalizer, which keeps a deleted one readable until its end is recorded. DEAD means only: the
-supervisor's own final record; or the kubelet reports the driver's container as terminated, in the very pod, by uid,
-that claimed the instance (docs/decisions/0027).
+The API server's report on a pod proves only that a container was ``terminated``. Only its node's kubelet can report
+that, about a container that it has found. A missing pod (404) may have been deleted by force while its containers still
+run behind a network failure. A phase is also written by the collector of pods whose node is missing. Therefore drivers'
+pods carry a finalizer, which keeps a deleted pod readable until its end is recorded.
+
+DEAD requires one of two proofs (docs/decisions/0027):
+- The supervisor has written its own final record.
+- The kubelet reports the driver's container as terminated, in the very pod, by uid, that claimed the instance.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return KubernetesApi(self._environ)
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """See Runner; the API server accepts the template, and permits every request about pods."""
+        """Implement ``Runner.check_place``: the API server must accept the template and permit requests about pods."""
         del references  # whoever starts it has resolved them
         template = self._template()
         nobody = {JOB: "none", INSTANCE: "none", INSTALLATION: self._id}
@@ -78,7 +80,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
             self._api.delete_secret(template.namespace, _TRIED, trying=True)
 
     def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
-        """See Runner; removes the finalizer and the Secret, and the pod itself with its log."""
+        """Implement ``Runner.bury``; removes the finalizer and the Secret, and the pod itself with its log."""
         control = Control(self._store, job, instance)
         recorded, pod = control.processes(), control.read_pod()
         if pod is None or not self._is_mine(pod):
@@ -143,13 +145,13 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return why_ended(found) if found is not None else ("", None)
 
     def _elsewhere(self, pod: Pod) -> str:
-        """Return the queried API server, if another one was to create the pod."""
+        """Return the queried API server if it is not the one that was to create the pod; else empty."""
         return "" if self._api.server == pod.cluster else self._api.server
 
     def _must_be_its_cluster(self, pod: Pod) -> None:
         if asked := self._elsewhere(pod):
             raise OperationRefused(
-                f"{named(pod)} is in {pod.cluster}, but {asked} was queried", hint="set KUBECONFIG to its cluster"
+                f"{named(pod)} is in {pod.cluster}, but {asked} was queried", hint="set KUBECONFIG to the pod's cluster"
             )
 
     def _claim(self, control: Control, spec: LaunchSpec) -> Pod:
@@ -192,7 +194,9 @@ class KubernetesRunner(ContainerRunner[Pod]):
         if found is None:
             raise TemporaryError(f"{named(pod)} is being created or removed by another process", hint="retry")
         if not _is_the_pod(found, pod, spec.job):
-            raise PermanentError(f"{named(pod)} does not belong to {spec.instance}", hint="remove it if it is unused")
+            raise PermanentError(
+                f"{named(pod)} does not belong to {spec.instance}", hint="remove the pod if it is unused"
+            )
         return found
 
     def _manifest(
@@ -229,6 +233,6 @@ def _has_more_running(found: PodReport) -> bool:
 
 
 def _is_the_pod(found: PodReport, pod: Pod, job: str) -> bool:
-    """Whether it is the recorded pod, and not a foreign one of its name."""
+    """Whether a found pod is the recorded one, and not a foreign pod of the same name."""
     told = {JOB: job, INSTANCE: pod.instance, INSTALLATION: pod.installation}
     return {key: found.metadata.annotations.get(key) for key in told} == told

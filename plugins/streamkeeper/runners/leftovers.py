@@ -20,7 +20,7 @@ _OF_ONE_MACHINE = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay",
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """One driver instance with living processes; ``installation``: the one that started it, empty if unknown."""
+    """A driver instance with living processes; ``installation``: the one that started it, empty if unknown."""
 
     instance: str
     processes: tuple[Process, ...]
@@ -28,13 +28,15 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Its processes, for people."""
+        """The instance's processes as text, such as ``processes 41, 42``."""
         return f"processes {', '.join(str(process.pid) for process in self.processes)}"
 
 
 def find_leftovers(job: str, settings: Settings, installations: Collection[str] = ()) -> list[Leftover]:
     """Return every driver of a job on this machine that belongs to this store, these checkpoints or one of these
-    installations; a copy's driver, with its own places, does not.
+    installations.
+
+    The driver of a copied installation, which has its own store and checkpoints, is not returned.
     """
     found: dict[str, list[tuple[Process, bytes]]] = {}
     for instance, process, environment in ProcessTable().instances_of(job):
@@ -53,7 +55,9 @@ def find_leftovers(job: str, settings: Settings, installations: Collection[str] 
 
 
 def end_leftovers(job: str, settings: Settings, installations: Collection[str] = ()) -> list[Leftover]:
-    """Kill all of them with SIGKILL, including supervisors; return those that still exist after the time limit."""
+    """Kill the drivers that ``find_leftovers`` returns with SIGKILL, including their supervisors; return those that
+    still exist after 30 s.
+    """
 
     def find() -> list[Process]:
         return [process for leftover in find_leftovers(job, settings, installations) for process in leftover.processes]
@@ -65,11 +69,11 @@ def end_leftovers(job: str, settings: Settings, installations: Collection[str] =
 
 
 def why_unseen(checkpoints: Collection[str], *, machine: Machine | None = None) -> str:
-    """Return why a driver that writes these checkpoints could be invisible from here, as a clause; empty if it could
-    not.
+    """Return why a driver that writes these checkpoints could be invisible to this process, as a clause; empty if every
+    such driver is visible.
 
-    A driver that writes a file system of this machine only is a process of this kernel. All of those are visible in the
-    first pid namespace, and root and their own user can read their marks.
+    A driver that writes a file system of this machine only is a process of this kernel. All such processes are visible
+    in the first pid namespace, and root and their own user can read their marks.
     """
     return next(_reasons(checkpoints, machine or this_machine()), "")
 

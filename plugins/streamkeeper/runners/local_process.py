@@ -1,8 +1,9 @@
 """Runs drivers as detached process trees on this machine, and proves that a driver has terminated.
 
-The proof for DEAD: every supervisor that ever claimed the instance was of this boot and pid namespace and has ended
-(its pid is free, or is another process's by its start time), and two scans of /proc find no process of its session or
-with its mark. Frozen processes count as alive; zombies do not. A check of the recorded pid alone would miss a JVM.
+DEAD requires two facts. First, every supervisor that ever claimed the instance was of this boot and pid namespace and
+has ended: its pid is free, or belongs to a process with another start time. Second, two scans of /proc find no process
+of its session or with its mark. Frozen processes count as alive; zombies do not. A check of the recorded pid alone
+would miss a JVM.
 """
 
 from __future__ import annotations
@@ -73,11 +74,7 @@ class _Claims:
 
 
 class LocalProcessRunner(Runner):
-    """``driver``: the command that gets job, instance and generation; ``environ``: variables, some of which are passed
-    on.
-
-    ``installation``: the installation whose instances it starts, observes and ends; None skips that check.
-    """
+    """Runs drivers as process trees on this machine; only the instances of one installation."""
 
     def __init__(
         self,
@@ -107,14 +104,14 @@ class LocalProcessRunner(Runner):
         self._resolve_master = resolve_master
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """See Runner; checks Java on this machine, and that the master answers."""
+        """Implement ``Runner.check_place``; checks Java on this machine, and that the master answers."""
         del references, conf  # whoever starts them has resolved them
         check_java(self._environ)
         if master := named_master(self._settings, self._resolve_master):
             check_master(master)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """See Runner; returns when the supervisor's process exists, before its claim is stored."""
+        """Implement ``Runner.launch``; returns when the supervisor's process exists, before its claim is stored."""
         control = Control(self._store, spec.job, spec.instance)
         crash_point("launch.spec.before")
         control.write_launch(spec)
@@ -127,14 +124,15 @@ class LocalProcessRunner(Runner):
         crash_point("launch.process.after")
 
     def observe(self, job: str, instance: str) -> Liveness:
-        """See Runner; a living tree is found without the store."""
+        """Implement ``Runner.observe``; a living tree is found without the store."""
         if found := process_tree.find_tree(self._mark(job, instance)):
             return self._seen(found)
         return self._judge(self._read_claims(job, instance), ProcessTable())
 
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
-        """See Runner. The proof is the same for each: all records of unseen instances are read before the second
-        scan.
+        """Implement ``Runner.observe_many``.
+
+        The proof is the same for each: all records of unseen instances are read before the second scan.
         """
         before = ProcessTable()
         seen: dict[tuple[str, str], Liveness] = {}
@@ -147,7 +145,9 @@ class LocalProcessRunner(Runner):
                 try:
                     claims[job, instance] = self._read_claims(job, instance)
                 except StreamkeeperError as error:
-                    seen[job, instance] = Liveness(life=Life.UNKNOWN, why=f"its records cannot be read: {error}")
+                    seen[job, instance] = Liveness(
+                        life=Life.UNKNOWN, why=f"the instance's records cannot be read: {error}"
+                    )
         after = ProcessTable() if claims else before
         return seen | {pair: self._judge(read, after) for pair, read in claims.items()}
 
@@ -165,7 +165,7 @@ class LocalProcessRunner(Runner):
             return self._judge_unclaimed(claims, table)
         records = [claim for claim in claims.recorded if self._is_mine(claim.installation)]
         if not records:
-            return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
+            return Liveness(life=Life.DEAD, why=f"the instance never ran here: {FORMER}")
         if is_barred(records):
             return Liveness(life=Life.DEAD, why=NEVER_STARTED)
         sights = [self._here().look_at(record.machine, record.host) for record in records]
@@ -188,7 +188,10 @@ class LocalProcessRunner(Runner):
                 process_tree.send(driver, signal.SIGUSR1)
 
     def kill(self, job: str, instance: str) -> None:
-        """See Runner; an instance that was launched and not yet claimed can no longer be claimed afterwards."""
+        """Implement ``Runner.kill``.
+
+        Afterwards an instance that was launched and not yet claimed can no longer be claimed.
+        """
         marked = self._mark(job, instance)
         control = Control(self._store, job, instance)
         recorded = control.processes()
@@ -208,7 +211,7 @@ class LocalProcessRunner(Runner):
         place = self._settings.store_directory
         return Liveness(
             life=Life.UNKNOWN,
-            why=f"process {found[0].pid} has another directory at {place}: it belongs to a copy in a container",
+            why=f"process {found[0].pid} has another directory at {place}, so it belongs to a copy in a container",
         )
 
     def _our_own(self, found: list[Process]) -> list[Process]:
@@ -225,7 +228,7 @@ class LocalProcessRunner(Runner):
         return process_tree.mark(job, instance, installation=installation, store=self._settings.store)
 
     def _is_mine(self, recorded: str) -> bool:
-        """Whether a process record belongs to this installation, and not to a copied one."""
+        """Whether a process record belongs to this installation, and not to one from which it was copied."""
         return self._installation is None or self._installation.is_mine(recorded)
 
     def _here(self) -> Machine:
@@ -248,25 +251,29 @@ class LocalProcessRunner(Runner):
 
     def _judge_unclaimed(self, claims: _Claims, table: ProcessTable) -> Liveness:
         if not claims.launched:
-            return Liveness(life=Life.ABSENT, why="it was never launched")
+            return Liveness(life=Life.ABSENT, why="the instance was never launched")
         for launcher in claims.launchers:
             sight, why = self._here().look_at(launcher.machine, launcher.host)
             if sight is Sight.ELSEWHERE:
-                told = f"launched, but not seen since: {why}"
+                told = f"the instance was launched, but not seen since: {why}"
                 return Liveness(life=Life.UNKNOWN, why=told, elsewhere=launcher.host)
         if found := table.find(claims.mark):
             return self._seen(found)
-        return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is starting")
+        return Liveness(
+            life=Life.ABSENT, why="the instance was launched, but no process has claimed it and none is starting"
+        )
 
     def _start(self, spec: LaunchSpec, secrets: Mapping[str, str]) -> None:
         job, instance, driver = spec.job, spec.instance, choose_driver(self._driver, spec.python)
         if not os.access(driver[0], os.X_OK):
-            raise InvalidInput(f"the driver's program {driver[0]} cannot be executed", hint="repair the environment")
+            raise InvalidInput(
+                f"the driver's program {driver[0]} cannot be executed", hint="repair the environment of this program"
+            )
         supervisor = supervisor_command(job, instance, driver)
         log = self._settings.log(job, instance)
         environ = self._child_environment(job, instance, secrets)
         if driver[0] != sys.executable and (PACKAGES / "pyspark").exists():
-            # Next to installed packages, this path would add all of them to an interpreter that has its own.
+            # If packages are installed next to this one, the path would add them to an interpreter that has its own.
             del environ["PYTHONPATH"]
         try:
             make_folders(log.parent)
@@ -314,8 +321,8 @@ def _root(record: ProcessRecord) -> Root:
 def _proof(records: Sequence[ProcessRecord], sights: Sequence[tuple[Sight, str]]) -> str:
     newest, (sight, why) = records[-1], sights[-1]
     if sight is Sight.OVER:
-        return f"{why}: supervisor {newest.pid} and all it started ended with the previous boot"
+        return f"{why}: supervisor {newest.pid} and all processes that it started ended with the previous boot"
     return (
-        f"{why}: supervisor {newest.pid} (started at tick {newest.started}, generations 1 to {newest.generation}) is "
-        "gone, and two scans of /proc found no process of its session or with its mark"
+        f"{why}: supervisor {newest.pid} (started at tick {newest.started}, generations 1 to {newest.generation}) has "
+        "ended, and two scans of /proc found no process of its session or with its mark"
     )

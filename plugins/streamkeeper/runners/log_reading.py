@@ -10,9 +10,10 @@ _BLOCK_BYTES = 64 * 1024
 
 
 def last_lines(path: Path, count: int) -> tuple[list[str], int]:
-    """Return the last ``count`` lines of the log, including lines of the previous part if it is too short.
+    """Return the last ``count`` lines of the log, and the byte offset of their end, where a Follower continues.
 
-    Also return the offset of their end in the present part, in bytes, where a follower continues. Empty without a log.
+    If the present part has fewer lines, the result includes lines of the previous part. Without a log there are no
+    lines.
     """
     try:
         size = path.stat().st_size
@@ -35,10 +36,10 @@ class Follower:
         self._rest = b""
 
     def read(self) -> Iterator[str]:
-        """Yield the complete lines so far."""
+        """Yield the complete lines that were added since the last read."""
         yield from self._lines()
         if self._is_another():
-            # Lines written between the last read and the rotation.
+            # Read the lines written between the last read and the rotation.
             yield from self._lines()
             self._file.close()
             self._file, self._rest = self._path.open("rb"), b""

@@ -47,11 +47,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Its text in ``ProcessRecord.machine``."""
+        """The machine's text in ``ProcessRecord.machine``."""
         return ":".join((self.hardware or "-", self.boot, self.pid_namespace, str(self.user)))
 
     def look_at(self, machine: str, host: str) -> tuple[Sight, str]:
-        """Return what can be learned here about a process with this record, and the reason as a clause."""
+        """Return what this process can learn about a process on the recorded machine, and the reason as a clause."""
         hardware, boot, pid_namespace, user = _parts(machine)
         if boot == self.boot and pid_namespace == self.pid_namespace:
             if self.user in (0, int(user)):
@@ -67,7 +67,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def shares_disk(self, machine: str, host: str) -> bool:
         """Whether the recorded process used the same disk as this process, if that can be determined.
 
-        The hardware id is ignored: containers of one image may have the same.
+        The hardware id is ignored, because containers of one image may have the same id.
         """
         _, boot, pid_namespace, _ = _parts(machine)
         return host == self.host or (boot, pid_namespace) == (self.boot, self.pid_namespace)
@@ -76,7 +76,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 def _parts(machine: str) -> list[str]:
     parts = machine.split(":")
     if len(parts) != 4:
-        raise RegistryDamaged(f"{machine!r} is not a machine record", hint="it was written by another kind of runner")
+        raise RegistryDamaged(
+            f"{machine!r} is not a machine record", hint="use the version of Streamkeeper that wrote it"
+        )
     return parts
 
 
@@ -88,7 +90,7 @@ def this_machine() -> Machine:
         namespace = os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]")
     except OSError as error:
         raise Unsupported(
-            f"this machine has no readable /proc ({error.strerror})", hint="local drivers need Linux"
+            f"this machine has no readable /proc ({error.strerror})", hint="run local drivers on Linux"
         ) from error
     try:
         hardware = Path("/etc/machine-id").read_text().strip()

@@ -32,18 +32,18 @@ _UNITS |= {f"{unit}i": 1024.0**n for n, unit in enumerate("KMGTP", 1)}
 
 
 class PodTemplate(msgspec.Struct, frozen=True):
-    """``pod``: a checked manifest."""
+    """An installation's template of drivers' pods; ``pod``: its checked manifest."""
 
     pod: dict[str, Any]
 
     @property
     def namespace(self) -> str:
-        """The namespace of its pods."""
+        """The namespace of drivers' pods."""
         return str(self.pod["metadata"]["namespace"])
 
     @property
     def grace_s(self) -> int:
-        """The seconds that a driver has to end between two batches after its node's request."""
+        """How many seconds a driver has to end between two batches, once its node requests its end."""
         return int(self.pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S))
 
 
@@ -68,7 +68,7 @@ def check_template(file: str, pod: Any) -> PodTemplate:
         return InvalidInput(f"{file}: {why}", hint="start from deploy/kubernetes/driver-pod.yaml")
 
     if not isinstance(pod, dict) or pod.get("kind") != "Pod" or not isinstance(pod.get("spec"), dict):
-        raise wrong("it is not a Pod with a spec")
+        raise wrong("the content is not a Pod with a spec")
     metadata, spec = pod.get("metadata"), pod["spec"]
     if not isinstance(metadata, dict) or not isinstance(metadata.get("namespace"), str):
         raise wrong("metadata.namespace is not set")
@@ -81,11 +81,11 @@ def check_template(file: str, pod: Any) -> PodTemplate:
     if given := [name for name in _RUNNERS_OWN if name in drivers[0]]:
         raise wrong(f"the {CONTAINER} container sets {' and '.join(given)}, which Streamkeeper sets")
     if spec.get("restartPolicy", "Never") != "Never":
-        raise wrong(f"restartPolicy is {spec['restartPolicy']}: Streamkeeper restarts drivers itself; leave it out")
+        raise wrong(f"restartPolicy is {spec['restartPolicy']}; leave it out, because Streamkeeper restarts drivers")
     for name in ("hostPID", "shareProcessNamespace"):
         if spec.get(name):
             raise Unsupported(
-                f"{file}: {name} is set, so a driver's processes may outlive its container", hint="leave it out"
+                f"{file}: {name} is set, so a driver's processes may outlive its container", hint=f"leave {name} out"
             )
     if not isinstance(spec.get("terminationGracePeriodSeconds", _GRACE_S), int):
         raise wrong("terminationGracePeriodSeconds is not an integer")
@@ -107,14 +107,14 @@ def driver_pod(
 
     ``template``: the installation's template.
     ``name``: the pod's name.
-    ``whose``: JOB, INSTANCE and INSTALLATION.
+    ``whose``: the annotations JOB, INSTANCE and INSTALLATION.
     ``command``: the supervisor's command.
     ``variables``: the driver's environment.
     ``conf``: the release's conf, which determines the memory unless the template does.
     ``secret``: whether a Secret of the pod's name has the values that must not be in the manifest.
-    ``own_tasks``: whether tasks run in it.
+    ``own_tasks``: whether tasks run in the pod.
 
-    Raises InvalidInput if the template's limit is below Spark's need.
+    Raises InvalidInput if the template's memory limit is below the need of Spark's JVM.
     """
     pod = copy.deepcopy(template.pod)
     metadata, spec = pod["metadata"], pod["spec"]
@@ -161,7 +161,7 @@ def _env(given: Sequence[Any], variables: Mapping[str, str], grace_s: int, secre
 
 
 def _resources(given: Mapping[str, Any], conf: Mapping[str, str], *, own_tasks: bool) -> dict[str, Any]:
-    """Keep the template's memory and cores; the release determines those that the template leaves open."""
+    """Keep the template's memory and cores, and take those that the template leaves open from the release."""
     requests, limits = dict(given.get("requests") or {}), dict(given.get("limits") or {})
     if "memory" in requests or "memory" in limits:
         _must_fit(limits.get("memory"), conf)

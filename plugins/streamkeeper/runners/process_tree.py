@@ -2,9 +2,10 @@
 
 A process belongs to an instance by its mark (``STREAMKEEPER_INSTANCE=<job>/<instance>`` and
 ``STREAMKEEPER_INSTALLATION=<id>`` in its initial environment) or by its session. The supervisor starts the session, and
-a process keeps it even when its environment can no longer be read: for example a JVM whose first thread has ended while
-others still finish a write. A program that drops the mark *and* starts its own session leaves the tree; Spark's
-programs do not. Processes named in a copied store's records belong to another installation, and are ignored here.
+a process keeps the session even when its environment can no longer be read. An example is a JVM whose first thread has
+ended while others still finish a write. A program that drops the mark *and* starts its own session leaves the tree;
+Spark's programs do not. Processes named in a copied store's records belong to another installation, and are ignored
+here.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The variables in the environments of an instance's processes.
 
     ``instance``: ``<job>/<instance>``; ``installation``: its id; ``store``: its store's location, which identifies
-    processes from before installations had ids. Empty: unknown, and not compared.
+    processes from before installations had ids. An empty value is unknown, and not compared.
     """
 
     instance: str
@@ -124,8 +125,8 @@ def find_tree(marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
 class ProcessTable:
     """All processes of this machine at one moment, to look up any number of instances.
 
-    A process in the table was alive then. A missing one is proven terminated only if everything that names the
-    instance's processes was read before the table was: a supervisor that started later is not in it.
+    A process in the table was alive at that moment. A missing process is proven terminated only if all records that
+    name the instance's processes were read before the table. Otherwise a supervisor may have started later.
     """
 
     def __init__(self) -> None:
@@ -156,8 +157,7 @@ class ProcessTable:
         return [found[pid] for pid in sorted(found)]
 
     def instances_of(self, job: str) -> Iterator[tuple[str, Process, bytes]]:
-        """Yield every process of any instance of a job, of any installation: the instance, the process, its raw
-        environment.
+        """Yield every process of any instance of a job, in any installation, as (instance, process, raw environment).
 
         Includes processes of a supervisor's session: the environment of an ending JVM may no longer be readable.
         """
@@ -182,7 +182,9 @@ class ProcessTable:
         return {root.pid for root, process in known if process is None or process.started == root.started}
 
     def _look_again(self) -> None:
-        """Read empty environments again, briefly: a process that replaces its program (exec) shows one for a moment."""
+        """Read empty environments again, briefly, because a process that replaces its program (exec) shows an empty one
+        for a moment.
+        """
         if self._looked_again:
             return
         self._looked_again = True
@@ -231,7 +233,7 @@ def generation_of(pid: int) -> int | None:
 
 
 def catches(pid: int, number: signal.Signals) -> bool:
-    """Whether the process has its own handler for a signal: without one, SIGUSR1 would end it."""
+    """Whether the process has its own handler for a signal; without a handler, SIGUSR1 would end the process."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             lines = file.read().splitlines()
@@ -274,7 +276,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
-    """Wait until all of them have ended with all their threads, or the time limit."""
+    """Wait until all these processes have ended with all their threads, for at most ``seconds``."""
     deadline = time.monotonic() + seconds
     with ExitStack() as stack:
         left = select.poll()

@@ -1,7 +1,7 @@
 """Decides whether an ended driver is restarted: a pure rule, with a budget for each cause.
 
-A failure is retried within a budget that a long healthy run refills. An unavailable dependency is waited for without
-using up that budget; so is a machine without capacity, which has its own budget. A permanent error is not retried.
+A failure is retried within a budget that a long healthy run refills. Waiting for an unavailable dependency does not use
+up that budget. Waiting for capacity of the machine has its own budget. A permanent error is not retried.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
     ``code``: its exit code, or minus the signal.
     ``spent``: the used budgets.
     ``now``: the time in seconds, by any monotonic clock.
-    ``ran_s``: how long it ran.
+    ``ran_s``: how many seconds the process ran.
     ``budget``: the allowed restarts after failures.
     ``policy``: the limits and pauses.
     """
@@ -105,11 +105,11 @@ def _wait(code: int, spent: Spent, now: float, policy: RestartPolicy) -> Decisio
 def _find_room(spent: Spent, policy: RestartPolicy) -> Decision:
     cause, tried = Cause.CAPACITY, spent.without_room
     if tried >= policy.capacity_budget:
-        reason = f"the machine has no capacity for it, after {tried} attempts"
+        reason = f"the machine has no capacity for the driver, after {tried} attempts"
         return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
     pause_s = pause(policy.capacity_pause_s, policy.capacity_longest_s, tried)
     after = msgspec.structs.replace(spent, without_room=tried + 1)
-    reason = f"the machine has no capacity for it; retrying in {pause_s:g} s"
+    reason = f"the machine has no capacity for the driver; retrying in {pause_s:g} s"
     return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
 
 

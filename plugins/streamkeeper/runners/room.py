@@ -16,10 +16,10 @@ _LEAST_OVERHEAD_MIB, _LEAST_FACTOR = 384, 0.1
 """Spark's own defaults of a driver's overhead: with less, its JVM alone does not fit."""
 _CORES = 2
 _WORKER_MIB = 128
-"""For each further Python worker: one runs per task. An estimate, like the next one."""
+"""Estimated memory of each further Python worker; one worker runs per task."""
 _STORE_MIB = 24
-"""For each further partition of state: a block cache of 8 MiB, and write buffers. They may grow to 128 MiB each unless
-``boundedMemoryUsage`` limits all of them together.
+"""Estimated memory of each further partition of state: a block cache of 8 MiB, and write buffers. They may grow to 128
+MiB each unless ``boundedMemoryUsage`` limits all of them together.
 """
 _PARTITIONS = 2
 _ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
@@ -49,7 +49,9 @@ def least_mib(conf: Mapping[str, str]) -> int:
 
 
 def container_cores(conf: Mapping[str, str]) -> int:
-    """Return how many of a node's cores it requests: the number of parallel tasks in a driver that runs them itself."""
+    """Return how many of a node's cores a driver's container requests: the number of tasks that run in the driver in
+    parallel.
+    """
     asked = conf.get("spark.driver.cores", "").strip()
     return int(asked) if asked.isdecimal() and int(asked) else _CORES
 
@@ -60,7 +62,9 @@ def _heap_mib(conf: Mapping[str, str]) -> int:
 
 
 def _given_overhead_mib(conf: Mapping[str, str]) -> int | None:
-    """Return the release's own setting; a number without a unit is in MiB, as in Spark."""
+    """Return the overhead that the release sets, None without a setting; a number without a unit is in MiB, as in
+    Spark.
+    """
     text = conf.get("spark.driver.memoryOverhead", "").strip()
     found = float(text) if text.isdecimal() else size_mib(text)
     return None if found is None else int(found)

@@ -1,12 +1,13 @@
 """The process above a driver: ``python -m streamkeeper.runners.supervisor <job> <instance> <driver command…>``.
 
-It claims each generation in the store before it starts that driver, copies the driver's output without secrets, ends
-the rest of a generation before the next, and records the instance's end. An instance has one supervisor in its life: a
-second one finds the first one's claim, living or terminated, and exits at once. So a proven termination stays true.
+The supervisor claims each generation in the store before it starts that driver, and copies the driver's output without
+secrets. It ends all processes of a generation before it starts the next, and records the instance's end. An instance
+has one supervisor ever: a second supervisor finds the first one's claim, even if the first has ended, and exits at
+once. So a proven termination stays true.
 
-Before a further generation it checks in the journal whether the instance should still run: while the store was
-unreachable, the job may have been stopped, or another instance appointed. While no driver runs, the status names the
-reason for waiting.
+Before a further generation the supervisor checks in the journal whether the instance should still run, because the job
+may have been stopped, or another instance appointed, while the store was unreachable. While no driver runs, the status
+names the reason for waiting.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ _NO_MEMORY = "Linux killed the driver: its container or control group ran out of
 _KILLED_WITHIN_S = 10.0
 """The part of the time that a pod's node gives a driver, for killing the rest and for the supervisor's final record."""
 _TELL_S = 5.0
-"""How long to try to write the reason for waiting: an unreachable store may be that reason."""
+"""How long to try to write the reason for waiting, because that reason may be an unreachable store."""
 
 
 class Superseded(Exception):
-    """Another supervisor has the instance, or the instance has already ended."""
+    """Raised if another supervisor has the instance, or the instance has already ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,9 @@ class Supervisor:
         return self._stored(call, patience_s=self._spec.restarts.dependency_limit_s, look_s=_OUTAGE_LOOK_S)
 
     def _tell(self, generation: int, code: int, decision: Decision, error: str) -> None:
-        """Write in the status that no driver runs, and why; nothing else writes it until the next generation."""
+        """Write in the status that no driver runs, and why; no other process writes the status until the next
+        generation.
+        """
         try:
             status = self._stored(self._control.read_status, patience_s=_TELL_S)
             status = status or self._nothing_told(generation)
@@ -226,7 +229,7 @@ class Supervisor:
         crash_point("supervisor.claim.after")
 
     def _run_generation(self, generation: int) -> tuple[int, str]:
-        """Return the exit code, and an error of the start itself, or why Linux killed it."""
+        """Run a driver; return its exit code, and the error of its start or why Linux killed it, else empty."""
         environ = {**os.environ, process_tree.GENERATION: str(generation)}
         try:
             driver = DriverProcess([*self._command, str(generation)], environ, self._log)
@@ -266,10 +269,14 @@ class Supervisor:
         except StreamkeeperError:
             status = None
         word = self._last_word(status, generation, code, error)
-        return word if error else replace(word, text=f"{decision.reason}: {word.text or 'it printed no output'}")
+        return (
+            word if error else replace(word, text=f"{decision.reason}: {word.text or 'the driver printed no output'}")
+        )
 
     def _last_word(self, status: DriverStatus | None, generation: int, code: int, error: str) -> _Word:
-        """Return the error that ended a generation: of its start, its driver's own error, or its log's last line."""
+        """Return the error that ended a generation: the error of its start, its driver's own error, or its log's last
+        line.
+        """
         if error:
             return _Word(error, Fault.OUT_OF_MEMORY if code == -signal.SIGKILL else fault_of_code(code))
         if status is not None and status.generation == generation and status.error:
@@ -344,7 +351,7 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     control, journal = Control(store, job, instance), Journal(store, job, writer=f"supervisor:{instance}", passing=True)
     spec = control.read_launch()
     if spec is None:
-        raise StreamkeeperError(f"{job}/{instance} was never launched", hint="its launch.json is missing")
+        raise StreamkeeperError(f"{job}/{instance} was never launched: its launch.json is missing")
     if control.read_exit() is not None:
         raise Superseded("the instance has already ended")
     secrets = _secrets(spec) if contained else json.loads(os.environ.get(SECRETS) or "{}")
@@ -367,9 +374,9 @@ def _secrets(spec: LaunchSpec) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when the instance was run to its end, 1 when it could not be run here."""
+    """Run the supervisor; return 0 when the instance was run to its end, 1 when it could not be run here."""
     job, instance, *command = arguments
-    # A NodeManager ends its container's session: a process that leaves it survives.
+    # A NodeManager ends its container's session, so a process that leaves the session survives.
     if os.getsid(0) != os.getpid() and not is_in_container(os.environ):
         os.setsid()
     adopt_orphans()

@@ -1,5 +1,5 @@
-"""The command and environment of drivers: a supervisor, the installation's settings, and few of the caller's
-variables.
+"""The command and environment of drivers. The command starts a supervisor; the environment has the installation's
+settings and few of the caller's variables.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PASSED_TO_CONTAINERS = frozenset(
 
 
 def named_master(settings: Settings, resolve_master: Callable[[str], str] | None) -> str:
-    """Return the master in the settings, also from an Airflow connection; empty without remote executors."""
+    """Return the master that the settings name, also by an Airflow connection; empty without remote executors."""
     told = settings.master
     name = told.removeprefix(CONNECTION)
     if name == told:
@@ -42,7 +42,7 @@ def named_master(settings: Settings, resolve_master: Callable[[str], str] | None
     if resolve_master is None:
         raise InvalidInput(
             f"only Airflow's tasks can read STREAMKEEPER_MASTER={told}",
-            hint="use the DAG, or set spark://host:port for this command",
+            hint="trigger the DAG, or set STREAMKEEPER_MASTER=spark://host:port for this command",
         )
     return resolve_master(name)
 
@@ -92,7 +92,9 @@ def passed_to_containers(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def choose_driver(driver: Sequence[str], python: str) -> tuple[str, ...]:
-    """Return the usual driver's command with its release's interpreter, if there is one; another command unchanged."""
+    """Return the driver's command with the release's interpreter, if ``python`` names one; a command other than the
+    usual one is unchanged.
+    """
     return (python, *DRIVER[1:]) if python and tuple(driver) == DRIVER else tuple(driver)
 
 

@@ -1,12 +1,15 @@
 """Runs each driver in the first container of a YARN application, and proves that a driver has terminated.
 
 The ResourceManager's report on an application proves nothing: KILLED is reported at once, and an application whose node
-is lost counts as finished while its processes still run. DEAD means only: the supervisor's own final record, written
-after the last process of its tree had ended; or an exit code of the container, which only a NodeManager that has waited
-for it can report, and which counts once the SIGTERM and SIGKILL to the remaining processes have had their time; or the
-NodeManager that started the container, and has run ever since, no longer lists it. Therefore a driver is killed by a
-signal to its container, never by killing its application, after which that code would no longer arrive
-(docs/decisions/0026).
+is lost counts as finished while its processes still run.
+
+DEAD requires one of three proofs (docs/decisions/0026):
+- The supervisor has written its own final record, after the last process of its tree had ended.
+- The container has an exit code that only a NodeManager that has waited for it can report. The code counts once the
+SIGTERM and SIGKILL to the remaining processes have had their time.
+- The NodeManager that started the container, and has run ever since, no longer lists the container.
+
+A driver is killed by a signal to its container. After a kill of its application the exit code would no longer arrive.
 """
 
 from __future__ import annotations
@@ -57,13 +60,15 @@ class YarnRunner(ContainerRunner[Application]):
         return {}
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """See Runner; the ResourceManager answers, and none of the secrets needs Airflow."""
+        """Implement ``Runner.check_place``: the ResourceManager must answer, and no secret may need Airflow."""
         _must_resolve_there(references)
         self._manager(manager_url(self._environ)).must_answer()
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """See Runner; ``secrets`` are not sent: YARN stores a container's environment, so the supervisor there resolves
-        the same references. Raises InvalidInput for one that only Airflow can resolve.
+        """Implement ``Runner.launch``.
+
+        ``secrets`` are not sent, because YARN stores a container's environment. The supervisor there resolves the same
+        references. Raises InvalidInput for a reference that only Airflow can resolve.
         """
         _must_resolve_there(secrets)
         super().launch(spec, secrets)
@@ -109,11 +114,11 @@ class YarnRunner(ContainerRunner[Application]):
         manager = self._manager(place.cluster)
         report = manager.find(place.id)
         if report is None and not recorded:
-            return Liveness(life=Life.ABSENT, why=f"launched, but {place.id} was not submitted")
+            return Liveness(life=Life.ABSENT, why=f"the instance was launched, but {place.id} was not submitted")
         if report is None:
             return Liveness(
                 life=Life.UNKNOWN,
-                why=f"the ResourceManager no longer knows {place.id}, and {_supervisor(recorded)} has recorded no end",
+                why=f"the ResourceManager has no record of {place.id}, and {_supervisor(recorded)} has recorded no end",
             )
         if not report.over:
             waits = f": {_first_line(report.diagnostics)}" if report.diagnostics else ""
@@ -136,23 +141,25 @@ class YarnRunner(ContainerRunner[Application]):
         code = int(told[2]) if told is not None else None
         if told is None or code is None or not _tells_an_end(code) or len(attempts) != 1 or not of_it:
             if len(attempts) == 1 and _has_outlived(manager, attempts[0]):
-                why = f"container {attempts[0].container_id} of {_supervisor(recorded)} is not among those of its"
-                return Liveness(life=Life.DEAD, why=f"{why} NodeManager, which has run since before that one started")
+                why = f"container {attempts[0].container_id} of {_supervisor(recorded)} is no longer listed by its"
+                return Liveness(
+                    life=Life.DEAD, why=f"{why} NodeManager, which has run since before the container started"
+                )
             return Liveness(
                 life=Life.UNKNOWN,
-                why=f"the ResourceManager reports {report.id} as {report.state}, which proves no end: no NodeManager "
-                f"has reported how its container ended ({_first_line(report.diagnostics)})",
+                why=f"the ResourceManager reports {report.id} as {report.state}, which does not prove an end: no "
+                f"NodeManager has reported how its container ended ({_first_line(report.diagnostics)})",
             )
         container = manager.look_at_container(of_it[0])
         told_s = manager.now() - report.finished_time / 1000
         if (container is not None and container.state != _CLEANED_UP) or told_s < _ENDED_FOR_S:
             return Liveness(life=Life.ALIVE, why=f"container {of_it[0].container_id} is being terminated")
         why = f"container {of_it[0].container_id} of {_supervisor(recorded)} has exited with code {told[2]}, and its"
-        why = f"{why} NodeManager has terminated all that was left in it"
+        why = f"{why} NodeManager has terminated all remaining processes in it"
         reason, fault = _why_killed(report.diagnostics, code)
         why = f"{why} ({reason})" if reason else why
         if not recorded:
-            why = f"{why}; it claimed nothing: {_last_line(report.diagnostics)}"
+            why = f"{why}; the supervisor had claimed nothing: {_last_line(report.diagnostics)}"
         return Liveness(life=Life.DEAD, why=why, fault=fault)
 
     def _why_ended(self, job: str, place: Application) -> tuple[str, Fault | None]:
@@ -174,7 +181,7 @@ class YarnRunner(ContainerRunner[Application]):
             "application-name": f"{spec.job} {spec.release} ({spec.instance})",
             "application-type": "STREAMKEEPER",
             "application-tags": {"tag": f"streamkeeper,{spec.job},{spec.instance}".lower()},
-            # A second one would start alongside the first when a node is lost.
+            # A second attempt would start beside the first when a node is lost.
             "max-app-attempts": 1,
             "am-container-spec": {"commands": {"command": command}, "environment": {"entry": entries}},
             "resource": {
@@ -218,10 +225,10 @@ def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
-    """Whether the NodeManager that started a container has seen it end: it lists a container until it has ended it.
+    """Whether the NodeManager that started a container has seen the container end; it lists a container until its end.
 
-    A NodeManager that was started later does not list it, whatever is still alive, and proves nothing. The NodeManager
-    is queried twice, because remaining processes get their SIGKILL later.
+    A NodeManager that was started later does not list the container, whatever is still alive, and proves nothing. The
+    NodeManager is queried twice, because remaining processes get their SIGKILL later.
     """
     if not attempt.container_id:
         return False
@@ -239,7 +246,7 @@ def _must_resolve_there(references: Collection[str]) -> None:
         if split_reference(reference)[0] != "env":
             raise InvalidInput(
                 f"only Airflow's tasks can resolve {reference}, but a driver on YARN resolves its own secrets",
-                hint="name it secret://env/NAME, and give STREAMKEEPER_SECRET_NAME to the NodeManagers",
+                hint="name the secret secret://env/NAME, and set STREAMKEEPER_SECRET_NAME for the NodeManagers",
             )
 
 

@@ -1,4 +1,4 @@
-"""A supervisor's additional duties in a YARN container: the heartbeat to YARN, and finding its directories."""
+"""A supervisor's additional duties in a YARN container: it reports to YARN and finds the container's directories."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def is_in_container(environ: Mapping[str, str]) -> bool:
 
 
 def container_log(environ: Mapping[str, str]) -> Path:
-    """Return the path from which YARN shows a log, and collects it once the container has ended."""
+    """Return the path of the log that YARN shows, and that it collects once the container has ended."""
     return Path(environ["LOG_DIRS"].partition(",")[0], "driver.log")
 
 
 def why_gone(environ: Mapping[str, str]) -> str:
-    """Return why no driver can be started in this container any more; empty if one can.
+    """Return why no driver can be started in this container any more; empty if a driver can be started.
 
     A NodeManager that restarts removes the directories of containers that it does not know, but does not stop them.
     """
@@ -45,9 +45,9 @@ def why_gone(environ: Mapping[str, str]) -> str:
 def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -> Iterator[None]:
     """Report to the ResourceManager that the application lives, while the body runs.
 
-    It is a separate process, outside any driver's tree, and ends with this one in any case. Once the ResourceManager
-    has dropped the application, this process gets SIGTERM, and ends its driver in order while it still can. Raises
-    StreamkeeperError if the process cannot be started.
+    A separate process outside any driver's tree sends the reports, and always ends with this process. Once the
+    ResourceManager has dropped the application, this process gets SIGTERM, and ends its driver in order while there is
+    time. Raises StreamkeeperError if the reporting process cannot be started.
     """
     telling = subprocess.Popen(
         _command(environ),
@@ -74,12 +74,14 @@ def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -
 def _command(environ: Mapping[str, str]) -> list[str]:
     spark = find_spec("pyspark")
     if spark is None or spark.origin is None:
-        raise NotFound("there is no pyspark in the node's environment", hint="install it at the same path as here")
+        raise NotFound(
+            "there is no pyspark in the node's environment", hint="install the drivers' environment on this node"
+        )
     jars = Path(spark.origin).parent / "jars" / "*"
     conf = environ.get("HADOOP_CONF_DIR", "")
     if not conf:
         raise StreamkeeperError(
-            "HADOOP_CONF_DIR is not set in the container", hint="add it to yarn.nodemanager.env-whitelist"
+            "HADOOP_CONF_DIR is not set in the container", hint="add HADOOP_CONF_DIR to yarn.nodemanager.env-whitelist"
         )
     compiler = "org.codehaus.janino.SimpleCompiler"
     return [find_java(environ), *_SMALL, "-cp", f"{conf}:{jars}", compiler, str(_SOURCE), _CLASS]

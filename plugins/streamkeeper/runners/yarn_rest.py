@@ -15,9 +15,11 @@ from streamkeeper.model.coding import decoder_of
 _T = TypeVar("_T")
 _TIMEOUTS_S = (5.0, 30.0)
 _OF_A_NODE_S = (3.0, 5.0)
-"""A frozen node accepts connections, and every observation of a driver waits for it."""
+"""The limits are short, because a frozen node accepts connections, and every observation of a driver waits for it."""
 _OVER = frozenset({"FINISHED", "FAILED", "KILLED"})
-_HINT = "check that it is running; its address: yarn.resourcemanager.webapp.address in HADOOP_CONF_DIR's yarn-site.xml"
+_HINT = (
+    "check that YARN is running; its address is yarn.resourcemanager.webapp.address in HADOOP_CONF_DIR's yarn-site.xml"
+)
 
 
 class ApplicationReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -34,7 +36,7 @@ class ApplicationReport(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def over(self) -> bool:
-        """Whether the ResourceManager counts it as ended, which proves nothing about its processes."""
+        """Whether the ResourceManager counts the application as ended, which proves nothing about its processes."""
         return self.state in _OVER
 
 
@@ -99,8 +101,8 @@ class _Failure(msgspec.Struct, rename="pascal"):
 class ResourceManager:
     """One cluster's ResourceManager, at ``http://host:port``, as ``user``; threads may share it.
 
-    Every call raises TemporaryError without a response, PermanentError for a refusal. A connection may take 5 s, a
-    silence 30 s, that of a node 5 s.
+    Every call raises TemporaryError without a response, PermanentError for a refusal. A connection may take 5 s, and a
+    wait for data 30 s; with a node, 3 s and 5 s.
     """
 
     def __init__(self, url: str, user: str) -> None:
@@ -111,11 +113,11 @@ class ResourceManager:
         self._session.trust_env = False
 
     def must_answer(self) -> None:
-        """Raise unless it answers."""
+        """Raise an error unless the ResourceManager answers."""
         self._ask("GET", "info")
 
     def new_application(self) -> str:
-        """Return an unused id; until it is submitted the ResourceManager has no record of it."""
+        """Return an unused application id; the ResourceManager has no record of it until it is submitted."""
         return _decoded(self._ask("POST", "apps/new-application", {}).content, _NewApplication).application_id
 
     def submit(self, context: dict[str, Any]) -> None:
@@ -123,12 +125,14 @@ class ResourceManager:
         try:
             self._ask("POST", "apps", context)
         except PermanentError:
-            # Of two concurrent submissions, one gets the error that it already exists.
+            # Of two concurrent submissions, one gets the error that the application already exists.
             if self.find(context["application-id"]) is None:
                 raise
 
     def find(self, application: str) -> ApplicationReport | None:
-        """Return the report; None for an application that was not submitted, or is forgotten."""
+        """Return the report on an application; None if it was not submitted, or if the ResourceManager has removed its
+        record.
+        """
         try:
             answer = self._ask("GET", f"apps/{application}")
         except NotFound:
@@ -136,7 +140,7 @@ class ResourceManager:
         return _decoded(answer.content, _Report).app
 
     def now(self) -> float:
-        """Return its own clock's time, epoch seconds, cut to whole ones."""
+        """Return the time of the ResourceManager's clock in epoch seconds, cut to whole seconds."""
         told = self._ask("GET", "info").headers.get("Date", "")
         try:
             return parsedate_to_datetime(told).timestamp()
@@ -144,7 +148,7 @@ class ResourceManager:
             raise TemporaryError(f"ResourceManager {self.url} does not report a valid time", hint=_HINT) from error
 
     def attempts(self, application: str) -> list[Attempt]:
-        """Return all attempts to run it, the first one first."""
+        """Return all attempts to run an application, in order."""
         try:
             answer = self._ask("GET", f"apps/{application}/appattempts")
         except NotFound:
@@ -152,15 +156,17 @@ class ResourceManager:
         return _decoded(answer.content, _AttemptList).app_attempts.app_attempt
 
     def end_container(self, container: str) -> None:
-        """Make its NodeManager send SIGKILL to a container; a missing one is ignored."""
+        """Make a container's NodeManager send SIGKILL to it; a missing container is ignored."""
         self._ask("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN", {})
 
     def withdraw(self, application: str) -> None:
-        """Kill an application that has no container yet; for one that has, its end could no longer be determined."""
+        """Kill an application that has no container yet. If it had one, the container's end could no longer be
+        determined.
+        """
         self._ask("PUT", f"apps/{application}/state", {"state": "KILLED"})
 
     def look_at_container(self, attempt: Attempt) -> Container | None:
-        """Return a container's state from its NodeManager; None if it has no such container."""
+        """Return a container's state from its NodeManager; None if the NodeManager has no such container."""
         node = f"NodeManager {attempt.node_http_address}"
         url = f"http://{attempt.node_http_address}/ws/v1/node/containers/{attempt.container_id}"
         try:
@@ -169,7 +175,7 @@ class ResourceManager:
             return None
 
     def node_started_at(self, attempt: Attempt) -> int:
-        """Return when its NodeManager started, epoch milliseconds by the NodeManager's clock."""
+        """Return when the attempt's NodeManager started, in epoch milliseconds by the NodeManager's clock."""
         url = f"http://{attempt.node_http_address}/ws/v1/node/info"
         answer = self._answer(f"NodeManager {attempt.node_http_address}", "GET", url, timeouts_s=_OF_A_NODE_S)
         return _decoded(answer.content, _NodeInfo).node_info.nm_startup_time
@@ -191,7 +197,7 @@ class ResourceManager:
         ``method``: the HTTP method.
         ``url``: the address.
         ``body``: the JSON body, if any.
-        ``timeouts_s``: seconds to connect, and of silence.
+        ``timeouts_s``: the limits in seconds for connecting and for a wait for data.
         """
         asked = {"user.name": self._user}
         headers = {"Accept": "application/json"}
@@ -208,7 +214,7 @@ class ResourceManager:
 
 
 def _told(answer: requests.Response) -> str:
-    """Return the first line of its reason."""
+    """Return the first line of the reason in a response."""
     try:
         message = _decoded(answer.content, _Failure).remote_exception.message
     except TemporaryError:
