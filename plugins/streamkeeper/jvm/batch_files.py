@@ -17,20 +17,20 @@ _SOURCE = Path(__file__).with_name("BatchFiles.java")
 _FOUND: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 _NAMED = 3
 PUT_BACK = (
-    "restore them, then start: Spark would run the batch without them; if they were renamed or are permanently lost, "
-    "the runbook, Files of the open batch are gone, describes how to continue"
+    "restore the files before a start, because Spark would run the batch without them. If they were renamed or are "
+    "permanently lost, continue as the runbook describes in *Files of the open batch are gone*"
 )
 
 
 def prepare(spark: SparkSession) -> None:
-    """Load the class, so that a batch's thread finds it."""
+    """Load the Java class before the first batch, so that a batch's thread finds it."""
     if spark.sparkContext not in _FOUND:
         _FOUND[spark.sparkContext] = load_class(spark, _SOURCE).newInstance()
 
 
 def check_files(batch: DataFrame, number: int) -> None:
-    """Raise InputUnreadable if Spark would read files of the batch more than once; called by the thread that runs
-    it.
+    """Raise InputUnreadable if Spark would read files of the batch more than once; called by the thread that runs the
+    batch.
     """
     given: Any = batch
     prepare(given.sparkSession)
@@ -39,17 +39,18 @@ def check_files(batch: DataFrame, number: int) -> None:
 
 
 def check_batch(batch: DataFrame, number: int) -> None:
-    """Raise InputUnreadable or InputGone for a batch that Spark would read wrongly; called by the thread that runs
-    it.
+    """Raise InputUnreadable or InputGone for a batch whose files Spark would read twice or skip; called by the thread
+    that runs the batch.
     """
     check_files(batch, number)
     check_all_there(batch, number)
 
 
 def check_all_there(batch: DataFrame, number: int) -> None:
-    """Raise InputGone if Spark would run the batch without some of its files; called by the thread that runs it.
+    """Raise InputGone if Spark would run the batch without some of its files; called by the thread that runs the batch.
 
-    Spark has already listed them, on any storage; a file that disappears later is an error of the task that reads it.
+    Spark has already listed the files, on any storage. A file that disappears later is an error of the task that reads
+    it.
     """
     given: Any = batch
     prepare(given.sparkSession)
@@ -61,10 +62,10 @@ def check_all_there(batch: DataFrame, number: int) -> None:
 
 
 def doubling_names(number: int, paths: list[str]) -> InputUnreadable:
-    """Return the error that names the files."""
+    """Return the error for files whose names Spark treats as patterns; ``number``: the batch."""
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
     return InputUnreadable(
-        f"batch {number} was stopped before it ran: Spark 4.2.0 treats the characters {{ }} [ ] * ? \\ in a file's "
-        f"path as a pattern, and would read the batch's other files twice: {named}",
-        hint="rename the files; the runbook, Input files that Spark takes for patterns, describes how to continue",
+        f"batch {number} was stopped before it ran, because Spark 4.2.0 treats the characters {{ }} [ ] * ? \\ in a "
+        f"file's path as a pattern, and would read the batch's other files twice: {named}",
+        hint="rename the files, and continue as the runbook describes in *Input files that Spark takes for patterns*",
     )

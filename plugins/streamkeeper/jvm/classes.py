@@ -1,7 +1,7 @@
 """Loads classes from Java sources: compiled by the Janino that ships in Spark, once per environment, for all users.
 
-They join Spark's own mutable class loader. It is the context loader of every thread in which Python calls the JVM, and
-the parent of the loader of a local master's tasks; remote executors get them as a jar.
+Spark's own mutable class loader loads the classes. It is the context loader of every thread in which Python calls the
+JVM, and the parent of the loader of a local master's tasks. Remote executors get the classes as a jar.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 def load_class(spark: SparkSession, source: Path) -> Any:
-    """Return the ``java.lang.Class`` of a source, which has the name of its only public class and names its package.
+    """Return the ``java.lang.Class`` of a source file, which has the name of its only public class and names its
+    package.
 
-    Repeated calls return the same class: a JVM loads a class once.
+    Repeated calls return the same class, because a JVM loads a class once.
     """
     jvm: Any = spark._jvm
     loader = _loader(jvm)
@@ -74,7 +75,7 @@ def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -
 
 
 def _compile(jvm: Any, loader: Any, code: str, cache: Path) -> bool:
-    """Return whether the compiled classes are in the cache now; an existing directory is complete."""
+    """Compile into the cache; return whether the classes are there now. An existing directory is complete."""
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=cache.parent))

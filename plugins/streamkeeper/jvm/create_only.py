@@ -21,37 +21,36 @@ OURS = "streamkeeper.jvm.CreateOnlyCheckpointFileManager"
 
 
 def create_only(spark: SparkSession) -> None:
-    """Give each of the session's checkpoint files on s3a a single winner, with one PUT.
+    """Make the session create each checkpoint file on s3a with one PUT, so that only one of several writers succeeds.
 
-    Other file systems are not affected. Called before the session's first query. It is set outside the job's confs,
-    which are part of its description.
+    Other file systems are not affected. Called before the session's first query. The setting is outside the job's
+    confs, because these are part of the job's description.
     """
     source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set(MANAGER, load_class(spark, source).getName())
     if not context._jsc.isLocal():
-        # Executors write state files through it.
+        # Executors write state files through this class.
         send_class(spark, source)
 
 
 def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
-    """Raise JobUnusable for a checkpoint on S3, in Spark's form, in a session that does not use this manager.
+    """Raise JobUnusable for a checkpoint on S3 in a session that does not use this manager.
 
-    A version keeps the root under which it was created, whatever the installation's present setting.
+    ``checkpoint``: its location in Spark's form. A version keeps the root under which it was created, whatever the
+    installation's present setting.
     """
     context: Any = spark.sparkContext
     if scheme_of(checkpoint) == "s3a" and context._jsc.hadoopConfiguration().get(MANAGER) != OURS:
         raise JobUnusable(
             f"checkpoint {checkpoint} is on S3, but this installation's checkpoints are not: two drivers could both"
             " write it",
-            hint="set STREAMKEEPER_CHECKPOINTS to the root on S3, or deploy with --strategy rebuild",
+            hint="set STREAMKEEPER_CHECKPOINTS to the root on S3, or deploy with `--strategy rebuild`",
         )
 
 
 def s3a_conf(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return s3a's settings for the server that AWS's own variables select for boto3; s3a finds its credentials
-    itself.
-    """
+    """Return s3a's settings for the server that AWS's variables select for boto3; s3a finds credentials itself."""
     conf = {}
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
     if endpoint:

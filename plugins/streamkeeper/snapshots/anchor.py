@@ -20,15 +20,15 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     """The committed batch."""
     pending: bool
-    """Whether the batch after it is planned and a start can run that plan."""
+    """Whether the next batch is planned and a start can run that plan."""
     offsets: dict[str, str]
-    """Source -> its offset after the batch, as Spark's log has it."""
+    """Source -> its offset after the batch, as in Spark's log."""
     watermark_ms: int | None
     """The watermark in UTC epoch milliseconds, None without one."""
 
 
 def find_anchor(tree: Tree, batch: int | None = None) -> Anchor:
-    """Return the last committed batch, or ``batch`` if it is committed.
+    """Return the facts about the last committed batch, or about ``batch`` if it is committed.
 
     Raises NotFound (no checkpoint, no committed batch, or ``batch`` is not committed), CheckpointDamaged,
     CheckpointChanged.
@@ -52,9 +52,9 @@ def _find(tree: Tree, batch: int | None) -> Anchor:
     identity = query_id_of(tree)
     committed = numbered(tree, "commits")
     if not committed:
-        raise NotFound(f"{tree.url} has no committed batch yet", hint="a snapshot needs a committed batch")
+        raise NotFound(f"{tree.url} has no committed batch yet", hint="wait for the first committed batch")
     if batch is not None and batch not in committed:
-        known = f"committed batches: {min(committed)} to {max(committed)}"
+        known = f"name a committed batch from {min(committed)} to {max(committed)}"
         raise NotFound(f"{tree.url} has no committed batch {batch}", hint=known)
     number = max(committed) if batch is None else batch
     plan = whole(offsets_from(tree.read(f"offsets/{number}")), tree.where(f"offsets/{number}"))

@@ -1,9 +1,10 @@
 """Takes a snapshot while the query keeps writing and Spark keeps cleaning up.
 
-A snapshot is anchored on a commit. The closed file set of a committed batch is planned, read and packed; then every
-file is checked once more. If a file was overwritten, or disappeared before it was read, the capture plans again from
-the newest commit and reuses everything that it has already read. A file that disappears after it was read does no harm.
-The record is published last: until then the store contains only packs without references, which a later prune collects.
+A snapshot contains the files from which a query resumes after one committed batch. These files are planned, read and
+packed; then every file is checked once more. If a file was overwritten, or disappeared before it was read, the capture
+plans again from the newest commit and reuses everything that it has already read. A file that disappears after it was
+read does no harm. The record is published last. Until then the store contains only packs without references, which a
+later prune collects.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from streamkeeper.snapshots.sealing import hash_of
 
 ATTEMPTS = 20
 SPARSE = 0.25
-"""A new snapshot does not build on packs of which it needs less than this share: few bytes would keep it all."""
+"""A new snapshot does not build on a pack of which it needs less than this share, because a few bytes would then keep
+the whole pack.
+"""
 SMALL_BYTES = 1024 * 1024
 SMALL_PACKS = 8
-"""The most small packs that a snapshot builds on. With more, it stores their content again in one pack."""
+"""The greatest number of small packs that a snapshot builds on. With more, it stores their content again in one pack.
+"""
 LONGEST_S = 6 * 3600.0
-"""A capture that takes longer than this gives up, because the packs that it references may have been pruned. Shorter
-than any grace period.
+"""A capture that takes longer than this gives up, because the packs that it references may have been pruned. The limit
+is shorter than any grace period.
 """
 
 
@@ -54,8 +58,8 @@ class CaptureProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """``taken`` is False if no batch was committed since ``snapshot``. ``attempts``: how often the files were planned
-    and read.
+    """The result of a capture. ``taken``: False if no batch was committed since ``snapshot``. ``attempts``: how often
+    the files were planned and read.
     """
 
     snapshot: Snapshot
@@ -64,7 +68,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The result as a sentence for people."""
+        """The result as a sentence for operators."""
         one = self.snapshot
         if not self.taken:
             return f"{one.series}: no batch was committed since {one.name} (batch {one.batch})"
@@ -73,7 +77,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """The version and release that wrote a checkpoint, where they are known."""
+    """The version and release that wrote a checkpoint; empty if unknown."""
 
     version: str = ""
     release: str = ""
@@ -81,7 +85,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 Show = Callable[[CaptureProgress], None]
 Plan = Callable[[Tree, Anchor], list[str]]
-"""Returns the paths of the files to take from an anchor's checkpoint; raises CheckpointDamaged when one is missing."""
+"""A function that returns the paths of the files to take for an anchor; raises CheckpointDamaged when one is missing.
+"""
 
 
 def capture(
@@ -94,19 +99,19 @@ def capture(
     plan: Plan | None = None,
     pending: bool = True,
 ) -> Captured:
-    """Take a snapshot of ``batch``.
+    """Take a snapshot of a committed batch.
 
     ``tree``: the checkpoint.
     ``catalogue``: the series that receives the snapshot.
-    ``batch``: the committed batch; None: the last one.
+    ``batch``: the committed batch; None means the last one.
     ``origin``: the version and release to record as the checkpoint's writer.
     ``show``: receives the progress.
     ``plan``: selects the files to take instead of the batch's closed set; a snapshot is then taken even if no batch was
     committed since the last one.
-    ``pending``: include the plan of the batch after it, if there is one; False: never include it.
+    ``pending``: include the plan of the next batch, if there is one; False never includes it.
 
     Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
-    attempts, SnapshotsChanged, StoreUnavailable. After any error the list contains no incomplete snapshot.
+    attempts, SnapshotsChanged, StoreUnavailable. After any error the series contains no incomplete snapshot.
     """
     started = time.monotonic()
     anchor = _find_anchor(tree, batch, pending=pending)
@@ -136,7 +141,9 @@ def capture(
 
 
 def _find_base(catalogue: Catalogue) -> tuple[int, Snapshot | None]:
-    """Return the newest number, and its snapshot to build on; None if its record is damaged: all is stored again."""
+    """Return the newest number, and its snapshot to build on. The snapshot is None if its record is damaged; then all
+    files are stored again.
+    """
     numbers = catalogue.numbers()
     if not numbers:
         return 0, None
@@ -147,7 +154,7 @@ def _find_base(catalogue: Catalogue) -> tuple[int, Snapshot | None]:
 
 
 class _Run:
-    """State that several attempts share: files and packs that are already stored."""
+    """The state that several attempts share: files and packs that are already stored."""
 
     def __init__(
         self,
@@ -236,7 +243,7 @@ class _Run:
         return msgspec.structs.replace(snapshot, files=files, packs=kept, stored=self._added)
 
     def _choose_base(self, stamps: dict[str, Stamp]) -> None:
-        """Choose which files of the last snapshot count as stored: those in packs worth building on."""
+        """Choose which files of the last snapshot count as stored, namely those in packs worth building on."""
         base = self._old
         if base is None:
             return
@@ -355,13 +362,17 @@ def _find_anchor(tree: Tree, batch: int | None, *, pending: bool) -> Anchor:
 
 
 def _is_same(base: Snapshot, anchor: Anchor, *, pending: bool) -> bool:
-    """Whether ``base`` is this anchor's snapshot. One with a plan serves one without too, unless plans are left out."""
+    """Whether ``base`` is this anchor's snapshot. A snapshot with the next batch's plan also counts for an anchor
+    without it, unless plans are left out.
+    """
     enough = base.pending or not anchor.pending if pending else not base.pending
     return enough and (base.query_id, base.batch) == (anchor.query_id, anchor.batch)
 
 
 def _describe(tree: Tree, series: str, anchor: Anchor, origin: Origin, files: tuple[SnapshotFile, ...]) -> Snapshot:
-    """``tree``: the checkpoint.
+    """Return the record of a snapshot.
+
+    ``tree``: the checkpoint.
     ``series``: the snapshot's series.
     ``anchor``: the captured batch.
     ``origin``: the version and release that wrote the checkpoint.

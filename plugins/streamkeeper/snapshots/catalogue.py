@@ -40,7 +40,7 @@ class Catalogue:
         self.series = check_series(series)
 
     def numbers(self) -> list[int]:
-        """Return the numbers of its snapshots, in order."""
+        """Return the numbers of the series' snapshots, in order."""
         return [int(key.rpartition("/")[2]) for key in self.store.list(series_key(self.series, "index/"))]
 
     def read(self, number: int) -> Snapshot:
@@ -51,7 +51,8 @@ class Catalogue:
         except KeyMissing:
             known = ", ".join(snapshot_name(recent) for recent in self.numbers()[-5:]) or "none"
             raise NotFound(
-                f"series {self.series} has no snapshot {snapshot_name(number)}", hint=f"newest snapshots: {known}"
+                f"series {self.series} has no snapshot {snapshot_name(number)}",
+                hint=f"name one of the newest snapshots: {known}",
             ) from None
         found = unseal(data, Snapshot, where=key, newest_format=FORMAT, packed=True)
         check_snapshot(found, where=key)
@@ -63,12 +64,13 @@ class Catalogue:
         return self.read(numbers[-1]) if numbers else None
 
     def snapshots(self) -> list[Snapshot]:
-        """Return all snapshots, in order; one request each."""
+        """Return all snapshots, in order; makes one request for each."""
         return [self.read(number) for number in self.numbers()]
 
     def publish(self, snapshot: Snapshot, after: int) -> Snapshot:
-        """Assign the next free number after ``after`` and publish the record; from then on the list contains it,
-        complete.
+        """Publish a snapshot's record under the next free number after ``after``, and return the numbered snapshot.
+
+        From then on the series contains the whole snapshot.
         """
         number = after + 1
         while True:
@@ -116,7 +118,7 @@ class Catalogue:
         return bool(drills) and drills[-1].ok
 
     def note_drill(self, number: int, result: DrillResult) -> None:
-        """Record the result of a drill; ids sort by time."""
+        """Record the result of a drill; the ids of results sort by time."""
         with suppress(KeyExists):
             self.store.create(series_key(self.series, "drills", padded(number), result.id), seal(result))
 
@@ -130,7 +132,7 @@ class Catalogue:
         self.store.replace(self._pin_key(number), seal(pin))
 
     def unpin(self, number: int) -> None:
-        """Return a snapshot to the retention policy."""
+        """Remove the pin of a snapshot, so that the retention policy decides on it again."""
         self.store.delete(self._pin_key(number))
 
     def holds(self, number: int) -> list[Hold]:
@@ -140,7 +142,7 @@ class Catalogue:
         return [hold for hold in found if hold is not None]
 
     def hold(self, number: int, hold: Hold) -> None:
-        """Keep a snapshot for an operation; may be repeated."""
+        """Keep a snapshot for an operation; safe to repeat."""
         self.store.replace(self._hold_key(number, hold.owner), seal(hold))
 
     def release(self, number: int, owner: str) -> None:
@@ -154,11 +156,11 @@ class Catalogue:
                 self.store.delete(key)
 
     def marks(self) -> list[str]:
-        """Return the keys of the marks that prunes have left."""
+        """Return the keys of the marks in which prunes have recorded packs without references."""
         return list(self.store.list(series_key(self.series, "garbage/")))
 
     def read_mark(self, key: str) -> Garbage | None:
-        """Return what a prune has marked; None if the mark no longer exists."""
+        """Return the mark of a prune; None if it no longer exists."""
         return self._record(key, Garbage)
 
     def index_key(self, number: int) -> str:
@@ -196,7 +198,7 @@ class Catalogue:
 
 
 def list_series(store: Store) -> Iterator[str]:
-    """Return every series with at least one key in the store, in order; one request each."""
+    """Yield every series with at least one key in the store, in order; makes one request for each."""
     after = ""
     while key := next(iter(store.list(_SNAPSHOTS, after=after)), ""):
         first, second = key.removeprefix(_SNAPSHOTS).split("/")[:2]

@@ -13,8 +13,8 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """At most one field is set; without any, the latest is chosen. ``batch``: the newest snapshot of exactly that
-    batch; ``at``: the newest one taken at or before that time (with a time zone).
+    """Which snapshot is wanted: at most one field is set; without any, the latest snapshot is chosen. ``batch``: the
+    newest snapshot of exactly that batch; ``at``: the newest one taken at or before that time (with a time zone).
     """
 
     name: str = ""
@@ -25,16 +25,16 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 def read_choice(*, name: str = "", batch: int | None = None, at: str = "") -> Choice:
     """Parse a choice from text. ``at`` is ISO 8601, UTC unless it names a zone. Raises InvalidInput."""
     if sum((bool(name), batch is not None, bool(at))) > 1:
-        raise InvalidInput("a snapshot is named by its id, by a batch or by a time", hint="give only one of them")
+        raise InvalidInput("a snapshot is named by its id, by a batch or by a time", hint="give only one of these")
     if name:
         snapshot_number(name)
     return Choice(name=name, batch=batch, at=_moment(at) if at else None)
 
 
 def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
-    """Return the chosen snapshot of a series. A snapshot chosen by id is read without reading any other.
+    """Return the chosen snapshot of a series. If the choice is an id, no other snapshot is read.
 
-    Raises NotFound with the available snapshots; SnapshotDamaged, FormatTooNew.
+    Raises NotFound, which names the available snapshots, SnapshotDamaged, FormatTooNew.
     """
     if choice.name:
         return catalogue.read(snapshot_number(choice.name))
@@ -43,13 +43,17 @@ def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
     except NotFound as error:
         raise NotFound(f"series {catalogue.series}: {error.message}", hint=error.hint) from None
     except SnapshotDamaged as error:
-        raise SnapshotDamaged(error.message, hint="name another snapshot with --id, see snapshot list") from None
+        raise SnapshotDamaged(
+            error.message, hint="name another snapshot with `--id`; `streamkeeper snapshot list` shows them"
+        ) from None
 
 
 def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
-    """Choose among all snapshots by anything but the id; they are in order. Raises NotFound with the available ones."""
+    """Choose among all snapshots, which are in order, by batch or time. Raises NotFound, which names the available
+    ones.
+    """
     if not snapshots:
-        raise NotFound("there is no snapshot", hint="take one: streamkeeper snapshot take")
+        raise NotFound("there is no snapshot", hint="run `streamkeeper snapshot take`")
     if choice.batch is not None:
         fitting = [snapshot for snapshot in snapshots if snapshot.batch == choice.batch]
         wanted = f"of batch {choice.batch}"
@@ -69,7 +73,7 @@ def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
         there = ", ".join(
             f"{snapshot.name} (batch {snapshot.batch}, {snapshot.taken_at[:19]}Z)" for snapshot in snapshots[-5:]
         )
-        raise NotFound(f"there is no snapshot {wanted}", hint=f"newest snapshots: {there}")
+        raise NotFound(f"there is no snapshot {wanted}", hint=f"choose one of the newest snapshots: {there}")
     return fitting[-1]
 
 

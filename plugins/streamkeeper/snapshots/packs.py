@@ -1,8 +1,9 @@
 """A pack: concatenated chunks, then their index, the index's length and a mark.
 
 A pack is written once, under the hash of all its bytes. Its index starts with a random value, so two captures never
-write the same pack: a pack that a prune is about to delete cannot be confused with one that was just written. The index
-of a snapshot's last pack also contains the whole snapshot, so that packs suffice to recover it if its record is lost.
+write the same pack. Therefore a pack that a prune is about to delete cannot be confused with a pack that was just
+written. The index of a snapshot's last pack also contains the whole snapshot, so that the packs suffice to recover a
+snapshot whose record is lost.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class PackBuilder:
 
     @property
     def empty(self) -> bool:
-        """Whether it has no chunk yet."""
+        """Whether the pack has no chunk yet."""
         return not self._chunks
 
     @property
     def full(self) -> bool:
-        """Whether the next chunk belongs in another pack."""
+        """Whether the pack is full, so that the next chunk belongs in another pack."""
         return self._content.tell() >= PACK_BYTES
 
     def add(self, digest: str, data: bytes) -> Chunk:

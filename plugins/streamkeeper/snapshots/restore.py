@@ -1,7 +1,8 @@
-"""Restores a snapshot as a checkpoint: bit for bit, from the store alone. The target becomes a checkpoint only when all
-of it is written.
+"""Restores a snapshot as a checkpoint, from the store alone. The target becomes a checkpoint only when all of it is
+written.
 
-One exception: files that contain the checkpoint's own location are rewritten (``checkpoints.relocating``).
+The restored files are equal to the captured ones bit by bit, except files that contain the checkpoint's own location:
+these are rewritten (``checkpoints.relocating``).
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Show = Callable[[int, int], None]
-"""Receives the bytes written and the bytes in total."""
+"""A function that receives the bytes written so far and the bytes in total."""
 
 
 def restore(catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, show: Show | None = None) -> Restored:
-    """Make ``target`` the checkpoint of ``snapshot``. The target must be empty, or contain only the rest of an earlier
+    """Make ``target`` the checkpoint of ``snapshot``. The target must be empty, or contain only files of an earlier
     attempt of this restore.
 
     A restore that fails leaves the files written so far, without metadata; a repeated restore continues from there.
@@ -70,7 +71,7 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, show: Sho
     except OSError as error:
         raise PermanentError(
             f"{target.where('')} cannot be restored: {error.strerror or error}",
-            hint="the directory has only part of a checkpoint: free some space and restore again",
+            hint="free some space and restore again; the directory has only part of a checkpoint",
         ) from error
     return Restored(target=target.where(""), files=len(files), bytes=total)
 
@@ -85,17 +86,17 @@ def _check(snapshot: Snapshot) -> None:
         if sum(chunk.size for chunk in file.chunks) != file.stamp.size:
             raise SnapshotDamaged(f"{snapshot.name} does not contain all of {file.path}")
     if METADATA not in {file.path for file in snapshot.files}:
-        raise SnapshotDamaged(f"{snapshot.name} contains no {METADATA}: it cannot be restored")
+        raise SnapshotDamaged(f"{snapshot.name} contains no {METADATA}, so it cannot be restored")
 
 
 def _first_chunk(file: SnapshotFile) -> tuple[int, int]:
-    """The sort key by which files use one pack after the other."""
+    """Return the sort key by which files use one pack after the other."""
     return (file.chunks[0].pack, file.chunks[0].at) if file.chunks else (-1, 0)
 
 
 class _Packs:
-    """The parts of packs that a snapshot needs, by spans (start, end) of their bytes. Each span is read once and cached
-    for the files that need it, up to ``_HELD_BYTES``. Threads may share it.
+    """The parts of packs that a snapshot needs, as spans (start, end) of the packs' bytes. Each span is read once and
+    cached for the files that need it, up to ``_HELD_BYTES``. Threads may share the object.
     """
 
     def __init__(self, catalogue: Catalogue, snapshot: Snapshot) -> None:

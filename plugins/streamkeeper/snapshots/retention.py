@@ -1,13 +1,13 @@
 """Decides which snapshots to keep, with every reason. A snapshot is removed only when no reason to keep it is left.
 
-Order is by number, never by time: clocks may be wrong, equal, or set back. A snapshot's time only selects its hour,
-day, week and month (UTC). Which of these periods are the last ones is again decided by the numbers of their snapshots.
-The current time is never used: a prune under a clock that is days off decides the same, and a snapshot stamped by a
+Snapshots are ordered by number, never by time, because clocks may be wrong, equal, or set back. A snapshot's time only
+selects its hour, day, week and month (UTC). The numbers of their snapshots decide which of these periods are the last
+ones. The current time is never used. So a prune under a clock that is days off decides the same, and a snapshot from a
 clock that was years ahead is removed once enough newer ones exist.
 
-A rule counts the hours (days, weeks, months) that have a snapshot, not those on the calendar, as restic and borg do. By
-the calendar, a job that was paused for half a year would lose its whole history to the first prune after the pause.
-This way a paused job loses no snapshot, and an old snapshot stays until enough newer ones have been taken.
+Like restic and borg, a rule counts the hours (days, weeks, months) that have a snapshot, not those on the calendar. So
+a paused job loses no snapshot, and an old snapshot stays until enough newer ones have been taken. By the calendar, a
+job that was paused for half a year would lose its whole history to the first prune after the pause.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     keep_last: int = 3
-    """The newest ones."""
+    """How many of the newest snapshots to keep."""
     hourly: int = 24
-    """The newest of each of the last hours."""
+    """For how many of the last hours to keep the newest snapshot."""
     daily: int = 7
-    """The newest of each of the last days."""
+    """For how many of the last days to keep the newest snapshot."""
     weekly: int = 4
-    """The newest of each of the last ISO weeks."""
+    """For how many of the last ISO weeks to keep the newest snapshot."""
     monthly: int = 6
-    """The newest of each of the last months."""
+    """For how many of the last months to keep the newest snapshot."""
 
     def __post_init__(self) -> None:
         for name, least in (("keep_last", 1), ("hourly", 0), ("daily", 0), ("weekly", 0), ("monthly", 0)):
             if getattr(self, name) < least:
-                raise InvalidInput(f"{name} is {getattr(self, name)}", hint=f"{name} is {least} or more")
+                raise InvalidInput(f"{name} is {getattr(self, name)}", hint=f"set {name} to {least} or more")
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,16 +61,18 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.taken_at.utcoffset() is None:
-            raise InvalidInput(f"{self.name} was taken at {self.taken_at}, without a time zone", hint="give it in UTC")
+            raise InvalidInput(
+                f"{self.name} was taken at {self.taken_at}, without a time zone", hint="give the time in UTC"
+            )
 
     @property
     def name(self) -> str:
-        """``s0007``."""
+        """The snapshot's name, such as ``s0007``."""
         return snapshot_name(self.number)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision on one snapshot, with every reason to keep it, or the reasons why none applies."""
+    """The decision on one snapshot, with every reason to keep it, or the reasons why no rule keeps it."""
 
     number: int
     keep: bool
@@ -101,16 +103,18 @@ _UNITS = (
 
 
 def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple[Decision, ...]:
-    """Decide on all snapshots of a series, returned in the order of their numbers; the order of the input does not
-    matter.
+    """Decide on all snapshots of a series; return the decisions in the order of the snapshots' numbers.
 
-    Always kept: the newest, the newest verified, the pinned and the held. Deciding again on the kept ones keeps all of
-    them. Raises InvalidInput when two have the same number.
+    The order of the candidates does not matter. The newest, the newest verified, pinned and held snapshots are always
+    kept. A repeated decision on the kept snapshots keeps all of them. Raises InvalidInput when two candidates have the
+    same number.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.number)
     for one, other in pairwise(ordered):
         if one.number == other.number:
-            raise InvalidInput(f"there are two snapshots {one.name}", hint="numbers are unique in a series")
+            raise InvalidInput(
+                f"there are two snapshots {one.name}", hint="give each snapshot of a series its own number"
+            )
     rules = [_rule(ordered, *unit, count=getattr(policy, unit[0])) for unit in _UNITS]
     return tuple(_decide(candidate, ordered, policy, rules) for candidate in ordered)
 
@@ -130,7 +134,7 @@ def _decide(one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules:
 
 
 def _why_not(one: Candidate, verified: Candidate | None, policy: Policy, rules: Sequence[_Rule]) -> Iterator[str]:
-    """One reason per rule that could have kept it."""
+    """Yield one reason per rule that could have kept the snapshot."""
     yield f"not among the last {policy.keep_last}"
     for rule in rules:
         bucket = _bucket(one, rule.pattern)
@@ -153,7 +157,8 @@ def _kept_by(rule: _Rule, one: Candidate) -> str:
 
 
 def _rule(ordered: Sequence[Candidate], name: str, unit: str, pattern: str, *, count: int) -> _Rule:
-    """The last ``count`` periods, ordered by the newest number in each; that snapshot is kept for its period.
+    """Return a rule with the last ``count`` periods, ordered by the newest number in each; that snapshot is kept for
+    its period.
 
     ``ordered``: all snapshots, by number.
     ``name``: the rule's name.

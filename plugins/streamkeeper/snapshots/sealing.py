@@ -1,4 +1,4 @@
-"""Detects corrupted records: each one starts with the hash of its own content."""
+"""Detects corrupted records; each record starts with the hash of its own content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamkeeper.model.coding import from_json, to_json
 T = TypeVar("T")
 _HEX = 64
 _ENDS = b"\n"
-HINT = "restore from another snapshot: streamkeeper snapshot list"
+HINT = "restore from another snapshot; `streamkeeper snapshot list` shows them"
 _MOST = 256 << 20
 """The largest JSON of a record in bytes: enough for about a million files."""
 _MOST_TIMES = 200
@@ -27,14 +27,14 @@ def hash_of(data: bytes) -> str:
 
 
 def seal(value: object, *, packed: bool = False) -> bytes:
-    """Return ``<blake3>\\n<JSON>``; ``packed``: the JSON as a zstd frame."""
+    """Return a value as ``<blake3>\\n<JSON>``; ``packed``: with the JSON as a zstd frame."""
     content = to_json(value)
     if packed:
         size, content = len(content), zstandard.ZstdCompressor(level=3).compress(content)
         if size > _most_in(content):
             raise InvalidInput(
                 f"the record of a snapshot would have {size:,} bytes, too many to read back",
-                hint="the checkpoint has too many files: start a new checkpoint version",
+                hint="start a new checkpoint version, because this checkpoint has too many files",
             )
     return hash_of(content).encode() + _ENDS + content
 
@@ -61,7 +61,7 @@ def unseal(data: bytes, kind: type[T], *, where: str, newest_format: int, packed
 
 
 def unpacked(frame: bytes, most: int, *, where: str) -> bytes:
-    """Return the content of a zstd frame. Raises SnapshotDamaged, before decompressing, for more than ``most``
+    """Return the content of a zstd frame; raises SnapshotDamaged, before decompressing, if it has more than ``most``
     bytes.
     """
     try:

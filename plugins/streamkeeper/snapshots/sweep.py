@@ -1,9 +1,9 @@
-"""Removes snapshots that no rule keeps and packs without references: by reachability, never by age alone.
+"""Removes snapshots that no rule keeps, and packs without references; age alone never decides.
 
-Records are removed before packs. A pack without a reference is first marked. A later prune removes it if the mark is
-older than the grace period and the pack still has no reference, because a running capture may be about to reference it;
-a capture gives up before a grace period ends. A record that cannot be read stops a prune, because its references are
-unknown.
+Records are removed before packs. A pack without a reference is first only marked, because a running capture may be
+about to reference it. A later prune removes the pack if the mark is older than the grace period and the pack still has
+no reference. A capture gives up before a grace period ends. A record that cannot be read stops a prune, because the
+record's references are unknown.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     packs: tuple[str, ...]
     """The packs to remove now."""
     marked: tuple[str, ...]
-    """The packs without a reference from now on; they may be removed after the grace period."""
+    """The packs that have no reference from now on, and may be removed after the grace period."""
     left: tuple[str, ...]
-    """Keys of records whose snapshots no longer exist; they are removed."""
+    """Keys of the records to remove because their snapshots no longer exist."""
     marks: dict[str, Garbage]
-    """Key -> an earlier mark."""
+    """Key -> mark of an earlier prune."""
     referenced: frozenset[str]
     """Packs that any snapshot references before the prune."""
     freed: int = 0
@@ -58,10 +58,9 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_grace(grace_s: float) -> float:
-    """Return ``grace_s``, in seconds, if it is valid: at least as long as a concurrent capture may take, or 0, which is
-    only for times without captures.
+    """Return ``grace_s``, in seconds, if it is valid; else raise InvalidInput.
 
-    Raises InvalidInput.
+    A valid grace period is at least as long as a capture may take. 0 is valid too, for times in which no capture runs.
     """
     if grace_s != 0 and not LONGEST_S <= grace_s < float("inf"):
         what = "negative" if grace_s < 0 else "too short" if grace_s < LONGEST_S else "not a finite number"
@@ -71,7 +70,7 @@ def check_grace(grace_s: float) -> float:
 
 
 def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: float = GRACE_S) -> SweepPlan:
-    """Read a series and decide; raises SnapshotDamaged, FormatTooNew or StoreUnavailable, and then makes no plan.
+    """Read a series and return the plan of its prune; raises SnapshotDamaged, FormatTooNew or StoreUnavailable.
 
     ``grace_s``: as in ``check_grace``.
     """
@@ -118,7 +117,7 @@ def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: 
 
 
 def sweep(catalogue: Catalogue, plan: SweepPlan, *, now: datetime) -> None:
-    """Carry out a plan. It may be interrupted anywhere, then planned and carried out again. Raises StoreUnavailable."""
+    """Carry out a plan. An interrupted prune can be planned and carried out again. Raises StoreUnavailable."""
     for number in plan.dropped:
         _delete(catalogue, catalogue.index_key(number))
     for number in plan.dropped:
@@ -197,7 +196,7 @@ def is_over(hold: Hold, now: datetime) -> bool:
 
 
 def tell(plan: SweepPlan) -> Iterator[str]:
-    """Yield the plan, one line for each snapshot and pack."""
+    """Yield the plan as text, one line for each snapshot, pack and record."""
     for decision in plan.decisions:
         verb = "keep" if decision.keep else "drop"
         yield f"{verb} {plan.series} {snapshot_name(decision.number)}: {'; '.join(decision.reasons)}"

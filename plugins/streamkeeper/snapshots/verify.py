@@ -15,7 +15,7 @@ from streamkeeper.snapshots.sealing import hash_of
 
 
 class DamagedObject(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that is missing or not what was stored, and the snapshots that cannot be restored without it."""
+    """An object that is missing or was changed, and the snapshots that cannot be restored without it."""
 
     key: str
     why: str
@@ -38,11 +38,13 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Show = Callable[[int, int], None]
-"""Receives the packs read and the packs in total."""
+"""A function that receives the number of packs read so far and of packs in total."""
 
 
 def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: Show | None = None) -> Verification:
-    """Read every object of the snapshots, each pack once; without ``numbers``, every object of the series.
+    """Read back every object of the snapshots ``numbers``, each pack once, and compare it with its hash.
+
+    Without ``numbers``, every object of the series is read.
 
     Raises StoreUnavailable.
     """
@@ -108,7 +110,7 @@ def _needed(snapshots: Iterable[Snapshot]) -> dict[Pack, list[Snapshot]]:
 
 
 def _chunks_in(snapshots: Iterable[Snapshot], pack: Pack) -> set[Chunk]:
-    """Return the chunks that snapshots have in a pack, without the pack's position, which differs between snapshots."""
+    """Return the chunks of snapshots in a pack, without the pack's position, which differs between snapshots."""
     found = set()
     for snapshot in snapshots:
         place = snapshot.packs.index(pack)

@@ -1,4 +1,4 @@
-"""The guarantees of each kind of source. A source without one is refused before anything starts."""
+"""The guarantees of each kind of source. A source without a guarantee is refused before any driver starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from streamkeeper.model.manifest import Manifest
 
 
 class SourcePromise(msgspec.Struct, frozen=True, kw_only=True):
-    """``replays``: reading the same offsets again returns the same rows; ``holds_until``: what ends this guarantee."""
+    """The guarantee of a kind of source. ``replays``: reading the same offsets again returns the same rows.
+    ``holds_until``: the event that ends this guarantee.
+    """
 
     kind: str
     replays: bool
@@ -44,7 +46,7 @@ def promise_of(kind: str) -> SourcePromise:
 
 
 def check_sources(manifests: Iterable[Manifest]) -> None:
-    """Raise Unsupported, naming the query, if any of its sources has no guarantee."""
+    """Raise Unsupported, which names the query, if a query has a source without a guarantee."""
     for manifest in manifests:
         if not manifest.sources:
             raise Unsupported(f"query {manifest.query} has no known streaming source")

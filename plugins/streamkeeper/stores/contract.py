@@ -33,9 +33,7 @@ class Store(ABC):
 
     @abstractmethod
     def create(self, key: str, value: bytes) -> None:
-        """Write ``key`` if it does not exist. Of any number of writers exactly one succeeds; the others get
-        KeyExists.
-        """
+        """Write ``key`` if it does not exist. Of several writers exactly one succeeds; the others get KeyExists."""
 
     @abstractmethod
     def replace(self, key: str, value: bytes) -> None:
@@ -43,15 +41,15 @@ class Store(ABC):
 
     @abstractmethod
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
-        """List the keys below the folder ``prefix`` (which ends with ``/``), in order: only those greater than
-        ``after``, a full key.
+        """Yield the keys below the folder ``prefix`` (which ends with ``/``), in order; with ``after``, a full key,
+        only the greater ones.
 
         Keys are in byte order, with one exception: sibling folders where one name continues the other with ``-`` or
         ``.`` (``a/x``, ``a-b/x``). Servers order these differently, so use ``after`` only within one flat folder.
         """
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """List the names of the folders directly below the folder ``prefix``, in order: those that existed before the
+        """Yield the names of the folders directly below the folder ``prefix``, in order, if they existed before the
         call.
 
         This implementation makes one list request per folder; a store that can do better overrides it.
@@ -73,7 +71,7 @@ class Store(ABC):
         if size > self.most_bytes:
             raise RegistryDamaged(
                 f"{key} in store {self.url} is {size:,} bytes, above the limit of {self.most_bytes:,}",
-                hint="Streamkeeper did not write it: find out who did, and restore the original value",
+                hint="find out which program other than Streamkeeper wrote it, and restore the original value",
             )
 
     def check_writable(self, key: str, value: bytes) -> None:
@@ -81,7 +79,7 @@ class Store(ABC):
         if len(value) > self.most_bytes:
             raise InvalidInput(
                 f"{key} would be {len(value):,} bytes in store {self.url}, above the limit of {self.most_bytes:,}",
-                hint="a checkpoint or a job has too many files for one value: reduce their number",
+                hint="reduce the number of files in the checkpoint or the job",
             )
 
     def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:

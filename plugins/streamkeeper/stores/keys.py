@@ -19,7 +19,7 @@ def check_key(key: str) -> str:
     if len(key) > _LONGEST or not all(_PART.fullmatch(part) for part in key.split("/")):
         raise InvalidInput(
             f"{key!r} is not a valid key",
-            hint="a key is made of /-separated parts of letters, digits and . _ = - that do not start with a dot",
+            hint="use /-separated parts of letters, digits and . _ = - that do not start with a dot",
         )
     return key
 
@@ -28,6 +28,6 @@ def check_prefix(prefix: str) -> str:
     """Return ``prefix`` if it names a folder (ends with ``/``; empty is the whole store), else raise InvalidInput."""
     if prefix:
         if not prefix.endswith("/"):
-            raise InvalidInput(f"{prefix!r} is not a folder", hint="a folder ends with /")
+            raise InvalidInput(f"{prefix!r} is not a folder", hint="end the folder with /")
         check_key(prefix[:-1])
     return prefix

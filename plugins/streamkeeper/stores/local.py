@@ -18,19 +18,20 @@ from streamkeeper.stores.keys import check_key, check_prefix
 
 _DRAFT = re.compile(r"\.[0-9a-f]{32}")
 _HINTS = {
-    errno.ENOSPC: "the disk is full: free some space",
-    errno.EDQUOT: "the disk quota is used up: free some space",
-    errno.EACCES: "check who owns the directory and its permissions",
-    errno.EPERM: "check who owns the directory and its permissions",
-    errno.EROFS: "the file system is mounted read-only",
+    errno.ENOSPC: "free some space, because the disk is full",
+    errno.EDQUOT: "free some space, because the disk quota is used up",
+    errno.EACCES: "check the directory's owner and permissions",
+    errno.EPERM: "check the directory's owner and permissions",
+    errno.EROFS: "mount the file system with write access",
 }
 
 
 class LocalStore(Store):
     """The directory ``root``, which is created if it is missing; raises StoreUnavailable when that fails.
 
-    The store keeps no state in memory, so threads may share it. A directory that disappears later makes the store
-    unavailable instead of empty, and is never recreated: other processes would not see values in a new directory.
+    The store keeps no state in memory, so threads may share it. If the directory disappears later, the store is
+    unavailable instead of empty. The directory is never recreated, because other processes would not see values in a
+    new directory.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -46,7 +47,7 @@ class LocalStore(Store):
         return self._read(key, start, length)
 
     def _read(self, key: str, start: int, length: int | None) -> bytes:
-        """Read at most ``length`` bytes: callers may pass a claimed length, so the file's real size limits it."""
+        """Read at most ``length`` bytes. Callers may pass a length from a record, so the file's real size limits it."""
         path = self._path(key)
         with self._told("read", key):
             try:
@@ -61,7 +62,9 @@ class LocalStore(Store):
                 raise KeyMissing(key) from None
 
     def create(self, key: str, value: bytes) -> None:
-        """Create a hard link to a finished file: the file system allows exactly one writer to create it."""
+        """Write a finished file and give it its name by a hard link, which the file system lets exactly one writer
+        create.
+        """
         path = self._path(key)
         self.check_writable(key, value)
         with self._told("create", key), self._finished_file(path, value) as finished:
@@ -73,8 +76,9 @@ class LocalStore(Store):
             sync_folder(os.path.dirname(path))
 
     def replace(self, key: str, value: bytes) -> None:
-        """Rename over the old file and sync the folder, which takes about 2 ms. After a power failure readers do not
-        find an older status.
+        """Rename the new file over the old one and sync the folder, which takes about 2 ms.
+
+        So readers do not find an older status after a power failure.
         """
         path = self._path(key)
         self.check_writable(key, value)
@@ -173,7 +177,9 @@ class LocalStore(Store):
         try:
             yield
         except (NotADirectoryError, IsADirectoryError) as error:
-            raise InvalidInput(f"cannot {operation} {key} in {self.url}: part of it is both key and folder") from error
+            raise InvalidInput(
+                f"cannot {operation} {key} in {self.url}: a part of the key is both a key and a folder"
+            ) from error
         except OSError as error:
             path = os.path.join(self._root, key)
             raise StoreUnavailable(
@@ -202,8 +208,8 @@ def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
 
 
 def _take_away(file: str, folders: tuple[str, ...]) -> None:
-    """Remove a file that did not fit on the disk, and the folders made for it: an empty one would be listed as a
-    job.
+    """Remove a file that did not fit on the disk, and the folders made for it, because an empty folder would be listed
+    as a job.
     """
     with suppress(OSError):
         os.unlink(file)

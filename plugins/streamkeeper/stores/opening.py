@@ -13,7 +13,7 @@ from streamkeeper.stores.local import LocalStore
 def open_store(url: str, *, begins: bool = True) -> Store:
     """Return the store at ``file:///path``, a plain path, or ``s3://bucket/prefix``.
 
-    ``begins``: create a missing local directory; without it a missing directory raises NotFound.
+    ``begins``: create a missing local directory; if False, a missing directory raises NotFound.
 
     Raises Unsupported for another scheme, InvalidInput for an empty or incomplete URL, StoreUnavailable.
     """

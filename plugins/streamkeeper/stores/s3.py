@@ -58,9 +58,9 @@ class S3Store(Store):
         """PUT the value with ``If-None-Match: *``.
 
         If the response to a first attempt was lost, a retry may find the key taken by that first attempt. The stored
-        value decides then: equal bytes count as this write, any other value as another writer's. Writers that must know
-        who won therefore put a token of their own into the value, as journal entries do. Without a retry no values are
-        compared, so a key that already existed raises KeyExists whatever its value is.
+        value decides then: equal bytes count as this write, any other value as another writer's. Therefore a writer
+        that must know whether it succeeded puts a token of its own into the value, as journal entries do. Without a
+        retry no values are compared, so a key that already existed raises KeyExists whatever its value is.
         """
         tried_before = False
         self.check_writable(key, value)
@@ -78,7 +78,7 @@ class S3Store(Store):
                         raise KeyExists(key) from None
                     if status != 409 or pause is None:
                         raise
-                    # Another write of this key is still undecided; it may be an earlier attempt of this one.
+                    # Another write of this key is still undecided; that write may be an earlier attempt of this one.
                     tried_before = True
                     time.sleep(pause)
 
@@ -98,7 +98,7 @@ class S3Store(Store):
                     yield found["Key"].removeprefix(self._prefix)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """List folders with one request per thousand."""
+        """Yield folders with one request per thousand."""
         folder = self._prefix + check_prefix(prefix)
         wanted = {"Bucket": self._bucket, "Prefix": folder, "Delimiter": "/"}
         with self._told("list", prefix):
@@ -156,7 +156,7 @@ class _PastTheEnd(Exception):
 
 
 def _status(error: ClientError) -> tuple[int, int]:
-    """Return the HTTP status and the number of retries that the client made before it."""
+    """Return an error's HTTP status, and the number of retries that the client made before it."""
     told = error.response.get("ResponseMetadata", {})
     return int(told.get("HTTPStatusCode", 0)), int(told.get("RetryAttempts", 0))
 
@@ -183,7 +183,7 @@ def connect(what: str) -> Any:
 
 
 def _send_at_once(params: dict[str, Any], **_: object) -> None:
-    """Remove ``Expect: 100-continue``: values are small, and the header adds a round trip, and waits of a second while
+    """Remove ``Expect: 100-continue``. Values are small, and the header adds a round trip, and waits of a second while
     several writers compete for a key.
     """
     params["headers"].pop("Expect", None)
