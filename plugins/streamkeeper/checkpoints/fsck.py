@@ -98,14 +98,14 @@ def examine(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
         return tuple(_examine(tree, stateful=stateful))
     except FileNotFoundError as error:
         raise CheckpointChanged(
-            f"{error.filename} was removed during the check", hint="stop the query first"
+            f"{error.filename} was removed during the check", hint="stop the query, then check again"
         ) from error
 
 
 def _examine(tree: Tree, *, stateful: bool) -> Iterator[Damage]:
     names = {name.removesuffix("/") for name in tree.names("") if not name.startswith(".")}
     if names and names.isdisjoint(_PARTS):
-        evidence = f"no metadata and no offsets, but {', '.join(sorted(names)[:3])}"
+        evidence = f"there are no metadata and no offsets, but {', '.join(sorted(names)[:3])}"
         yield damage("not-a-checkpoint", ".", evidence)
     if names.isdisjoint(_PARTS):
         return

@@ -61,7 +61,9 @@ _DAMAGE = re.compile(
     r"|MISSING_CHECKPOINT)"
 )
 _LOST_INPUT = re.compile(r"KAFKA_DATA_LOSS")
-"""Does not include missing files, which may be a static table's. The next run checks the batch's own files first."""
+"""Spark's conditions for lost input. Missing files are not included, because they may belong to a static table; the
+next run checks the batch's own files first.
+"""
 _PASSING = frozenset({"STATE_STORE_COMMIT_VALIDATION_FAILED", "STATE_STORE_OPERATION_OUT_OF_ORDER"})
 """Spark's conditions for a problem of one run only."""
 _READS_CHECKPOINT = re.compile(
@@ -94,9 +96,9 @@ _NO_BOOTSTRAP = "No resolvable bootstrap"
 _DATABASE = "OperationalError"
 """Raised for PostgreSQL and SQLite if a request is valid but the database cannot serve it now."""
 _DATABASE_AWAY = ("08", "53", "57P", "58")
-"""SQLSTATE: connection, server resources, server shutdown or start, the server's disk."""
+"""SQLSTATEs of a lost connection, a lack of server resources, a server's shutdown or start, and errors of its disk."""
 _ASKED_IN_VAIN = ("25", "40", "55", "57014")
-"""SQLSTATE: a transaction lost to another one; a retry may succeed."""
+"""SQLSTATEs of a transaction that lost to another one; a retry may succeed."""
 _SQLITE_AWAY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL"})
 _DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
 """Parts of an OperationalError's text, for an error of a Python worker, of which only the text is available."""
@@ -294,7 +296,9 @@ def _errno(link: Link) -> int:
 
 
 def _database(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
-    """Judge PostgreSQL by its SQLSTATE, SQLite by its result code; the client wraps the error that has it."""
+    """Judge an error of PostgreSQL by its SQLSTATE, one of SQLite by its result code; the client wraps the error that
+    has the code.
+    """
     if link.java or not any(short_name(name) == _DATABASE for name in _names(link, root)):
         return None
     away = Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)

@@ -1,4 +1,4 @@
-"""``python -m streamkeeper.driver.check <conf as JSON>``: the compatibility check as a process.
+"""``python -m streamkeeper.driver.check <conf as JSON>``: a process that runs compatibility checks.
 
 It reads a CheckRequest per line from stdin and answers each with a CheckAnswer per line on stdout, in the same order,
 in one Spark session; stdout has no other output. ``conf``: settings that only a starting Spark accepts.

@@ -26,7 +26,7 @@ from streamkeeper.sinks.table import TableWriter
 
 SEARCH_S = 60.0
 _LOOK_S = 0.1
-NO_MOMENT = "both versions were never found to have read the same input"
+NO_MOMENT = "no moment was found at which both versions had read the same input"
 
 Look = Callable[[], OutputComparison | None]
 """One attempt at a comparison. The result is None, or has ``same_input=False``, if the outputs cannot be compared at

@@ -49,7 +49,7 @@ class StoreLine:
 
     @property
     def answered_at(self) -> float:
-        """When the store last answered; during a write, no later than the start of that write.
+        """When the store last answered. During a write this is no later than the start of that write.
 
         So reads that succeed while a write hangs do not keep a driver alive whose status is no longer visible.
         """

@@ -1,7 +1,9 @@
-"""``python -m streamkeeper.driver.describe``: a job file's manifests, without a release, a store or a started query.
+"""``python -m streamkeeper.driver.describe``: prints a job file's manifests, without a release, a store or a started
+query.
 
 Arguments ``<root> <entry> <job> <params as JSON> <conf as JSON>``; secrets as for a driver. It prints query -> manifest
-as JSON on stdout, which has no other output; or ``error: …`` as the last line of stderr, with exit code REFUSED.
+as JSON on stdout, which has no other output. On failure it prints ``error: …`` as the last line of stderr, and exits
+with code REFUSED.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m streamkeeper.driver.drill <conf as JSON>``: drills of restored checkpoints as a process.
+"""``python -m streamkeeper.driver.drill <conf as JSON>``: a process that runs drills of restored checkpoints.
 
 It reads a DrillRequest per line from stdin and answers each with a DrillAnswer per line on stdout, in the same order,
 in one Spark session; stdout has no other output. ``conf``: settings that only a starting Spark accepts.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Driller:
-    """Answers requests, one after the other, in one Spark session."""
+    """Answers drill requests, one after the other, in one Spark session."""
 
     def __init__(self, spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> None:
         self._spark = spark
@@ -61,7 +61,8 @@ class Driller:
         chosen = planned.get(request.query)
         if chosen is None:
             raise NotFound(
-                f"there is no query {request.query}", hint=f"the job's queries: {', '.join(sorted(planned))}"
+                f"there is no query {request.query}",
+                hint=f"name one of the job's queries: {', '.join(sorted(planned))}",
             )
         _must_be_whole(checkpoint, chosen)
         session = chosen.query.df.sparkSession

@@ -1,4 +1,4 @@
-"""``python -m streamkeeper.driver.export <conf as JSON>``: exports of a checkpoint's state as a process.
+"""``python -m streamkeeper.driver.export <conf as JSON>``: a process that exports the state of checkpoints.
 
 It reads an ExportRequest per line from stdin and answers each with an ExportAnswer per line on stdout, in the same
 order, in one Spark session; stdout has no other output. ``conf``: settings that only a starting Spark accepts.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Exporter:
-    """Answers requests, one after the other, in one Spark session."""
+    """Answers export requests, one after the other, in one Spark session."""
 
     def __init__(self, spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> None:
         self._spark = spark

@@ -58,7 +58,7 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 
 
 class Driver:
-    """One generation of one instance."""
+    """A driver, which is one generation of one instance."""
 
     def __init__(self, job: str, instance: str, generation: int, settings: Settings, secrets: dict[str, str]) -> None:
         """``job``: the job.
@@ -87,7 +87,7 @@ class Driver:
         before = self._line.read_status()
         history = self._line.read_history() if before is not None else None
         self._hidden = with_literals(secrets, spec.params, spec.conf)
-        """Text that no output may contain: the secrets, and those that the params themselves contain."""
+        """The texts that no output may contain: the job's secrets, and secrets that the params themselves contain."""
         hide_secrets(self._hidden)
         self._board = StatusBoard(
             spec, generation, self._spans, self._line, before=before, history=history, secrets=self._hidden

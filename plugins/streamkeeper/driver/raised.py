@@ -28,7 +28,7 @@ _FRAME = re.compile(r'  File "(.+?)", line (\d+)(?:, in (.+))?$')
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\s*(?:\n== .*)?\Z", re.DOTALL)
 _JAVA_CLASS = re.compile(r"([A-Za-z_][\w$]*(?:\.[\w$]+)+)(?:\(([\w.$]+)\))?")
-"""Includes the class that Hadoop's server has raised behind a ``RemoteException``."""
+"""Matches a Java class in a text, including the class that Hadoop's server has raised behind a ``RemoteException``."""
 _REMOTE = "org.apache.hadoop.ipc.RemoteException"
 _OF_WORKERS = "PYTHON_EXCEPTION"
 _TASK = re.compile(

@@ -325,6 +325,6 @@ def _explain(error: Exception, master: str) -> Exception:
     if not master.startswith("local"):
         return TemporaryError(
             f"no session on {master}: {describe_fault(error)}",
-            hint="if its executors exit at start, see the logs of its workers",
+            hint="check the master; if the executors exit at their start, read the logs of the workers",
         )
     return error

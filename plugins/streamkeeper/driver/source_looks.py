@@ -90,7 +90,7 @@ class QueryLooks:
     def _note(self, error: Exception) -> None:
         self._failed = True
         if not self._said:
-            text = f"its backlog cannot be read: {describe_fault(error)}"
+            text = f"the query's backlog cannot be read: {describe_fault(error)}"
             say(text, query=self._query.name, level=logging.WARNING)
 
     def _sources(self) -> Iterator[SourceLook]:

@@ -33,8 +33,8 @@ class Runner(ABC):
         """Observe an instance; changes nothing."""
 
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
-        """Observe many instances, ``(job, instance)`` each, for about the cost of one scan of the machine; changes
-        nothing.
+        """Observe many instances, each given as ``(job, instance)``, for about the cost of one scan of the machine;
+        changes nothing.
 
         An instance that cannot be observed is UNKNOWN, with the reason.
         """

@@ -96,7 +96,7 @@ class DriverLog:
 
 
 class _Lines(logging.Handler):
-    """Passes each line on, whole."""
+    """Passes each log line on as a whole."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         super().__init__()

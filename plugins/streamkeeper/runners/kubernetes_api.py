@@ -39,7 +39,7 @@ class Terminated(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
     """The kubelet's message, or the container's last output."""
     container_id: str = msgspec.field(name="containerID", default="")
-    """Empty if the kubelet could not find the container."""
+    """The container's id; empty if the kubelet could not find the container."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The status of a pod."""
 
     phase: str = ""
-    """Set by the kubelet, but also by the collector of pods whose node is missing."""
+    """The phase, which the kubelet sets, but also the collector of pods whose node is missing."""
     reason: str = ""
     """The reason in one word."""
     message: str = ""

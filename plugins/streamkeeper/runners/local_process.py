@@ -215,8 +215,8 @@ class LocalProcessRunner(Runner):
         )
 
     def _our_own(self, found: list[Process]) -> list[Process]:
-        """Leave out processes that see another directory at the store's path: a copy at the same path has the same
-        marks.
+        """Return the processes without those that see another directory at the store's path; a copy at the same path
+        has the same marks.
         """
         directory = self._settings.store_directory
         if directory is None:

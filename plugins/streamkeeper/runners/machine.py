@@ -77,7 +77,7 @@ def _parts(machine: str) -> list[str]:
     parts = machine.split(":")
     if len(parts) != 4:
         raise RegistryDamaged(
-            f"{machine!r} is not a machine record", hint="use the version of Streamkeeper that wrote it"
+            f"{machine!r} is not a machine record", hint="use the version of Streamkeeper that wrote the record"
         )
     return parts
 

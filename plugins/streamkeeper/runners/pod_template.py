@@ -77,7 +77,7 @@ def check_template(file: str, pod: Any) -> PodTemplate:
         raise wrong("spec.containers is not a list of containers")
     drivers = [each for each in containers if each.get("name") == CONTAINER]
     if len(drivers) != 1 or not drivers[0].get("image"):
-        raise wrong(f"spec.containers needs exactly one named {CONTAINER}, with an image")
+        raise wrong(f"spec.containers needs exactly one container named {CONTAINER}, with an image")
     if given := [name for name in _RUNNERS_OWN if name in drivers[0]]:
         raise wrong(f"the {CONTAINER} container sets {' and '.join(given)}, which Streamkeeper sets")
     if spec.get("restartPolicy", "Never") != "Never":

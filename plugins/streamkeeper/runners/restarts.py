@@ -73,7 +73,9 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
         spent = Spent()
     if code in _LAST_WORDS:
         ending = ExitCode(code)
-        reason = "it ended permanently" if ending is ExitCode.REFUSED else f"it ended {ending.name.lower()}"
+        reason = "the driver ended with a permanent error"
+        if ending is not ExitCode.REFUSED:
+            reason = f"the driver ended: {ending.name.lower()}"
         return Decision(next=Next.END, reason=reason, cause=cause_of_code(code), spent=spent, state=_LAST_WORDS[ending])
     match cause_of_code(code):
         case Cause.DEPENDENCY:
@@ -86,7 +88,7 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
 
 def describe_code(code: int) -> str:
     """Describe an exit code in words."""
-    return f"it was terminated by signal {-code}" if code < 0 else f"it failed with exit code {code}"
+    return f"the driver was terminated by signal {-code}" if code < 0 else f"the driver failed with exit code {code}"
 
 
 def _wait(code: int, spent: Spent, now: float, policy: RestartPolicy) -> Decision:

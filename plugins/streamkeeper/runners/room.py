@@ -13,7 +13,7 @@ the needs of two tasks and two partitions of state.
 """
 _FACTOR = 0.25
 _LEAST_OVERHEAD_MIB, _LEAST_FACTOR = 384, 0.1
-"""Spark's own defaults of a driver's overhead: with less, its JVM alone does not fit."""
+"""Spark's own defaults for the memory overhead of a driver; with less, the JVM alone does not fit."""
 _CORES = 2
 _WORKER_MIB = 128
 """Estimated memory of each further Python worker; one worker runs per task."""

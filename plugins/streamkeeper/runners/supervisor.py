@@ -171,7 +171,7 @@ class Supervisor:
             return Verdict(goes_on=False, reason=str(error), state=DriverState.FAILED)
 
     def _after_the_outage(self, call: Callable[[], T]) -> T:
-        """Repeat a store call for as long as any dependency is waited for, or until a signal."""
+        """Repeat a store call for as long as a driver may wait for a dependency, or until a signal."""
         return self._stored(call, patience_s=self._spec.restarts.dependency_limit_s, look_s=_OUTAGE_LOOK_S)
 
     def _tell(self, generation: int, code: int, decision: Decision, error: str) -> None:

@@ -195,7 +195,10 @@ class YarnRunner(ContainerRunner[Application]):
         variables = self._container_variables(spec.job, spec.instance)
         for key, value in variables.items():
             if _UNQUOTABLE.search(value):
-                raise InvalidInput(f"{key}={value}: a NodeManager's shell would change it", hint='leave out " ` $ \\')
+                raise InvalidInput(
+                    f"{key}={value}: a NodeManager's shell would change the value",
+                    hint='leave out the characters " ` $ \\',
+                )
         # That shell expands it to the container's own directory, which is removed with the container.
         return variables | {"STREAMKEEPER_HOME": "{{PWD}}/home", IN_A_CONTAINER: "yes"}
 
@@ -221,7 +224,7 @@ def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
     )
     found = _LIMIT.search(line)
     told = f": {found[0]}" if found else ""
-    return f"its NodeManager killed it for exceeding its memory limit{told}", Fault.OUT_OF_MEMORY
+    return f"the NodeManager killed the container for exceeding its memory limit{told}", Fault.OUT_OF_MEMORY
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:

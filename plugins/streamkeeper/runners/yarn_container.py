@@ -15,7 +15,7 @@ from streamkeeper.errors import NotFound, StreamkeeperError
 from streamkeeper.java import find_java
 
 MARK = "STREAMKEEPER_CONTAINER"
-"""Set in the environment of processes in our containers."""
+"""The variable that marks processes in a driver's container."""
 _SOURCE = Path(__file__).with_name("ApplicationMaster.java")
 _CLASS = "streamkeeper.runners.ApplicationMaster"
 _SMALL = ("-Xmx48m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
@@ -38,7 +38,7 @@ def why_gone(environ: Mapping[str, str]) -> str:
     """
     if not is_in_container(environ) or Path(environ["PWD"]).is_dir():
         return ""
-    return "its container's directory was removed: YARN's NodeManager has restarted"
+    return "its container's directory was removed, because YARN's NodeManager has restarted"
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def open_store(url: str, *, begins: bool = True) -> Store:
 
             return S3Store(url)
         case "s3a" | "s3n":
-            raise Unsupported(f"store {url}: this is a scheme of Hadoop", hint="write s3://bucket/prefix")
+            raise Unsupported(f"store {url}: only Hadoop uses this scheme", hint="write s3://bucket/prefix")
         case scheme:
             raise Unsupported(
                 f"store {url}: scheme {scheme}:// is not supported",
