@@ -11,7 +11,9 @@ MOST_NAMED = 100
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """``first``: the first missing numbers, at most ``MOST_NAMED``; ``count``: how many are missing."""
+    """The missing numbers of a range. ``first``: the first of them, at most ``MOST_NAMED``; ``count``: how many are
+    missing.
+    """
 
     first: list[int]
     count: int

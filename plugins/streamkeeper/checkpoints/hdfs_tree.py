@@ -52,7 +52,7 @@ class HdfsTree(Tree):
         return "" if found.type == "DIRECTORY" else "is not a directory"
 
     def must_take_files(self) -> None:
-        """Create the directory if it is missing, and leave it there."""
+        """Check that the directory accepts files; create it if it is missing, and leave it there."""
         self._hdfs.must_be_rpc_port()
         try:
             super().must_take_files()

@@ -291,7 +291,7 @@ def kafka_offsets(offset: str) -> str | None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value; raises ValueError for invalid JSON, or for deeper nesting than Python supports."""
+    """Parse JSON; raises ValueError for invalid JSON, or for deeper nesting than Python supports."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -71,7 +71,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lacking(self) -> str:
-        """What the new one lacks, such as ``280 files and 1,200 records``; ``nothing`` if it lacks nothing."""
+        """What the new checkpoint lacks, such as ``280 files and 1,200 records``, or ``nothing``."""
         counts: dict[str, int] = {}
         for source in self.sources:
             counts[source.unit] = counts.get(source.unit, 0) + source.missing

@@ -198,7 +198,7 @@ class LocalTree(Tree):
         return "" if stat.S_ISDIR(found.st_mode) else "is not a directory"
 
     def must_take_files(self) -> None:
-        """Create the directory if it is missing, and leave it there."""
+        """Check that the directory accepts files; create it if it is missing, and leave it there."""
         probe = self.root / f".probe-{uuid.uuid4().hex}"
         try:
             make_folders(self.root)

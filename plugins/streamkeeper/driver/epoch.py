@@ -70,17 +70,13 @@ def claim_epoch(
     seen: Collection[SeenClaim] = (),
 ) -> tuple[Claim, JobState]:
     """Claim the next epoch of the query for this process alone.
-
     ``job``, ``instance``, ``generation``, ``query``: the claiming driver and its query.
     ``line``: the access to the store.
     ``checkpoint``: the directory of its version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in its output and next to its checkpoint.
-
     Raises Fenced when another instance is appointed, and JournalOutdated when the journal is older than the claims in
-    ``seen``. An outdated journal gets no claim, because the claim would be newer than the output's and would pass the
-    fence.
-    """
+    ``seen``. An outdated journal gets no claim: the new epoch would exceed the output's and would pass the fence."""
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 

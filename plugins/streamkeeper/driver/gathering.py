@@ -158,7 +158,7 @@ class _QueryLooks:
         self._rehearsed = ""
 
     def evidence(self) -> QueryEvidence:
-        """Run all checks; those of a checkpoint only if there is one."""
+        """Run all checks and return the evidence; a query without a checkpoint gets no checks of a checkpoint."""
         manifest = self._planned.manifest
         self._look(Look.RECORD, lambda: self._of.record.get(self._name, ()))
         self._look(Look.PROMISES, self._promises)

@@ -149,7 +149,7 @@ class StatusBoard:
             self._meters[query].end()
 
     def note_looks(self, query: str, sources: Sequence[SourceLook]) -> None:
-        """Record the observed content of a query's sources, in its order."""
+        """Record the observed content of a query's sources, in the query's order."""
         with self._lock:
             self._meters[query].look(sources, self._clock())
 

@@ -59,7 +59,7 @@ class Signals:
                     self.drain()
 
     def drain(self) -> None:
-        """Empty the pipe; a received signal is kept."""
+        """Empty the pipe that signals write to; ``received`` keeps the signal."""
         try:
             os.read(self.pipe, 1024)
         except BlockingIOError:

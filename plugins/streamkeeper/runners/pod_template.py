@@ -62,7 +62,7 @@ def read_template(file: str) -> PodTemplate:
 
 
 def check_template(file: str, pod: Any) -> PodTemplate:
-    """Check a file's content; raises the errors of ``read_template``."""
+    """Check the content of a template file and return the template; raises the errors of ``read_template``."""
 
     def wrong(why: str) -> InvalidInput:
         return InvalidInput(f"{file}: {why}", hint="start from deploy/kubernetes/driver-pod.yaml")

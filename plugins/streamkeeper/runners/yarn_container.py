@@ -22,7 +22,7 @@ _SMALL = ("-Xmx48m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePer
 
 
 def is_in_container(environ: Mapping[str, str]) -> bool:
-    """Whether this process runs in one of our containers."""
+    """Whether this process runs in a driver's YARN container."""
     return bool(environ.get(MARK))
 
 

@@ -1,10 +1,9 @@
 """Takes a snapshot while the query keeps writing and Spark keeps cleaning up.
 
-A snapshot contains the files from which a query resumes after one committed batch. These files are planned, read and
-packed; then every file is checked once more. If a file was overwritten, or disappeared before it was read, the capture
-plans again from the newest commit and reuses everything that it has already read. A file that disappears after it was
-read does no harm. The record is published last. Until then the store contains only packs without references, which a
-later prune collects.
+The files from which a query resumes after a committed batch are planned, read and packed; then each is checked once
+more. If a file was overwritten, or disappeared before it was read, the capture plans again from the newest commit and
+reuses all that it has already read. A file that disappears after it was read does no harm. The record is published
+last. Until then the store contains only packs without references, which a later prune collects.
 """
 
 from __future__ import annotations
@@ -27,17 +26,12 @@ from streamkeeper.snapshots.sealing import hash_of
 
 ATTEMPTS = 20
 SPARSE = 0.25
-"""A new snapshot does not build on a pack of which it needs less than this share, because a few bytes would then keep
-the whole pack.
-"""
+"""A new snapshot builds on a pack only if it needs at least this share of it; a few bytes do not keep a whole pack."""
 SMALL_BYTES = 1024 * 1024
 SMALL_PACKS = 8
-"""The greatest number of small packs that a snapshot builds on. With more, it stores their content again in one pack.
-"""
+"""How many small packs a snapshot may build on. With more, it stores their content again in one pack."""
 LONGEST_S = 6 * 3600.0
-"""A capture that takes longer than this gives up, because the packs that it references may have been pruned. The limit
-is shorter than any grace period.
-"""
+"""A capture that takes longer gives up, because its packs may have been pruned; shorter than any grace period."""
 
 
 class CaptureProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,8 +79,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 Show = Callable[[CaptureProgress], None]
 Plan = Callable[[Tree, Anchor], list[str]]
-"""A function that returns the paths of the files to take for an anchor; raises CheckpointDamaged when one is missing.
-"""
+"""A function that returns the paths of the files to take; raises CheckpointDamaged when a file is missing."""
 
 
 def capture(
@@ -141,9 +134,7 @@ def capture(
 
 
 def _find_base(catalogue: Catalogue) -> tuple[int, Snapshot | None]:
-    """Return the newest number, and its snapshot to build on. The snapshot is None if its record is damaged; then all
-    files are stored again.
-    """
+    """Return the newest number, and its snapshot to build on; None if its record is damaged: all is stored again."""
     numbers = catalogue.numbers()
     if not numbers:
         return 0, None
@@ -362,8 +353,8 @@ def _find_anchor(tree: Tree, batch: int | None, *, pending: bool) -> Anchor:
 
 
 def _is_same(base: Snapshot, anchor: Anchor, *, pending: bool) -> bool:
-    """Whether ``base`` is this anchor's snapshot. A snapshot with the next batch's plan also counts for an anchor
-    without it, unless plans are left out.
+    """Whether ``base`` is a snapshot of this anchor. It may also have a plan that the anchor lacks, if ``pending`` is
+    set.
     """
     enough = base.pending or not anchor.pending if pending else not base.pending
     return enough and (base.query_id, base.batch) == (anchor.query_id, anchor.batch)
@@ -371,7 +362,6 @@ def _is_same(base: Snapshot, anchor: Anchor, *, pending: bool) -> bool:
 
 def _describe(tree: Tree, series: str, anchor: Anchor, origin: Origin, files: tuple[SnapshotFile, ...]) -> Snapshot:
     """Return the record of a snapshot.
-
     ``tree``: the checkpoint.
     ``series``: the snapshot's series.
     ``anchor``: the captured batch.

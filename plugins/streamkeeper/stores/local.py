@@ -78,7 +78,7 @@ class LocalStore(Store):
     def replace(self, key: str, value: bytes) -> None:
         """Rename the new file over the old one and sync the folder, which takes about 2 ms.
 
-        So readers do not find an older status after a power failure.
+        The sync prevents that readers find an older value after a power failure.
         """
         path = self._path(key)
         self.check_writable(key, value)
