@@ -45,7 +45,7 @@ def copy(job: Registered, tmp_path: Path) -> Path:
 def test_a_copy_shows_what_it_is_and_does_nothing(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
     """Looking is allowed, with a warning; everything else is refused with both ways out, and leaves no trace."""
     shown = run(monkeypatch, copy, "home", "show")
-    assert (shown.exit_code, "is a copy: by its own record it lives at" in shown.output) == (1, True)
+    assert (shown.exit_code, "was copied or moved: its record names the location" in shown.output) == (1, True)
     for words in (["jobs"], ["status", JOB], ["history", JOB], ["release", "list", JOB], ["snapshot", "list"]):
         looked = run(monkeypatch, copy, *words)
         assert (looked.exit_code, "warning: the store at" in looked.output) == (0, True), looked.output

@@ -161,7 +161,7 @@ def test_what_a_source_has_dropped_is_not_mended_by_a_restart() -> None:
         look(query(planned=8), state=DriverState.FAILED, error="KAFKA_DATA_LOSS", dropped="KAFKA_DATA_LOSS")
     )
     assert "failOnDataLoss=false" in found.advice
-    assert "refused unless its input is back" in found.option(RESTART).does
+    assert "refused unless the missing input is back" in found.option(RESTART).does
 
 
 def test_what_is_damaged_twice_over_is_named_by_what_comes_first() -> None:
@@ -289,7 +289,7 @@ def test_an_older_copy_takes_a_snapshot_that_is_as_old(holds: int | None, possib
     """It then gets everything after the snapshot again; from a newer snapshot it would go on with a gap."""
     option = diagnose(look(query(output_lost=SHORT, holds=holds, replay=REPLAY))).option(RESTORE)
     assert option.possible is possible
-    assert possible or "its output lacks batches before s0002 (batch 5) too" in option.why_not
+    assert possible or "its output also lacks batches before s0002 (batch 5)" in option.why_not
 
 
 def test_what_loses_nothing_comes_first() -> None:

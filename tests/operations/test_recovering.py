@@ -98,7 +98,7 @@ def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: 
     option = diagnose_job(job.site, JOB).option(RESTORE)
     assert option.asks
     assert "possibly some of it" in option.prices[0].lost
-    with pytest.raises(OperationRefused, match="needs a person.*--accept-loss"):
+    with pytest.raises(OperationRefused, match="a person must accept the effects of.*--accept-loss"):
         open_recovery(job.site, "op2", asked())
     assert "op2" not in job.site.journal(JOB, "test").state().operations
     started = open_recovery(job.site, "op2", asked(accepted_by="ada", accept_loss=True))
@@ -325,7 +325,7 @@ def test_a_sink_that_is_ahead_is_named_with_both_batches(job: Registered) -> Non
     job.write_table(12)
     found = diagnose_job(job.site, JOB)
     assert found.cause is Cause.SINK_AHEAD
-    assert "holds batch 12 of v0001, its checkpoint knows up to 7" in found.sentence
+    assert "contains batch 12 of v0001, but its checkpoint has planned only up to 7" in found.sentence
     assert found.option(RESTORE).prices[0].written
 
 
@@ -376,7 +376,7 @@ def test_a_stopped_job_is_left_alone(job: Registered) -> None:
     """Nothing starts it but a person."""
     job.record(DesiredChanged(serve=False, requested_by="ada", reason="quarter end"))
     found = diagnose_job(job.site, JOB)
-    assert (found.cause, found.sentence) == (Cause.STOPPED, "it was stopped by ada: quarter end")
+    assert (found.cause, found.sentence) == (Cause.STOPPED, "the job was stopped by ada: quarter end")
     with pytest.raises(OperationRefused, match="start it first"):
         open_recovery(job.site, "op2", asked(RESTART))
 
@@ -428,7 +428,7 @@ def test_a_lost_output_is_the_cause_and_a_restart_without_it_is_accepted_by_a_pe
     assert (found.cause, found.option(RESTART).possible) == (Cause.OUTPUT_LOST, True)
     assert f"{job.warehouse}#totals lacks committed batches" in found.sentence
     restart = asked(action=RESTART)
-    with pytest.raises(OperationRefused, match="restart of sales needs a person: .*LOSES the rows that the output"):
+    with pytest.raises(OperationRefused, match="a person must accept the effects of restart on sales: .*LOSES the rows that the output"):
         open_recovery(job.site, "op2", restart)
     accepted = structs.replace(restart, accepted_by="ada", accept_loss=True, reason="the disk is gone")
     request = open_recovery(job.site, "op2", accepted).state.operations["op2"].request

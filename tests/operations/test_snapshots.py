@@ -119,7 +119,7 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
     shutil.rmtree(job.directory)
     plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
     assert plan.sentence == (
-        f"sqlite:///{job.warehouse}#totals holds 5 batches beyond batch 7 (up to 12); they are written again,"
+        f"sqlite:///{job.warehouse}#totals contains 5 batches beyond batch 7 (up to 12); they are written again,"
         " each row replaces the one with its key; the restore may lose rows: the files, and whether they still"
         f" exist, are unknown ({job.directory} is missing)"
     )
@@ -139,13 +139,13 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
 @pytest.mark.parametrize(
     ("sink", "holds", "told"),
     [
-        ("table", "nothing beyond", ["holds no batch beyond batch 7: no rows are written again"]),
-        ("table", "one beyond", ["holds one batch beyond batch 7 (up to 8); it is written again"]),
+        ("table", "nothing beyond", ["contains no batch beyond batch 7, so no rows are written again"]),
+        ("table", "one beyond", ["contains one batch beyond batch 7 (up to 8); it is written again"]),
         ("table", "another version", ["it is unknown", "(checkpoint version v0009 has written to table totals since)"]),
         ("table", "another owner", ["it is unknown", "(table totals is written by other/totals)"]),
         ("table", "no database", ["it is unknown", "warehouse.db does not exist"]),
-        ("file", "nothing beyond", ["holds no batch beyond batch 7: no rows are written again"]),
-        ("file", "one beyond", ["holds one batch beyond batch 7 (up to 8); it is written again"]),
+        ("file", "nothing beyond", ["contains no batch beyond batch 7, so no rows are written again"]),
+        ("file", "one beyond", ["contains one batch beyond batch 7 (up to 8); it is written again"]),
         ("file", "no directory", ["it is unknown", "out does not exist"]),
         ("foreach", "whatever", ["it is unknown", "Streamkeeper cannot query the output of a function"]),
     ],
@@ -406,7 +406,7 @@ def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, s
     job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
     sentence = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
     assert "it is unknown which batches" in sentence
-    assert "(v0002 has written it since)" in sentence
+    assert "(v0002 has written to the output since)" in sentence
 
 
 def test_a_restore_from_another_store_takes_its_files_and_no_version_of_a_namesake(

@@ -286,7 +286,7 @@ def test_a_restore_names_the_stop_as_the_way_out(job: Registered) -> None:
     name = job.take()
     served(job)
     snapshot = next(each for each in job.catalogue.snapshots() if each.name == name)
-    with pytest.raises(OperationRefused, match=f"or first: streamkeeper stop {JOB}"):
+    with pytest.raises(OperationRefused, match=f"first run `streamkeeper stop {JOB}"):
         plan_restore(job.site, JOB, QUERY, snapshot)
     stop(job)
     assert plan_restore(job.site, JOB, QUERY, snapshot).version == "v0002"

@@ -89,7 +89,7 @@ def test_every_verb_is_refused_before_anything_is_on_record(
 def test_a_stated_death_lets_another_machine_go_on_in_a_copy(job: Registered) -> None:
     """The way out of a machine that is gone for good: not where its driver may still write."""
     state_death(job.site, JOB, DRIVER, by="cli:ada", reason="scrapped", accept=True)
-    with pytest.raises(OperationRefused, match="--action restore continues in a copy"):
+    with pytest.raises(OperationRefused, match="to continue in a copy, run `streamkeeper snapshot take"):
         start(job)
 
 

@@ -138,7 +138,7 @@ def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[
     diagnose(run)
     with task_fails(f"not accepted: {told}"):
         said(run, option, user)
-    with pytest.raises(OperationRefused, match="needs a person"):
+    with pytest.raises(OperationRefused, match="a person must accept the effects of"):
         start(run)
     assert OPERATION not in job.site.journal(JOB, "test").state().operations
 
@@ -147,7 +147,7 @@ def test_nothing_is_done_by_who_was_not_asked(job: Registered) -> None:
     """The negative control of the branch: a task that is cleared past the question is refused by the operation."""
     run = Run()
     diagnose(run)
-    with pytest.raises(OperationRefused, match="needs a person"):
+    with pytest.raises(OperationRefused, match="a person must accept the effects of"):
         start(run)
 
 
@@ -159,7 +159,7 @@ def test_what_another_task_left_is_no_answer(job: Registered) -> None:
     run.left["accept", "return_value"] = forged
     run.left["diagnose", "asks"] = False
     assert decide(run) == "bundle"
-    with pytest.raises(OperationRefused, match="needs a person"):
+    with pytest.raises(OperationRefused, match="a person must accept the effects of"):
         start(run)
     assert OPERATION not in job.site.journal(JOB, "test").state().operations
 

@@ -81,7 +81,7 @@ def test_two_that_open_a_new_store_at_once_agree(tmp_path: Path, monkeypatch: py
 def test_a_copy_says_so_and_is_refused(original: Place, tmp_path: Path) -> None:
     """By where its own records say that it lives; the original goes on."""
     copy = original.copied_to(tmp_path / "copy")
-    with pytest.raises(OperationRefused, match=f"is a copy: by its own record it lives at {original.store.url}"):
+    with pytest.raises(OperationRefused, match=f"copied or moved: its record names the location {original.store.url}"):
         copy.open()
     assert original.open().number == 1
 
@@ -91,7 +91,9 @@ def test_a_copied_home_of_a_store_elsewhere_says_so_as_well(tmp_path: Path) -> N
     store, one, other = LocalStore(tmp_path / "store"), tmp_path / "one", tmp_path / "other"
     found = open_installation(store, str(one))
     shutil.copytree(one, other)
-    with pytest.raises(OperationRefused, match=f"the home {other} is a copy: by its own record it lives at {one}"):
+    with pytest.raises(
+        OperationRefused, match=f"home {other} was copied or moved: its record names the location {one}"
+    ):
         open_installation(store, str(other))
     assert begin_anew(store, str(other), by="ada", reason="a second worker") == found
     assert open_installation(store, str(other)) == open_installation(store, str(one)) == found
@@ -132,7 +134,7 @@ def test_what_was_under_way_in_the_copy_is_over(original: Place, tmp_path: Path)
 
 def test_what_is_no_copy_cannot_be_told_to_be_one(original: Place) -> None:
     """A slip in the original would leave its jobs without their checkpoints."""
-    with pytest.raises(OperationRefused, match="is where it belongs, and no copy"):
+    with pytest.raises(OperationRefused, match="is at its recorded location, so it is not a copy"):
         begin_anew(original.store, str(original.home), by="ada", reason="by mistake")
     assert original.open().number == 1
 
@@ -140,7 +142,7 @@ def test_what_is_no_copy_cannot_be_told_to_be_one(original: Place) -> None:
 def test_a_moved_one_keeps_its_id_and_a_copy_is_not_taken_for_it(original: Place, tmp_path: Path) -> None:
     """Moved it may be told to be only once its former place does not hold it any more."""
     copy = original.copied_to(tmp_path / "copy")
-    with pytest.raises(OperationRefused, match="still holds the installation"):
+    with pytest.raises(OperationRefused, match="still contains the installation"):
         note_moved(copy.store, str(copy.home), by="ada", reason="a larger disk")
     before = original.open()
     original.home.rename(tmp_path / "gone")
@@ -159,7 +161,7 @@ def test_a_former_place_that_does_not_answer_counts_as_there(
         raise StoreUnavailable(f"{url} does not answer")
 
     monkeypatch.setattr(installations, "open_store", unreachable)
-    with pytest.raises(OperationRefused, match="nobody can tell whether .* still holds"):
+    with pytest.raises(OperationRefused, match="it is unknown whether .* still contains"):
         note_moved(copy.store, str(copy.home), by="ada", reason="its region is down")
     made = note_moved(copy.store, str(copy.home), by="ada", reason="its region is gone", former_gone=True)
     assert made.id == original.open().id
@@ -171,7 +173,7 @@ def test_a_mistaken_new_one_is_taken_back(original: Place, tmp_path: Path) -> No
     original.home.rename(tmp_path / "moved")
     moved = Place(tmp_path / "moved")
     assert begin_anew(moved.store, str(moved.home), by="ada", reason="by mistake").id != before.id
-    with pytest.raises(OperationRefused, match="was never the installation 0123"):
+    with pytest.raises(OperationRefused, match="has no record of installation 0123"):
         note_moved(moved.store, str(moved.home), by="ada", reason="it was moved", id="0123")
     assert note_moved(moved.store, str(moved.home), by="ada", reason="it was moved", id=before.id).id == before.id
     assert moved.open().is_mine("")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from streamkeeper.model.recovery import Cause, RecoveryLook
 
 Rung = tuple[Cause, str, str]
-"""A cause, its sentence, and the advice; an empty advice means the best of the actions."""
+"""A cause, its sentence, and the advice; an empty advice stands for the best action."""
 
 
 def no_store(at: RecoveryLook) -> Rung | None:
-    """No record can be read."""
+    """Return the cause if no record can be read."""
     if not at.store:
         return None
     told = f"the store does not answer, so the state of job {at.job} is unknown: {at.store}"
@@ -17,16 +17,16 @@ def no_store(at: RecoveryLook) -> Rung | None:
 
 
 def journal_lost(at: RecoveryLook) -> Rung | None:
-    """Other records name the job, and its journal is missing."""
+    """Return the cause if the job's journal is missing, although other records name the job."""
     if not at.lost:
         return None
-    back = f"put registry/{at.job} back in the store, or run streamkeeper registry rebuild {at.job} --dry-run"
+    back = f"put registry/{at.job} back in the store, or run `streamkeeper registry rebuild {at.job} --dry-run`"
     return Cause.JOURNAL_LOST, at.lost, back
 
 
 def outdated(at: RecoveryLook) -> Rung | None:
-    """The journal belongs to an older copy of the store."""
+    """Return the cause if the journal belongs to an older copy of the store."""
     if not at.outdated:
         return None
-    newer = "put the newer store back, or move the job's registry folder away and run streamkeeper registry rebuild"
+    newer = "put the newer store back, or move the job's registry folder away and run `streamkeeper registry rebuild`"
     return Cause.JOURNAL_OUTDATED, at.outdated, newer

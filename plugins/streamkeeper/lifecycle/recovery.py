@@ -1,7 +1,7 @@
-"""From the observations of a job to its one cause and the possible actions: does no I/O, changes nothing.
+"""Diagnose a job: derive one cause and the possible actions from observations, without I/O.
 
-The ladder starts with causes that hide every other fact and ends with a healthy job. The first matching rung is the
-cause; the other observations become its evidence.
+The causes form a ladder. It starts with causes that hide every other fact, and ends with a healthy job. The first rung
+that matches gives the cause; all observations become its evidence.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from streamkeeper.model.recovery import (
 from streamkeeper.model.sink_capabilities import capabilities_of
 
 MENDED = frozenset({"last-commit-missing"})
-"""Damage that a start itself repairs: the batch is replayed under its own number, and a numbered sink recognises it."""
+"""Damage that a start repairs: the batch is replayed under its number, by which a numbered sink recognises it."""
 
 
 def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
-    """One cause with its evidence, and every action ranked: possible ones first, those without loss first.
+    """Return one cause with its evidence, and every action: possible ones first, of these the ones without loss first.
 
-    ``chosen``: queries that a person wants to restore or rebuild; empty: the damaged ones.
+    ``chosen``: queries that a person wants to restore or rebuild; empty for the damaged ones.
     """
     cause, sentence, advice = next(found for rung in _LADDER if (found := rung(at)) is not None)
     options = [
@@ -56,15 +56,15 @@ def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
 def _not_deployed(at: RecoveryLook) -> Rung | None:
     if at.release:
         return None
-    return Cause.NOT_DEPLOYED, f"no release of job {at.job} has ever served", "deploy it"
+    return Cause.NOT_DEPLOYED, f"job {at.job} has never had a current release", "deploy the job"
 
 
 def _open(at: RecoveryLook) -> Rung | None:
     if not at.open_operation:
         return None
     told = f"operation {at.open_operation} is open{' and waits for a person' if at.waits else ''}"
-    carry = "answer it" if at.waits else "clear its failed task, or resume it with --on-open continue"
-    return Cause.OPERATION_OPEN, told, f"{carry}; or abort it with --on-open abort"
+    carry = "answer its question" if at.waits else "clear its failed task, or continue it with `--on-open continue`"
+    return Cause.OPERATION_OPEN, told, f"{carry}. To abort the operation, use `--on-open abort`"
 
 
 def _unreachable(at: RecoveryLook) -> Rung | None:
@@ -74,13 +74,17 @@ def _unreachable(at: RecoveryLook) -> Rung | None:
     return (
         Cause.DRIVER_UNREACHABLE,
         told,
-        "run this on the driver's machine, or boot that machine; if the machine is permanently lost:"
-        f" streamkeeper state-dead {at.job} {at.instance}, or the DAG streaming_state_dead",
+        "run this command on the driver's machine, or boot that machine. If the machine is permanently lost, run"
+        f" `streamkeeper state-dead {at.job} {at.instance}`, or trigger the DAG streaming_state_dead",
     )
 
 
 def _full(at: RecoveryLook) -> Rung | None:
-    return (Cause.DISK_FULL, at.full, "make room, never inside a checkpoint; then restart") if at.full else None
+    return (
+        (Cause.DISK_FULL, at.full, "free disk space, but delete nothing inside a checkpoint; then restart")
+        if at.full
+        else None
+    )
 
 
 def _lost(at: RecoveryLook) -> Rung | None:
@@ -100,8 +104,8 @@ def _damaged(at: RecoveryLook) -> Rung | None:
 
 def _ahead(at: RecoveryLook) -> Rung | None:
     told = [
-        f"query {query.query}: {query.output} holds batch {query.holds} of {query.version}, its checkpoint knows"
-        f" {'none' if query.planned is None else f'up to {query.planned}'}: the checkpoint was replaced by an older one"
+        f"query {query.query}: {query.output} contains batch {query.holds} of {query.version}, but its checkpoint has"
+        f" planned {'none' if query.planned is None else f'only up to {query.planned}'}, so an older one replaced it"
         for query in at.queries
         if query.ahead
     ]
@@ -111,31 +115,34 @@ def _ahead(at: RecoveryLook) -> Rung | None:
 def _output_lost(at: RecoveryLook) -> Rung | None:
     lost = [query for query in at.queries if query.output_lost]
     told = [f"query {each.query}: output {each.output} lacks committed batches: {each.output_lost}" for each in lost]
-    put_back = "restore the output to its last state, then restart; otherwise rebuild it, or accept the missing batches"
+    put_back = "restore the output to its last state, then restart. Otherwise rebuild it, or accept the missing batches"
     return (Cause.OUTPUT_LOST, "; ".join(told), put_back) if told else None
 
 
 def _unproven(at: RecoveryLook) -> Rung | None:
-    told = [f"query {query.query}: in {query.version} {_on_start(query)}" for query in at.queries if query.unproven]
+    told = [
+        f"query {query.query}, version {query.version}: {_on_start(query)}" for query in at.queries if query.unproven
+    ]
     if not told or at.life is Life.ALIVE:
         return None
-    copy = f"streamkeeper snapshot take {at.job}, then restore: it resumes in a copy that the old driver cannot write"
+    copy = f"run `streamkeeper snapshot take {at.job}`, then restore that copy, which the old driver cannot write"
     return Cause.OWNER_UNPROVEN, "; ".join(told), copy
 
 
 def _input_gone(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: {query.input_gone}" for query in at.queries if query.input_gone]
     put_back = (
-        "put the files back and restart: Spark would run the batch without them and report no error; if renamed or"
-        f" permanently deleted: streamkeeper snapshot take {at.job} --without-open-batch, then restore"
+        "put the files back, then restart; without the files, Spark would run the batch and report no error. If they"
+        f" were renamed or permanently deleted, run `streamkeeper snapshot take {at.job} --without-open-batch`, then"
+        " restore"
     )
     return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
 
 
 def _dropped(at: RecoveryLook) -> Rung | None:
     pass_over = (
-        "put the input back if there is a copy; otherwise deploy a release that reads with failOnDataLoss=false:"
-        " a person must approve first, and sees the skipped offsets"
+        "put the input back if there is a copy. Otherwise deploy a release that reads with failOnDataLoss=false; a"
+        " person must approve that first, and sees the skipped offsets"
     )
     return (Cause.SOURCE_OFFSET_LOST, at.dropped, pass_over) if at.dropped else None
 
@@ -143,25 +150,29 @@ def _dropped(at: RecoveryLook) -> Rung | None:
 def _sink_down(at: RecoveryLook) -> Rung | None:
     told = [f"query {query.query}: {query.sink_unknown}" for query in at.queries if query.sink_down]
     told += [f"driver {at.instance} waits: {at.away}"] if at.away and not at.frozen and not told else []
-    back = "make the output available; a running driver continues automatically, an ended one is restarted"
+    back = "make the output available; a running driver then continues automatically, an ended driver is restarted"
     return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
 
 
 def _stopped(at: RecoveryLook) -> Rung | None:
     if not at.stopped or at.life is Life.ALIVE:
         return None
-    return Cause.STOPPED, f"it was stopped by {at.stopped}", "no repair is needed: start it when it should run"
+    return (
+        Cause.STOPPED,
+        f"the job was stopped by {at.stopped}",
+        "no repair is needed; start the job when it should run",
+    )
 
 
 def _exhausted(at: RecoveryLook) -> Rung | None:
     if not at.exhausted or at.frozen:
         return None
-    more = "deploy with more memory for the driver, or with smaller batches: a restart alone fails in the same way"
+    more = "deploy with more memory for the driver, or with smaller batches; a restart alone fails in the same way"
     return Cause.OUT_OF_MEMORY, f"driver {at.instance} ran out of memory: {at.exhausted}", more
 
 
 def _alive(at: RecoveryLook) -> Rung | None:
-    """All conditions of a driver with live processes."""
+    """Return the cause for a driver with live processes; None for any other driver."""
     if at.life is not Life.ALIVE:
         return None
     if at.frozen:
@@ -184,7 +195,7 @@ def _alive(at: RecoveryLook) -> Rung | None:
             f"driver {at.instance} is starting and has not completed a batch yet{told}",
             "wait",
         )
-    return Cause.NOTHING_WRONG, f"nothing is wrong: {at.release} is served by {at.instance}", "nothing to do"
+    return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} runs {at.release}", "nothing to do"
 
 
 def _rebooted(at: RecoveryLook) -> Rung | None:
@@ -194,7 +205,7 @@ def _rebooted(at: RecoveryLook) -> Rung | None:
 
 
 def _ended(at: RecoveryLook) -> Rung:
-    """The driver has ended: on command, with an error, or without a report."""
+    """Return the cause for a driver that has ended: on command, with an error, or without a report."""
     if at.state is DriverState.FINISHED:
         return (
             Cause.NOTHING_WRONG,
@@ -215,8 +226,8 @@ def _ended(at: RecoveryLook) -> Rung:
 
 
 _READ_THE_RECORD = (
-    "read the error: if an output or a source was unavailable, restart; if a record causes it, deploy a release that"
-    " accepts that record"
+    "read the error. If an output or a source was unavailable, restart. If a record causes the error, deploy a release"
+    " that accepts that record"
 )
 _LADDER: tuple[Callable[[RecoveryLook], Rung | None], ...] = (
     *(
@@ -244,7 +255,7 @@ _NOTHING_CAN_BE_DONE = frozenset(
 
 
 def _evidence(at: RecoveryLook) -> Iterator[str]:
-    """All observations, part by part, whatever the cause."""
+    """Yield all observations, one line each, whatever the cause."""
     if at.instance and at.life is not None:
         said = f", its last report is {at.state.value}" if at.state is not None else ", it has not reported"
         yield f"driver {at.instance}: {at.life.value}, {at.why}{said}"
@@ -255,9 +266,9 @@ def _evidence(at: RecoveryLook) -> Iterator[str]:
     for query in at.queries:
         stands = "no batch" if query.committed is None else f"batch {query.committed}"
         opened = f", batch {query.open_batch} is open" if query.open_batch is not None else ""
-        held = query.sink_unknown or ("no batch of it" if query.holds is None else f"batch {query.holds}")
+        held = query.sink_unknown or f"contains {'no batch of it' if query.holds is None else f'batch {query.holds}'}"
         where = query.lost or f"{query.directory} has committed {stands}{opened}"
-        yield f"query {query.query} {query.version}: {where}; {query.output}: {held}"
+        yield f"query {query.query} {query.version}: {where}; output {query.output}: {held}"
         yield from (
             f"query {query.query}: {harm.shape} at {harm.where}: {harm.evidence}; {harm.on_start}"
             for harm in query.damages
@@ -272,9 +283,9 @@ def _evidence(at: RecoveryLook) -> Iterator[str]:
 def _advice(cause: Cause, ranked: list[Option]) -> str:
     best = ranked[0]
     if not best.possible and cause is Cause.CHECKPOINT_LOST:
-        return "put the directory back as it was, then restart: no action is possible from here without it"
+        return "put the directory back as it was, then restart; without it, no action is possible from here"
     if not best.possible:
-        return "no action is possible from here: see the reason of each, and the runbook"
+        return "no action is possible from here; read why for each action below, and see the runbook"
     person = ", and a person must accept the rows that it loses or duplicates" if best.asks else ""
     return f"{best.action.value}{person}"
 
@@ -287,10 +298,12 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
     if not why_not and damaged:
         why_not = "; ".join(f"query {query.query}: {_on_start(query)}" for query in damaged)
     gone = [
-        f"query {query.query}: its open batch would run without the files" for query in at.queries if query.input_gone
+        f"query {query.query}: its open batch would run without the missing files"
+        for query in at.queries
+        if query.input_gone
     ]
     # Every start checks the sources again, and the files may have been put back.
-    unless = "; refused unless its input is back" if at.dropped else ""
+    unless = "; the start is refused unless the missing input is back" if at.dropped else ""
     return Option(
         action=RecoveryAction.RESTART,
         does=f"start {at.release} on the current checkpoint versions{unless}",
@@ -317,7 +330,7 @@ def _restore(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
     told = ", ".join(f"{query.query} from {replay.snapshot} (batch {replay.batch})" for query, replay in taken)
     return Option(
         action=RecoveryAction.RESTORE,
-        does=f"{told} as the next checkpoint version, then start {at.release}" if told else "",
+        does=f"restore {told} as the next checkpoint version, then start {at.release}" if told else "",
         why_not=why_not,
         prices=tuple(price_of_replay(query, replay) for query, replay in taken),
         snapshots={query.query: replay.snapshot for query, replay in taken},
@@ -329,10 +342,12 @@ def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
     wanted = [query for query in at.queries if query.query in (chosen or _damaged_queries(at))]
     none = [f"query {query.query}: {query.no_rebuild}" for query in wanted if query.no_rebuild]
     why_not = _against_any(at, cause) or _against_none(at, wanted, "rebuild") or "; ".join(none)
-    swapped = "all of it, unpublished; replaces the output once it contains all input that was read"
+    swapped = "all rows, unpublished; they replace the output once they cover all input that was read"
     return Option(
         action=RecoveryAction.REBUILD,
-        does=f"{', '.join(query.query for query in wanted)} from the beginning of its sources" if wanted else "",
+        does=f"rebuild {', '.join(query.query for query in wanted)} from the beginning of the sources"
+        if wanted
+        else "",
         why_not=why_not,
         prices=tuple(
             Price(query=query.query, output=query.output, read=query.rebuild, written=swapped) for query in wanted
@@ -342,27 +357,27 @@ def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
 
 
 def _against_any(at: RecoveryLook, cause: Cause) -> str:
-    """Why no action is possible now, whichever it is."""
+    """Return why no action at all is possible now; empty if one may be."""
     if cause in _NOTHING_CAN_BE_DONE:
         return _CAUSES[cause]
-    # A start of that query is refused, and this is its remedy.
+    # Such a query cannot be started; the actions of a recovery are its remedy.
     forked = any(query.unproven for query in at.queries)
-    return "it was stopped by a person: start it first" if at.stopped and not forked else ""
+    return "a person stopped the job; start it first" if at.stopped and not forked else ""
 
 
 _CAUSES = {
     Cause.STORE_OUT_OF_REACH: "the store does not answer",
     Cause.JOURNAL_LOST: "the job's journal is lost",
-    Cause.JOURNAL_OUTDATED: "the journal is older than what was written",
-    Cause.NOT_DEPLOYED: "there is no serving release",
+    Cause.JOURNAL_OUTDATED: "the journal is older than the written data",
+    Cause.NOT_DEPLOYED: "the job has no current release",
     Cause.OPERATION_OPEN: "another operation is open",
     Cause.DRIVER_UNREACHABLE: "the termination of the old driver cannot be proven from here",
-    Cause.DISK_FULL: "there is no room on the disk",
+    Cause.DISK_FULL: "the disk is full",
 }
 
 
 def _against_none(at: RecoveryLook, wanted: list[QueryLook], verb: str) -> str:
-    return "" if wanted else f"no checkpoint of {at.job} is damaged; to {verb} a sound one, name its query"
+    return "" if wanted else f"no checkpoint of {at.job} is damaged; to {verb} a healthy query, name it"
 
 
 def _damaged_queries(at: RecoveryLook) -> frozenset[str]:
@@ -370,13 +385,13 @@ def _damaged_queries(at: RecoveryLook) -> frozenset[str]:
 
 
 def _on_start(query: QueryLook) -> str:
-    """The effect of a start on a damaged checkpoint."""
+    """Return the effect of a start on a damaged checkpoint."""
     if query.lost:
-        return "its checkpoint is not the recorded one: a start would read from the beginning or repeat batches"
+        return "its checkpoint is not the recorded one; a start would read from the beginning or repeat batches"
     if query.harmed:
         return query.harmed[0].on_start
     if query.output_lost:
         return "its output would continue without the missing batches"
     if query.unproven:
         return f"{query.unproven} may still write there: its termination was stated, not proven"
-    return "its output would silently skip that many batches"
+    return "its output would silently skip new batches under numbers that it already contains"

@@ -1,4 +1,4 @@
-"""The data that each recovery action reads again, writes again, loses and duplicates, per output. Pure."""
+"""The effects of each recovery action per output: data read again, written again, lost and duplicated. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from streamkeeper.model.sink_capabilities import capabilities_of
 
 
 def price_of_restart(query: QueryLook) -> Price:
-    """The open batch is replayed; batches that the output lacks stay missing."""
+    """Return the effects of a restart: the open batch is replayed, and batches that the output lacks stay missing."""
     batch = query.open_batch
     lost = f"the rows that the output lacks ({query.output_lost})" if query.output_lost else ""
     if batch is None:
@@ -23,19 +23,19 @@ def price_of_restart(query: QueryLook) -> Price:
 
 
 def too_short(query: QueryLook) -> str:
-    """Why an output that lacks batches cannot continue from the snapshot; empty if it has all batches up to it."""
+    """Return why an output that lacks batches cannot continue from the snapshot; empty if it has all of them."""
     if not query.output_lost or query.replay is None:
         return ""
     held = -1 if query.holds is None else query.holds
     if held >= query.replay.batch:
         return ""
-    return f"its output lacks batches before {query.replay.snapshot} (batch {query.replay.batch}) too"
+    return f"its output also lacks batches before {query.replay.snapshot} (batch {query.replay.batch})"
 
 
 def price_of_replay(query: QueryLook, replay: Replay) -> Price:
-    """Replayed and lost batches; unknown counts as both."""
+    """Return the effects of a replay from a snapshot; what is unknown counts as replayed and as lost."""
     nothing = replay.batches == 0 and not replay.reads
-    count = "what came" if replay.batches is None else _count(replay.batches, "batch", "batches")
+    count = "everything" if replay.batches is None else _count(replay.batches, "batch", "batches")
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
     doubles = not replay.takes and not nothing
     written = "" if nothing else f"the same, {replay.takes or _DOUBLES}"

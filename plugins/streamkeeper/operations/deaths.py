@@ -33,32 +33,34 @@ from streamkeeper.registry.control import Control
 
 
 def state_death(site: Installation, job: str, instance: str, *, by: str, reason: str, accept: bool) -> list[str]:
-    """Record a person's statement that a driver which cannot be observed has terminated; returns its risks, in lines.
+    """Record a person's statement that an unobservable driver has terminated. Return the risks, one line each.
 
-    ``site``, ``job`` and ``instance``: whose termination it is; ``by`` and ``reason``: of the person; ``accept``:
-    without it no record is written. Raises InvalidInput without a reason, NotFound for an instance that the journal
-    does not contain, OperationRefused for an instance that is running, that can be proven terminated or whose end is
-    recorded, and for a person who may not answer questions.
+    ``site``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: who states it, and why;
+    ``accept``: False to return the risks without writing a record. Raises InvalidInput without a reason, and NotFound
+    for an instance that the journal does not contain. Raises OperationRefused if the instance is running, can be proven
+    terminated or is recorded as ended, or if the person may not answer questions.
     """
     if not reason.strip():
-        raise InvalidInput("a stated termination needs a reason", hint="how you know it: the node was switched off, …")
+        raise InvalidInput(
+            "a stated termination needs a reason", hint="state how you know it, such as: the node was off"
+        )
     state = read_job(site, job)
     found = state.instances.get(check_instance(instance))
     if found is None:
-        raise NotFound(f"job {job} has no instance {instance}", hint=f"see: streamkeeper status {job}")
+        raise NotFound(f"job {job} has no instance {instance}", hint=f"run `streamkeeper status {job}`")
     if found.ended:
         raise OperationRefused(f"the termination of {instance} is already recorded: {found.proof}")
-    # The same person requests and states: four eyes would refuse everyone, and the job could never run again.
+    # The requester makes the statement. The four-eyes rule would refuse every person, and the job could not run again.
     right = msgspec.structs.replace(right_to_answer(site.settings, state, by), four_eyes=False)
     if objection := right.objection(by):
         raise OperationRefused(f"the termination of {instance} cannot be stated: {objection}")
     seen = site.runner.observe(job, instance)
     if seen.life is Life.ALIVE:
-        raise OperationRefused(f"{instance} is running: {seen.why}", hint=f"streamkeeper stop {job} --reason …")
+        raise OperationRefused(f"{instance} is running: {seen.why}", hint=f"run `streamkeeper stop {job} --reason …`")
     if seen.life is not Life.UNKNOWN:
         raise OperationRefused(
             f"the termination of {instance} needs no statement, because it can be proven here: {seen.why}",
-            hint=f"streamkeeper recover {job}",
+            hint=f"run `streamkeeper recover {job}`",
         )
     risks = list(_risks(site, state, found, seen))
     if accept:
@@ -68,26 +70,26 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
 
 
 def is_stated(site: Installation, job: str, instance: str, *, by: str, reason: str) -> bool:
-    """Whether this very statement is recorded: a task that was killed after recording it is then done.
+    """Whether exactly this statement is recorded, so that a task that was killed after recording it has finished.
 
-    ``site``, ``job`` and ``instance``: whose termination it is; ``by`` and ``reason``: of the statement.
+    ``site``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: of the statement.
     """
     found = read_job(site, job).instances.get(check_instance(instance))
     return found is not None and found.proof == _statement(by, reason)
 
 
 def snapshot_fork(site: Installation, job: str) -> list[str]:
-    """Take a snapshot of every checkpoint that a driver with a stated termination may still write; a line each.
+    """Take a snapshot of every checkpoint that may still be written by a driver whose termination was stated.
 
-    A restore continues in that copy without a replay. For a missing checkpoint the line reports that there is none.
-    Raises OperationRefused if no checkpoint of the job is in that state.
+    Return one line per query: the snapshot, or why none could be taken. A restore of that snapshot continues without a
+    replay. Raises OperationRefused if the job has no such checkpoint.
     """
     state = read_job(site, job)
     queries = [query for query in sorted(state.versions) if unproven_owner(state, query)]
     if not queries:
         raise OperationRefused(
             f"no checkpoint of {job} belongs to a driver whose termination was stated",
-            hint=f"streamkeeper recover {job}",
+            hint=f"run `streamkeeper recover {job}`",
         )
     lines = []
     for query in queries:
@@ -95,7 +97,8 @@ def snapshot_fork(site: Installation, job: str) -> list[str]:
             lines.append(back_up(site.snapshots, query_target(site, job, query)).sentence)
         except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
             lines.append(
-                f"{job}/{query}: no snapshot could be taken; a restore uses the newest existing one: {error.message}"
+                f"{job}/{query}: a restore uses the newest existing snapshot, because none could be taken now"
+                f" ({error.message})"
             )
     return lines
 
@@ -105,12 +108,12 @@ def _statement(by: str, reason: str) -> str:
 
 
 def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[str, str] | None = None) -> None:
-    """Raise OperationRefused for a checkpoint version that a driver with an unproven termination may still write.
+    """Raise OperationRefused if a driver whose termination is not proven may still write a checkpoint version.
 
-    ``versions``: query -> version to check, by default the current ones. A version without a committed batch is
-    allowed, because no copy of it can be made.
+    ``versions``: query -> version to check; by default the current versions. A version without a committed batch
+    passes, because no copy of it can be made.
 
-    Of two drivers only one creates each of Spark's files, but each deletes state files that it did not write.
+    Two drivers cannot both create the same file of Spark, but each deletes state files that the other has written.
     """
     for query, version in (versions or dict.fromkeys(state.versions, "")).items():
         current = state.current_version(query)
@@ -121,15 +124,16 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
             raise OperationRefused(
                 f"checkpoint {name} of {state.job}/{query} may still be written by {owner}, whose termination was"
                 " stated, not proven",
-                hint=f"streamkeeper snapshot take {state.job}, then streamkeeper recover {state.job} --action restore "
-                f"continues in a copy; or streamkeeper deploy {state.job} --strategy rebuild",
+                hint=f"to continue in a copy, run `streamkeeper snapshot take {state.job}`, then run `streamkeeper"
+                f" recover {state.job} --action restore`. To rebuild instead, run `streamkeeper deploy {state.job}"
+                " --strategy rebuild`",
             )
 
 
 def bury(site: Installation, job: str, instance: str) -> None:
-    """Release the resources that were kept to prove an end that is now recorded.
+    """Release the resources that were kept to prove the end of an instance, now that its end is recorded.
 
-    A prune releases resources that cannot be released now, together with the instance's records.
+    If they cannot be released now, a prune releases them together with the instance's records.
     """
     crash_point("bury.before")
     with suppress(StreamkeeperError):
@@ -156,19 +160,19 @@ def _risks(site: Installation, state: JobState, instance: InstanceState, seen: L
     yield f"{instance.instance} cannot be observed: {seen.why}"
     status = Control(site.store, state.job, instance.instance).find_status()
     at = (status.at or "an unknown time") if status is not None else ""
-    yield f"its last report is from {at}" if at else "it has left no readable report"
+    yield f"the driver's last report is from {at}" if at else "the driver has left no readable report"
     if not instance.appointed:
-        yield "it owns no checkpoint: if it is still running, it writes no data"
+        yield "the driver owns no checkpoint, so it writes no data even if it is still running"
         return
     yield (
-        "if it is still running, it continues in its checkpoints until its next batch, before which it reads the "
-        "journal, or until its lease expires where it cannot reach the store; no other driver continues in these "
-        "checkpoints, only in a copy: "
-        f"streamkeeper snapshot take {state.job}, then streamkeeper recover {state.job} --action restore"
+        "if the driver is still running, it may write its checkpoints until its next batch, before which it reads the"
+        " journal. If it cannot reach the store, it may write them until its lease expires. Other drivers may continue"
+        f" only in a copy of these checkpoints: run `streamkeeper snapshot take {state.job}`, then run `streamkeeper"
+        f" recover {state.job} --action restore`"
     )
     for query, manifest in stored_manifests(site, state, instance.release).items():
         if capabilities_of(manifest.sink.kind).fences:
-            yield f"query {query}: {manifest.sink.output} refuses its writes once its successor has taken over"
+            yield f"query {query}: {manifest.sink.output} refuses the driver's writes once its successor has taken over"
         else:
             output = manifest.sink.output or "its output"
-            yield f"query {query}: {output} cannot refuse its writes, so it may write at the same time as its successor"
+            yield f"query {query}: {output} cannot refuse the driver's writes, so both it and its successor may write"

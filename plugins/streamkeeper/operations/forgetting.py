@@ -1,7 +1,7 @@
-"""Forgetting a job: the job is retired, and all its data stays.
+"""Forget a job: the job is retired, and all its data stays.
 
-One record names the person and the reason. The name stays reserved: its checkpoints and its output still exist, and a
-deploy under that name would continue in them by accident.
+One record names the person and the reason. The job's name stays reserved, because its checkpoints and its output still
+exist, and a deploy under that name would continue in them by accident.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from streamkeeper.registry.journal import has_journal
 from streamkeeper.snapshots.catalogue import Catalogue
 
 _REVIVE = (
-    "--revive continues from it, --revive --strategy rebuild reads everything again into a new one; a different job"
-    " needs another name"
+    "--revive` to continue from the old checkpoint. Add `--strategy rebuild` to read everything again into a new one."
+    " Give a different job another name"
 )
 
 
@@ -34,11 +34,11 @@ def must_not_be_forgotten(state: JobState, request: DeployRequest | None = None)
     """Raise OperationRefused for a forgotten job with a checkpoint, unless the request revives it."""
     if state.forgotten is None or not state.versions or (request is not None and request.revive):
         return
-    raise OperationRefused(told_forgotten(state), hint=f"streamkeeper deploy {state.job}: {_REVIVE}")
+    raise OperationRefused(told_forgotten(state), hint=f"run `streamkeeper deploy {state.job} {_REVIVE}")
 
 
 def told_forgotten(state: JobState) -> str:
-    """Who forgot the job and why, and its checkpoint versions; empty for a job that is not forgotten."""
+    """Return who forgot the job, why, and its checkpoint versions, as a sentence; empty if it is not forgotten."""
     if state.forgotten is None:
         return ""
     why = f" ({state.forgotten.reason})" if state.forgotten.reason else ""
@@ -53,13 +53,13 @@ def told_forgotten(state: JobState) -> str:
 
 
 def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) -> list[str]:
-    """Record that the job is retired; returns the kept data, in lines. Idempotent.
+    """Record that the job is retired. Return one line for each item that is kept. Idempotent.
 
-    Raises NotFound for an unknown job, OperationOpen, and OperationRefused for a job that is not stopped or that has a
-    driver without a proven termination.
+    Raises NotFound for an unknown job, OperationOpen if an operation is open, and OperationRefused if the job is not
+    stopped or a driver of it is not proven terminated.
     """
     if not has_journal(site.store, check_name("job", job)):
-        raise NotFound(f"job {job} is not known to {site.settings.store}", hint="see: streamkeeper jobs")
+        raise NotFound(f"job {job} is not known to {site.settings.store}", hint="run `streamkeeper jobs`")
 
     def wanted(state: JobState) -> Record | None:
         if state.open_operation is not None:
@@ -67,12 +67,12 @@ def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) 
         if state.wanted:
             raise OperationRefused(
                 f"job {job} is not stopped; its current release is {state.serving_release}",
-                hint=f"streamkeeper stop {job} --reason … first",
+                hint=f"first run `streamkeeper stop {job} --reason …`",
             )
         if state.owners:
             raise OperationRefused(
                 f"driver {state.owners[0].instance} of job {job} is not proven terminated",
-                hint=f"streamkeeper stop {job} --reason … proves its termination",
+                hint=f"run `streamkeeper stop {job} --reason …`, which proves the termination",
             )
         if state.forgotten is not None:
             return None
@@ -94,15 +94,15 @@ def _what_stays(site: Installation, state: JobState) -> Iterator[str]:
                 manifest.sink.output for manifest in stored_manifests(site, state, state.serving_release).values()
             }
         except StreamkeeperError as error:
-            yield f"kept: its outputs, which cannot be listed: {error}"
+            yield f"kept: the job's outputs, which cannot be listed ({error})"
         else:
             yield from (f"kept: output {output}" for output in sorted(outputs))
-    yield f"kept: its records and releases in {site.store.url} (streamkeeper history {state.job})"
+    yield f"kept: the job's records and releases in {site.store.url} (run `streamkeeper history {state.job}`)"
 
 
 def _snapshots(site: Installation, series: str) -> str:
     try:
         found = len(Catalogue(site.snapshots, series).numbers())
     except StreamkeeperError as error:
-        return f"snapshots of {series}, which cannot be counted: {error}"
+        return f"snapshots of {series}, which cannot be counted ({error})"
     return f"{found} snapshots of {series}; prunes still apply to them"

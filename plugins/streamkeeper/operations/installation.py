@@ -35,30 +35,30 @@ class Installation:
     """One installation, as every operation uses it."""
 
     settings: Settings
-    """Its settings."""
+    """The installation's settings."""
     store: Store
-    """The store of its records."""
+    """The store of the installation's records."""
     runner: Runner
-    """Starts, observes and ends its drivers."""
+    """Starts, observes and ends the drivers."""
     resolvers: Mapping[str, Resolver] = field(default_factory=dict)
     """Scheme of a ``secret://`` reference -> function that returns its value at launch."""
     record: InstallationRecord | None = None
-    """Its identity; None if it was not read."""
+    """The installation's identity; None if it was not read."""
 
     @cached_property
     def snapshots(self) -> Store:
-        """The store of the snapshots, claimed for this installation; one of another installation can only be read."""
+        """The store of the snapshots: claimed for this installation, or read-only if another installation owns it."""
         found = self.unclaimed_snapshots
         return found if found is self.store or self.record is None else claim_snapshots(found, self.record)
 
     @cached_property
     def known_jobs(self) -> KnownJobs:
-        """The states of its jobs, cached for a process that reads them repeatedly."""
+        """The states of all jobs, cached for a process that reads them repeatedly."""
         return KnownJobs(self.store)
 
     @cached_property
     def unclaimed_snapshots(self) -> Store:
-        """The store of the snapshots for reading, whichever installation owns it."""
+        """The store of the snapshots, for reading. It is not claimed, whichever installation owns it."""
         url = self.settings.snapshots
         return self.store if not url or url == self.settings.store else open_store(url)
 
@@ -71,12 +71,12 @@ class Installation:
         resolve_master: Resolver | None = None,
         looking: bool = False,
     ) -> Installation:
-        """The installation that the ``STREAMKEEPER_*`` variables describe; raises InvalidInput or Unsupported.
+        """Return the installation that the ``STREAMKEEPER_*`` variables describe.
 
-        ``resolvers``: additional ones; ``resolve_master``: returns the master of an Airflow connection id, called when
-        a driver starts; ``looking``: for reading only.
+        ``resolvers``: resolvers in addition to the built-in ones; ``resolve_master``: returns the master of an Airflow
+        connection id, called when a driver starts; ``looking``: whether the installation is only read.
 
-        Raises OperationRefused for a copied or moved one, unless ``looking``.
+        Raises InvalidInput or Unsupported, and OperationRefused for a copied or moved installation unless ``looking``.
         """
         settings = read_settings(environ)
         store = open_store(settings.store)
@@ -94,7 +94,7 @@ class Installation:
         *,
         resolve_master: Resolver | None = None,
     ) -> Installation:
-        """An installation with runners for all kinds of drivers.
+        """Return an installation with runners for local processes, YARN and Kubernetes.
 
         ``settings``, ``store``, ``resolvers`` and ``record``: as in the class; ``resolve_master``: as in
         ``from_environment``.
@@ -114,16 +114,16 @@ class Installation:
         return self.record.id if self.record is not None else ""
 
     def is_mine(self, recorded: str) -> bool:
-        """Whether a record under this id belongs to this installation, not to the original that it was copied from."""
+        """Whether a record with this id belongs to this installation; if not, to the original of this copy."""
         return self.record is None or self.record.is_mine(recorded)
 
     @property
     def checkpoints(self) -> Tree:
-        """The root of new checkpoints: an older checkpoint stays below the root in which it was created."""
+        """The root of new checkpoints. An older checkpoint stays below the root in which it was created."""
         return tree_at(self.settings.checkpoints)
 
     def checkpoint(self, state: JobState, query: str, version: str) -> Tree:
-        """A checkpoint version of a job, which need not exist; raises InvalidInput for an invalid version name."""
+        """Return the directory of a checkpoint version, which need not exist; raises InvalidInput for a bad name."""
         return tree_at(state.checkpoint(query, check_version(version), self.settings.checkpoints))
 
     def new_checkpoints(self, job: str, query: str) -> Tree:
@@ -131,5 +131,5 @@ class Installation:
         return tree_at(checkpoint_location(self.settings.checkpoints, job, query))
 
     def journal(self, job: str, writer: str) -> Journal:
-        """A journal of the job, in which ``writer`` signs its entries."""
+        """Return the job's journal; ``writer`` is recorded as the author of new entries."""
         return Journal(self.store, job, writer=writer)

@@ -1,7 +1,7 @@
-"""Jobs with a lost journal: other records still name them, so they are reported instead of silently missing.
+"""Detect jobs whose journal is lost: other records still name them, so they do not disappear silently.
 
 Records of drivers, incidents and carriers are created only after the first entry of a journal. The last index of the
-watch remembers the number of entries.
+watch contains the number of entries that each journal had.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _FOLDERS = {"control": "records of its drivers", "incidents": "incidents", "carr
 def find_lost_jobs(
     site: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
 ) -> dict[str, str]:
-    """Job -> the records that name it, for jobs not in ``recorded``; ``remembered``: from the last index."""
+    """Return job -> a sentence with the records that name it, for every lost job.
+
+    ``recorded``: jobs with a journal; ``remembered``: job -> its row in the last index of the watch.
+    """
     there = {folder: set(list_job_folders(site.store, f"{folder}/")) for folder in _FOLDERS}
     named = set().union(*there.values()) | {job for job, memory in remembered.items() if _was_seen(memory)}
     found = {
@@ -35,7 +38,7 @@ def find_lost_jobs(
 
 
 def find_lost(site: Installation, job: str) -> str:
-    """Sentence with the records that name a job without a journal; empty with a journal, and for an unknown job."""
+    """Return a sentence with the records that name a lost job; empty if its journal exists or the job is unknown."""
     if has_journal(site.store, job):
         return ""
     index = read_index(site.store, site.id)
@@ -44,18 +47,18 @@ def find_lost(site: Installation, job: str) -> str:
 
 
 def must_not_be_lost(site: Installation, job: str) -> None:
-    """Raise JournalLost for a job that other records name: a deploy would start from the beginning next to its data."""
+    """Raise JournalLost if a job's journal is lost: a deploy would start from the beginning next to the job's data."""
     if told := find_lost(site, job):
         raise JournalLost(told, hint=way_out(job))
 
 
 def way_out(job: str) -> str:
     """The remedy for a lost journal."""
-    return f"put registry/{job} back, or run: streamkeeper registry rebuild {job} --dry-run"
+    return f"put registry/{job} back in the store, or run `streamkeeper registry rebuild {job} --dry-run`"
 
 
 def _was_seen(memory: JobMemory) -> bool:
-    """Whether the last pass read its journal; a job that was lost then stays lost only while a record names it."""
+    """Whether the last pass read the job's journal; a job that was already lost is reported while a record names it."""
     return memory.facts is not None and memory.facts.number > 0 and not memory.lost
 
 

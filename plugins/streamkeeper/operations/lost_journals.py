@@ -1,7 +1,7 @@
-"""Rebuilding the journals of a lost store: inspect every other place, decide, record.
+"""Rebuild the journals of a lost store: inspect every other place, decide, record.
 
-One create-only record recreates a job's journal completely: a killed rebuild has created it or not, and the same
-command continues with the remaining jobs. Checkpoints, outputs and snapshots are not changed.
+One create-only record recreates a job's journal completely. A rebuild that is killed has written this record or not,
+and the same command continues with the remaining jobs. Checkpoints, outputs and snapshots are not changed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from streamkeeper.stores.contract import Store
 
 
 class Rebuild(msgspec.Struct, frozen=True, kw_only=True):
-    """The records of a rebuild. ``installation``: the id that the store gets back, empty to keep its own; ``plans``:
-    one for each job; ``known``: jobs with an existing journal, a sentence each."""
+    """The planned records of a rebuild. ``installation``: the id to record for the store, empty to keep its own;
+    ``plans``: one for each job; ``known``: one sentence for each job whose journal exists."""
 
     installation: str
     plans: tuple[RebuildPlan, ...]
@@ -62,13 +62,14 @@ def plan_rebuild(
     gone: Iterable[str] = (),
     versions: Mapping[str, str] | None = None,
 ) -> Rebuild:
-    """Inspect every place and plan the rebuild; changes nothing.
+    """Inspect every place and return the plan of the rebuild; nothing is changed.
 
-    ``site``: the installation; ``asked``: the person's statements; ``job``: only this one; ``outputs``: URLs of
-    databases, or references to them, and directories; ``unfenced``: queries that write with a function; ``gone``:
-    queries that the job no longer has; ``versions``: query -> current version. Queries are ``<job>/<query>``.
+    ``site``: the installation; ``asked``: the person's statements; ``job``: the only job to plan, empty for all;
+    ``outputs``: URLs of databases, references to such URLs, and directories; ``unfenced``: queries that write with a
+    user's function; ``gone``: queries that the job no longer has; ``versions``: query -> current version. Queries are
+    written ``<job>/<query>``.
 
-    Raises InvalidInput or NotFound for an invalid place, StoreUnavailable for one that does not answer,
+    Raises InvalidInput or NotFound for an invalid place, StoreUnavailable for a place that does not answer, and
     OperationRefused if the installation cannot be determined.
     """
     root = checkpoint_root(site.settings)
@@ -76,8 +77,8 @@ def plan_rebuild(
     if misplaced := find_misplaced(site.store, present, site.settings.home):
         raise OperationRefused(
             misplaced,
-            hint="a copy must not take over the outputs of its original; if it was moved, streamkeeper home new"
-            " --reason …, then rebuild",
+            hint="a copy must not take over the outputs of its original. If the original no longer exists, run"
+            " `streamkeeper home new --reason …`, then rebuild",
         )
     # Keyed by output: if a place is named twice, each output counts once.
     fences = {
@@ -116,8 +117,8 @@ def checkpoint_root(settings: Settings) -> Tree:
 
 
 def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
-    """End every local driver of these jobs; returns the ended drivers, in lines. Raises OperationRefused for a driver
-    that cannot be ended."""
+    """End every driver of these jobs on this machine. Return one line per ended driver. Raises OperationRefused for a
+    driver that cannot be ended."""
     told = []
     for job in jobs:
         for leftover in find_leftovers(job, site.settings):
@@ -128,7 +129,7 @@ def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
 
 
 def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
-    """Record the planned journals; returns the jobs. A job that has a journal by then stays unchanged.
+    """Record the planned journals and return their jobs. A job that has a journal by then stays unchanged.
 
     ``by`` and ``reason``: of the person. Raises OperationRefused if a driver has started since the planning.
     """
@@ -138,7 +139,7 @@ def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str
     crash_point("rebuild.installation.before")
     installation = take_back(site.store, site.settings.home, rebuild.installation, by=by, reason=reason)
     crash_point("rebuild.installation.after")
-    # The watch remembers the lost journals: it would wait for their next entries.
+    # The index of the watch contains the lost journals, so the watch would wait for their next entries.
     site.store.delete(INDEX_KEY)
     made = []
     for job_plan in planned:
@@ -157,9 +158,9 @@ def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str
 
 
 def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], snapshots: Store) -> LostJob:
-    """All evidence of one job. ``root``: of the checkpoints; ``fences``: of all outputs; ``snapshots``: the store.
+    """Return all evidence of one job. ``site`` and ``job``: the installation and the job.
 
-    ``site`` and ``job``: which one.
+    ``root``: the root of the checkpoints; ``fences``: those of all outputs; ``snapshots``: the store of the snapshots.
     """
     why = _journal_there(site, job)
     if why:
@@ -201,16 +202,16 @@ def _journal_there(site: Installation, job: str) -> str:
         state = site.journal(job, "reader").state()
     except RegistryDamaged as error:
         return (
-            f"the journal of job {job} is not lost but damaged: {error.message}; put it back from the store's version"
-            f" history, or move {site.store.url}/registry/{job} away and rebuild"
+            f"the journal of job {job} is not lost but damaged: {error.message}. Put the journal back from the store's"
+            f" version history, or move {site.store.url}/registry/{job} away and rebuild it"
         )
     if state.number == 0:
         return ""
     if outdated := find_outdated(site, state):
         return f"{outdated}; {way_out(site.store.url, job)}"
     if state.rebuilt is not None:
-        return f"job {job} was {state.rebuilt.sentence}: deploy it"
-    return f"job {job} has a journal of {state.number} entries, which is never overwritten: streamkeeper status {job}"
+        return f"job {job} was {state.rebuilt.sentence}; deploy it"
+    return f"job {job} has a journal of {state.number} entries, which is never overwritten (`streamkeeper status {job}`)"
 
 
 def _folders(root: Tree, folder: str) -> list[str]:
@@ -239,7 +240,7 @@ def _claims(root: Tree, job: str, query: str) -> tuple[EpochClaim, ...]:
 
 
 def _ids_of_claims(lost: Iterable[LostJob], present: str) -> set[str]:
-    """The owners of the checkpoints according to their claims; two installations may share a root."""
+    """Return the ids of the installations that claimed the checkpoints; two installations may share a root."""
     # A query without a checkpoint may have been removed under an earlier installation.
     of_checkpoints = [claims for of in lost for query, claims in of.claims.items() if query in of.checkpoints]
     found = {claim.installation for claims in of_checkpoints for claim in claims} - {""}
@@ -265,7 +266,7 @@ def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
 
 
 def _recorded(site: Installation, job: str) -> Iterator[SeenDriver]:
-    """Drivers with remaining records, if only the journal was lost; a running driver rewrites its own."""
+    """Yield the drivers whose records exist: if only the journal was lost, or a running driver rewrote its own."""
     for instance in instances(site.store, job):
         control = Control(site.store, job, instance)
         with suppress(StreamkeeperError):
@@ -286,7 +287,7 @@ def _living(site: Installation, job: str, installations: Collection[str]) -> Ite
 
 
 def _owner_of(snapshots: Store) -> str:
-    """The owner of a separate store of snapshots; empty without a record of it."""
+    """Return the id of the installation that owns a separate store of snapshots; empty if none is recorded."""
     try:
         return from_json(snapshots.read(OWNER_FILE), Owner, where=OWNER_FILE).id
     except KeyMissing:
@@ -294,7 +295,7 @@ def _owner_of(snapshots: Store) -> str:
 
 
 def _filled_in(site: Installation, place: str) -> str:
-    """The place with its secret resolved: a database's URL may be a reference, as in a job's params."""
+    """Return the place with its secret resolved; like a job's params, it may be a reference to a database's URL."""
     secrets = resolve(find_references({"output": place}, {}), site.resolvers)
     return secrets.get(place, place)
 
@@ -313,8 +314,8 @@ def _asked_of(
 
 def _must_be_known(named: Collection[str], lost: Iterable[LostJob]) -> None:
     known = {f"{lost_job.job}/{query}" for lost_job in lost for query in lost_job.queries}
-    # For a job with a journal, the reason for not rebuilding it is more useful than an unknown query.
+    # For a job with a journal, the reason for not rebuilding it helps more than the report of an unknown query.
     recorded = {lost_job.job for lost_job in lost if lost_job.journal}
     for name in sorted(named):
         if name not in known and name.partition("/")[0] not in recorded:
-            raise InvalidInput(f"query {name} was not found", hint=f"write JOB/QUERY: {', '.join(sorted(known))}")
+            raise InvalidInput(f"query {name} was not found", hint=f"name one of {', '.join(sorted(known))}")

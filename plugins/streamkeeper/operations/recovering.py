@@ -1,7 +1,7 @@
-"""A recovery: diagnosed, announced, accepted if it loses or duplicates data, and carried out as one recorded deploy.
+"""Recover a job: diagnose it, announce the effects, get a loss or duplicates accepted, run one recorded deploy.
 
-There is no second mechanism: a restart, a restore and a rebuild are deploys of the current release with announced
-transitions. So each continues after a crash, has a probation and a rollback path, and is part of the history.
+A restart, a restore and a rebuild are deploys of the current release with announced transitions; recovery has no other
+mechanism. So each of them continues after a crash, has a probation and a rollback path, and is part of the history.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEFAULTS = DeployRequest(job="any")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of a recovery. Durations are seconds, with the meaning that they have in a deploy."""
+    """The request of a recovery. Durations are in seconds and mean the same as in a deploy."""
 
     job: str
     """The job."""
@@ -36,33 +36,33 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: dict[str, str] = {}
     """Query -> the snapshot to use."""
     reason: str = ""
-    """Why."""
+    """The reason of the request."""
     requested_by: str = ""
     """Who requests it."""
     accepted_by: str = ""
     """Who accepts the announced loss or duplicates; empty if no person has."""
     accepted_by_id: str = ""
-    """Their id in Airflow; empty outside it."""
+    """That person's id in Airflow; empty outside Airflow."""
     accept_loss: bool = False
-    """Whether they accept the announced loss."""
+    """Whether that person accepts the announced loss."""
     accept_replay: bool = False
-    """Whether they accept the announced duplicates."""
+    """Whether that person accepts the announced duplicates."""
     announced: tuple[str, ...] = ()
-    """The effects that were shown to them earlier; empty if they see them now."""
+    """The effects that were shown to that person earlier; empty if they are shown now."""
     drain_s: float = _DEFAULTS.drain_s
-    """After this, the driver is killed."""
+    """How long the driver may take to drain before it is killed."""
     standby_s: float = _DEFAULTS.standby_s
-    """After this, the candidate is given up."""
+    """How long the candidate may take to reach standby before it is given up."""
     first_commit_s: float = _DEFAULTS.first_commit_s
-    """Limit of the first commit."""
+    """How long the first commit may take."""
     approve_s: float = _DEFAULTS.approve_s
-    """After this, a question counts as declined."""
+    """How long a question stays open before it counts as declined."""
     catch_up_s: float = _DEFAULTS.catch_up_s
-    """Limit of a rebuild's catching up."""
+    """How long a rebuild may take to catch up."""
     probation_batches: int = _DEFAULTS.probation_batches
     """Further triggers that every query has to complete without an error."""
     probation_s: float = _DEFAULTS.probation_s
-    """Limit of the probation."""
+    """How long the probation may take."""
 
 
 def diagnose_for(site: Installation, asked: Asked) -> Diagnosis:
@@ -74,11 +74,11 @@ def diagnose_for(site: Installation, asked: Asked) -> Diagnosis:
 
 
 def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None) -> Deploy:
-    """Start the recovery, or find it started: by this id, or an open one of the same action, which is continued.
+    """Start the recovery. Return the operation with this id, or an open recovery of the same action, if one exists.
 
     ``diagnosis``: a current one, if available. Raises OperationRefused for an impossible action, for a loss or
-    duplicates that no entitled person has accepted, and for effects that differ from the announced ones; NotFound,
-    InvalidInput, WrongMachine.
+    duplicates that no entitled person has accepted, and for effects that differ from the announced ones. Raises
+    NotFound, InvalidInput and WrongMachine.
     """
     check_instance(operation)
     state = site.journal(check_name("job", asked.job), "recover").state()
@@ -94,26 +94,26 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
     announced = announcements(option)
     if missing := not_accepted(option, asked):
         raise OperationRefused(
-            f"{asked.action.value} of {asked.job} needs a person: {'; '.join(costly(option))}",
-            hint=f"{' '.join(missing)} and a --reason, if you accept that",
+            f"a person must accept the effects of {asked.action.value} on {asked.job}: {'; '.join(costly(option))}",
+            hint=f"to accept them, add `{' '.join(missing)} --reason …`",
         )
     right = right_to_answer(site.settings, state, asked.requested_by)
     if option.asks and (objection := right.objection(asked.accepted_by, asked.accepted_by_id)):
         raise OperationRefused(
             f"{asked.action.value} of {asked.job} loses or duplicates rows, and is not accepted: {objection}",
-            hint="the DAG streaming_recover asks a person who may accept it",
+            hint="trigger the DAG streaming_recover, which asks a person who may accept the effects",
         )
     if option.asks and asked.announced and asked.announced != announced:
         raise OperationRefused(
             f"the effects have changed since they were accepted: {'; '.join(costly(option))}",
-            hint="diagnose the job again, and accept the new effects",
+            hint="diagnose the job again, and decide whether to accept the new effects",
         )
     copies = copy_without_plans(site, asked.job, option.replans) if asked.action is RecoveryAction.REPLAN else {}
     return Deploy.open(site, operation, recovery_request(state.serving_release, asked, found, copies=copies))
 
 
 def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
-    """The option of an action; raises OperationRefused if the action is not possible."""
+    """Return the option of an action; raises OperationRefused if the action is not possible."""
     option = found.option(action)
     if not option.possible:
         raise OperationRefused(f"{action.value} of {found.job} is not possible: {option.why_not}", hint=found.advice)
@@ -121,7 +121,7 @@ def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
 
 
 def not_accepted(option: Option, asked: Asked) -> list[str]:
-    """The missing flags for the loss or duplicates of an action."""
+    """Return the options that are still needed to accept the loss or the duplicates of an action."""
     accepts = bool(asked.accepted_by)
     loses, doubles = any(price.lost for price in option.prices), any(price.doubles for price in option.prices)
     missing = ["--accept-loss"] if loses and not (accepts and asked.accept_loss) else []
@@ -129,21 +129,21 @@ def not_accepted(option: Option, asked: Asked) -> list[str]:
 
 
 def announcements(option: Option) -> tuple[str, ...]:
-    """The effects of an option: one sentence for each output."""
+    """Return the effects of an option: one sentence for each output."""
     return tuple(price.sentence for price in option.prices)
 
 
 def costly(option: Option) -> list[str]:
-    """The sentences of the outputs with a loss or duplicates."""
+    """Return the sentences of the outputs that lose or duplicate rows."""
     return [price.sentence for price in option.prices if price.asks]
 
 
 def recovery_request(
     release: str, asked: Asked, found: Diagnosis, *, copies: Mapping[str, str] | None = None
 ) -> DeployRequest:
-    """The deploy that carries out an announced recovery; a dry run prints its steps.
+    """Return the deploy that carries out an announced recovery; a dry run prints its steps.
 
-    ``release``: the current one; ``copies``: query -> the snapshot without the plan of the batch that is planned again.
+    ``release``: the current one; ``copies``: query -> the snapshot that lacks the plan of the batch to plan again.
     """
     option = found.option(asked.action)
     replans = asked.action is RecoveryAction.REPLAN

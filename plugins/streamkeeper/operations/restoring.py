@@ -1,11 +1,11 @@
-"""Restoring a deployed query: a snapshot becomes its next checkpoint version, from which the next deploy continues.
+"""Restore a deployed query: a snapshot becomes its next checkpoint version, from which the next deploy continues.
 
-The restore announces the batches that are written again, according to the output itself: batches beyond the snapshot
-are written a second time. A table replaces their rows by key; for a sink that cannot do that, or that cannot be asked,
-the restore is refused. No driver that could still write may be left.
+The output is asked which batches it contains beyond the snapshot: these are written again, and the plan announces them.
+A table replaces their rows by key. For a user's function the restore is refused, unless the output has no such batch or
+a person accepts the repetition. The restore is also refused while a driver could still write.
 
-The version is recorded under its own name before it is filled, and becomes current with a second record: two concurrent
-restores create two versions, or fill one together, and neither changes the files of the other or of a later driver.
+One record names the version before it is filled, and a second one makes it current. Two concurrent restores therefore
+create two versions or fill the same one. Neither changes files of the other or of a later driver.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     """The snapshot to restore."""
     batch: int
-    """Its batch."""
+    """The snapshot's batch."""
     current: str
     """The current checkpoint version."""
     version: str
     """The version to create."""
     target: str
-    """Its directory."""
+    """The directory of the new version."""
     release: str
-    """The release that runs in it."""
+    """The release that continues in the new version."""
     sink: str
     """The kind of the query's sink."""
     output: str
-    """Its output."""
+    """The location that the sink writes."""
     sink_batch: int | None
-    """The newest batch of the snapshot's version in the output; None without one."""
+    """The newest batch of the snapshot's version in the output; None if the output contains none."""
     unknown: str
     """Why ``replayed`` is unknown; else empty."""
     replayed: int | None
@@ -71,41 +71,41 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         how = takes_again(self.sink)
         if self.replayed is None:
             return (
-                f"it is unknown which batches beyond batch {self.batch} {self.output} holds ({self.unknown}):"
-                f" they are written again, {how}"
+                f"it is unknown which batches beyond batch {self.batch} {self.output} contains ({self.unknown}); they"
+                f" are written again, {how}"
             )
         if self.replayed == 0:
-            return f"{self.output} holds no batch beyond batch {self.batch}: no rows are written again"
+            return f"{self.output} contains no batch beyond batch {self.batch}, so no rows are written again"
         count, them = (f"{self.replayed} batches", "they are") if self.replayed > 1 else ("one batch", "it is")
         beyond = f"{count} beyond batch {self.batch} (up to {self.sink_batch})"
-        return f"{self.output} holds {beyond}; {them} written again, {how}"
+        return f"{self.output} contains {beyond}; {them} written again, {how}"
 
 
 def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
-    """Plan a restore; writes nothing. Raises NotFound, OperationOpen, OperationRefused or JournalOutdated."""
+    """Return the plan of a restore; write nothing. Raises NotFound, OperationOpen, OperationRefused, JournalOutdated."""
     state = read_job(site, job)
     must_not_be_outdated(site, state)
     _must_be_at_rest(site, state)
     current = state.current_version(query)
     if current is None:
-        raise OperationRefused(f"job {job} has no query {query} with a checkpoint", hint="deploy it first")
+        raise OperationRefused(f"job {job} has no query {query} with a checkpoint", hint="deploy the query first")
     release = state.serving_release or current.release
     if release not in state.described:
         raise OperationRefused(
             f"the release that wrote {current.version} of {job}/{query} is not recorded",
-            hint="restore into a directory with --to",
+            hint="use `--to` to restore into a directory",
         )
     version = _reserved(state, query, snapshot) or free_version(site, state, query)
     written = stored_manifests(site, state, release).get(query)
     if written is None:
         raise OperationRefused(
-            f"release {release} of job {job} has no query {query}", hint="restore into a directory with --to"
+            f"release {release} of job {job} has no query {query}", hint="use `--to` to restore into a directory"
         )
     sink = written.sink
     holds = ask(site, state, release, query, sink, snapshot.version)
     unknown = holds.unknown
     if not unknown and snapshot.version != current.version:
-        unknown = f"{current.version} has written it since"
+        unknown = f"{current.version} has written to the output since"
     beyond = max(0, (-1 if holds.batch is None else holds.batch) - snapshot.batch)
     return RestorePlan(
         snapshot=snapshot.name,
@@ -137,14 +137,14 @@ def restore_version(
 ) -> RestorePlan:
     """Create the next checkpoint version from a snapshot; a repeated call continues the recorded version.
 
-    ``site``: the installation; ``job``, ``query`` and ``snapshot``: what to restore; ``catalogue``: of the snapshot,
-    None for the installation's own; ``accept_replay``: whether a user's function accepts batches twice;
-    ``loss_accepted_by`` and ``reason``: who accepts the loss of the rows of missing input and why, kept in the
-    version's origin; ``show``: called with the progress.
+    ``site``: the installation; ``job``, ``query`` and ``snapshot``: what to restore; ``catalogue``: where the snapshot
+    is read, None for the installation's own; ``accept_replay``: whether a user's function accepts batches twice;
+    ``loss_accepted_by`` and ``reason``: who accepts the loss of rows whose input is missing, and why (both are kept in
+    the version's origin); ``show``: called with the progress.
 
-    Raises OperationRefused (a driver that may still write, a changed version, a user's function without
-    ``accept_replay``, a loss that no entitled person has accepted), and the errors of ``restore``; the job is unchanged
-    then.
+    Raises OperationRefused for a driver that may still write, a changed version, a user's function without
+    ``accept_replay``, or a loss that no entitled person has accepted. Raises the errors of ``restore``. After an error
+    the job is unchanged.
     """
     plan = plan_restore(site, job, query, snapshot)
     state = read_job(site, job)
@@ -172,7 +172,7 @@ def _reserve(
     """Record the version to fill, or find the record of an interrupted restore of this snapshot.
 
     ``site``: the installation; ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``carries_on``: whether the
-    output continues the snapshot's; ``accepted``: the accepted loss, as a clause of the origin.
+    query still writes the output of the snapshot's version; ``accepted``: the accepted loss, as a clause of the origin.
     """
 
     def missing(now: JobState) -> Record | None:
@@ -220,7 +220,7 @@ def _let_serve(site: Installation, plan: RestorePlan, job: str, reserved: Checkp
 
 
 def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
-    """The version that a restore of this snapshot has recorded and that is not current yet; empty without one."""
+    """Return the version that an earlier restore of this snapshot recorded and did not make current; else empty."""
     named = f"snapshot {snapshot.name} of "
     found = [
         version.version
@@ -240,7 +240,7 @@ def _must_still_serve(site: Installation, now: JobState, query: str, plan: Resto
     current = now.current_version(query)
     if current is None or current.version != plan.current:
         raise OperationRefused(
-            f"{now.job}/{query} has a different checkpoint version now", hint="plan the restore again"
+            f"{now.job}/{query} has a different checkpoint version now", hint="start the restore again"
         )
     return current
 
@@ -248,7 +248,7 @@ def _must_still_serve(site: Installation, now: JobState, query: str, plan: Resto
 def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
     """Whether the output of the snapshot's version is the current output.
 
-    ``site``, ``state`` and ``query``: of which job and query; ``snapshot``: the restored one; ``plan``: with the
+    ``site``, ``state`` and ``query``: of which job and query; ``snapshot``: the one to restore; ``plan``: contains the
     current output.
     """
     if not snapshot.version or snapshot.release not in state.described:
@@ -265,7 +265,7 @@ def _must_be_at_rest(site: Installation, state: JobState) -> None:
         if seen.life not in (Life.DEAD, Life.ABSENT):
             raise OperationRefused(
                 f"driver {owner.instance} of job {state.job} may still write: {seen.why}",
-                hint=f"restore into a directory with --to, or first: streamkeeper stop {state.job} --reason …",
+                hint=f"first run `streamkeeper stop {state.job} --reason …`, or use `--to` to restore into a directory",
             )
 
 
@@ -275,10 +275,12 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
         raise OperationRefused(
             f"{plan.output} cannot continue from {plan.snapshot}: the output of that snapshot's checkpoint is in"
             " another place, or the checkpoint was not deployed from here",
-            hint="restore into a directory with --to; its output starts from the beginning in a new checkpoint version",
+            hint="use `--to` to restore into a directory; a query that starts there begins a new output",
         )
     if not can.takes_again and plan.replayed != 0 and not accept_replay:
-        raise OperationRefused(plan.sentence, hint="use --accept-replay if the function accepts batches a second time")
+        raise OperationRefused(
+            plan.sentence, hint="use `--accept-replay` if the function accepts batches a second time"
+        )
 
 
 def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str) -> str:
@@ -291,12 +293,12 @@ def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, serie
         return ""
     if not by:
         raise OperationRefused(
-            f"restore of {series} from {plan.snapshot} needs a person: it {plan.missing.loss}",
-            hint="put the files back, or accept the loss: --accept-loss and a --reason",
+            f"a person must accept the restore of {series} from {plan.snapshot}, which {plan.missing.loss}",
+            hint="put the files back, or accept the loss with `--accept-loss --reason …`",
         )
     if objection := right_to_answer(site.settings, state, by).objection(by):
         raise OperationRefused(
-            f"restore of {series} from {plan.snapshot} {plan.missing.loss}, which is not accepted: {objection}",
-            hint="the DAG streaming_recover asks a person who may accept it",
+            f"restore of {series} from {plan.snapshot} is not accepted, because {objection}; it {plan.missing.loss}",
+            hint="trigger the DAG streaming_recover, which asks a person who may accept the loss",
         )
     return f"; {by} accepted that it {plan.missing.loss} ({reason})"

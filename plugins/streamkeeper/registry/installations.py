@@ -1,7 +1,7 @@
-"""Detect a copied store or home: its records contain its location, and it is at another one.
+"""Detect a copied or moved store or home: its record names another location than the one where it is.
 
-A copy would treat the original's drivers as its own, stop them, and continue in their checkpoints. It is therefore
-refused until a person states whether it is a new installation, or the existing one at a new location.
+A copy would treat the original's drivers as its own, stop them, and continue in their checkpoints. A store or home at
+another location is therefore refused until a person states whether it is a new installation or was moved.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OWNER_FILE = "owner.json"
 
 
 def read_installation(store: Store) -> InstallationRecord | None:
-    """The newest record; None for a store that was never used, or not by this version."""
+    """Return the newest record; None for a store that was never used, or only by a version without such records."""
     keys = _record_keys(store)
     if not keys:
         return None
@@ -39,7 +39,7 @@ def read_installation(store: Store) -> InstallationRecord | None:
 
 
 def _record_keys(store: Store) -> list[str]:
-    """Oldest first; foreign files among the records are skipped."""
+    """Return the keys of the records, oldest first. Other files among them are skipped."""
     return [key for key in store.list(PREFIX) if key_number(key, installation_key) is not None]
 
 
@@ -50,16 +50,16 @@ def newest_record(store: Store) -> int:
 
 
 def open_installation(store: Store, home: str) -> InstallationRecord:
-    """The installation of a store and a home that are at their recorded locations; unrecorded locations are recorded.
+    """Return the installation of a store and a home. A location that is not recorded yet is recorded.
 
-    Raises OperationRefused for a copy, or if the store or the home was moved.
+    Raises OperationRefused if the store or the home is not at its recorded location, because it was copied or moved.
     """
     found = read_installation(store) or _record(store, 1, uuid.uuid4().hex, "", "its first use")
     if misplaced := find_misplaced(store, found, home):
         raise OperationRefused(
             misplaced,
-            hint="if it was moved, leave a link to it at the old place, or: streamkeeper home moved --reason …;"
-            " if it is a copy: streamkeeper home new --reason …",
+            hint="if it was moved, run `streamkeeper home moved --reason …`, or leave a link to it at the old place."
+            " If it is a copy, run `streamkeeper home new --reason …`",
         )
     if not (Path(home) / HOME_FILE).exists():
         _write_home(home)
@@ -67,23 +67,27 @@ def open_installation(store: Store, home: str) -> InstallationRecord:
 
 
 def find_misplaced(store: Store, installation: InstallationRecord | None, home: str) -> str:
-    """Which of the two is not at its recorded location, as a sentence; empty if both are."""
+    """Return a sentence about the store or home that is not at its recorded location; empty if both are."""
     if installation is not None and not same_place(installation.place, store.url):
-        return f"the store at {store.url} is a copy: by its own record it lives at {installation.place}"
+        return f"the store at {store.url} was copied or moved: its record names the location {installation.place}"
     file = Path(home) / HOME_FILE
     if not file.exists():
         return ""
     path = from_json(file.read_bytes(), Home, where=str(file), newest_format=model.FORMAT).path
-    return "" if same_place(path, home) else f"the home {home} is a copy: by its own record it lives at {path}"
+    return (
+        "" if same_place(path, home) else f"the home {home} was copied or moved: its record names the location {path}"
+    )
 
 
 def begin_anew(store: Store, home: str, *, by: str, reason: str) -> InstallationRecord:
-    """Make this store and home a separate installation: it may not continue anything that was recorded before."""
+    """Make this store and home a separate installation. Nothing that was recorded before may continue in it."""
     before = read_installation(store)
     if before is not None and same_place(before.place, store.url):
         if not find_misplaced(store, before, home):
-            raise OperationRefused(f"{store.url} is where it belongs, and no copy", hint="streamkeeper home show")
-        # Another home of one and the same installation.
+            raise OperationRefused(
+                f"{store.url} is at its recorded location, so it is not a copy", hint="run `streamkeeper home show`"
+            )
+        # The home is new, and the installation stays the same.
         _write_home(home)
         return before
     first = before.first if before is not None else ""
@@ -103,23 +107,23 @@ def note_moved(
     ``by``: the person.
     ``reason``: the person's reason.
     ``id``: which installation, by default that of the newest record.
-    ``former_gone``: a person states that the former location no longer exists.
+    ``former_gone``: whether the person states that the former location no longer exists.
 
-    Raises OperationRefused as long as the former location still contains it, or does not answer, unless
-    ``former_gone``.
+    Unless ``former_gone``, raises OperationRefused if the former location still contains the installation or does not
+    answer.
     """
     before = read_installation(store)
     if before is None:
-        raise OperationRefused(f"{store.url} holds no installation", hint="streamkeeper home show")
+        raise OperationRefused(f"{store.url} contains no installation", hint="run `streamkeeper home show`")
     known = [from_json(store.read(key), InstallationRecord, where=key) for key in _record_keys(store)]
     if id and id not in {record.id for record in known}:
-        raise OperationRefused(f"{store.url} was never the installation {id}", hint="streamkeeper home show")
+        raise OperationRefused(f"{store.url} has no record of installation {id}", hint="run `streamkeeper home show`")
     wanted = id or before.id
     last = next(record for record in reversed(known) if record.id == wanted)
     if not same_place(last.place, store.url) and not former_gone and _still_there(last):
         raise OperationRefused(
-            f"{last.place} still holds the installation {wanted[:8]}: this is a copy of it",
-            hint="streamkeeper home new --reason …; or take the other one away first",
+            f"{last.place} still contains the installation {wanted[:8]}, so {store.url} is a copy",
+            hint="for the copy, run `streamkeeper home new --reason …`. For a move, first remove the original",
         )
     if wanted != before.id or not same_place(before.place, store.url):
         before = _record(store, before.number + 1, wanted, before.first, reason, by)
@@ -128,15 +132,15 @@ def note_moved(
 
 
 def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> InstallationRecord:
-    """Give a store whose records were lost the id that its outputs contain; an empty id: any. Idempotent.
+    """Record the id that the outputs contain in a store whose records were lost. Idempotent.
 
     ``store``: the store.
     ``home``: the home.
-    ``id``: the id in the outputs.
+    ``id``: the id in the outputs; empty to keep the store's own id, or a new one without a record.
     ``by``: the person.
     ``reason``: the person's reason.
 
-    Records without an id belong to it again, as before.
+    Records without an id belong to this installation again, as before.
     """
     before = read_installation(store)
     if before is None or (id and before.id != id):
@@ -147,9 +151,10 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
 
 
 def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
-    """A separate store of snapshots: read-only if another installation owns it.
+    """Return a separate store of snapshots, read-only if another installation owns it.
 
-    The first user owns it: any other one would remove snapshots, and holds, that the owner relies on.
+    The first installation that uses the store owns it. Another one would remove snapshots and holds that the owner
+    relies on.
     """
     key, mine = OWNER_FILE, Owner(id=installation.id, place=installation.place)
     try:
@@ -165,7 +170,7 @@ def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
     return ReadOnlyStore(
         store,
         reason=f"the snapshots at {store.url} belong to the installation at {owner.place}",
-        hint="set STREAMKEEPER_SNAPSHOTS to a place of this installation's own",
+        hint="set STREAMKEEPER_SNAPSHOTS to a place that only this installation uses",
     )
 
 
@@ -182,7 +187,7 @@ def _record(store: Store, number: int, id: str, first: str, reason: str, by: str
     try:
         store.create(installation_key(number), to_json(made))
     except KeyExists:
-        # Another writer was faster: its record counts.
+        # Another writer has created this record first, so that record is valid.
         found = read_installation(store)
         assert found is not None
         return found
@@ -190,11 +195,11 @@ def _record(store: Store, number: int, id: str, first: str, reason: str, by: str
 
 
 def _end_what_was_under_way(store: Store, by: str, reason: str) -> None:
-    """The former installation's operation must not be continued here: it would continue in the former's checkpoints."""
+    """Abort every open operation of the former installation: here it would continue in the former's checkpoints."""
 
     def end(state: JobState) -> Record | None:
         left = state.open_operation
-        sentence = f"it is the operation of the installation that this one was copied from ({reason})"
+        sentence = f"the operation belongs to the installation that this one was copied from ({reason})"
         if left is None:
             return None
         return OperationFinished(operation=left.operation, outcome=Outcome.ABORTED, sentence=sentence)
@@ -204,15 +209,15 @@ def _end_what_was_under_way(store: Store, by: str, reason: str) -> None:
 
 
 def _still_there(last: InstallationRecord) -> bool:
-    """Whether a place still contains the same installation; raises OperationRefused if it does not answer."""
+    """Whether the recorded place still contains this installation. Raises OperationRefused if it does not answer."""
     try:
         if scheme_of(last.place) in ("", "file") and not local_path("store", last.place).is_dir():
             return False
         there = read_installation(open_store(last.place))
     except TemporaryError as error:
         raise OperationRefused(
-            f"nobody can tell whether {last.place} still holds the installation {last.id[:8]}: {error.message}",
-            hint="make it reachable; only if it is gone for good: --former-gone",
+            f"it is unknown whether {last.place} still contains the installation {last.id[:8]}: {error.message}",
+            hint="make that place reachable. Only if it is permanently lost, add `--former-gone`",
         ) from error
     except StreamkeeperError:
         return False
