@@ -46,7 +46,7 @@ def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: p
     """A rebuild is refused for one of which nothing is said, and chosen for one that shadows, by its entry alone."""
     rebuilt = facts(finding("state-keys-changed", where="operator"), state=True, sink="delta")
     _, refusal = choose_ways(DeployRequest(job="j"), {"q": rebuilt})
-    assert "its delta output cannot be written unseen" in refusal
+    assert "its delta output cannot be written without readers seeing it" in refusal
     monkeypatch.setitem(sink_capabilities._SINKS, "delta", SinkCapabilities(shadows=True))
     ways, refusal = choose_ways(DeployRequest(job="j"), {"q": rebuilt})
     assert (ways["q"].way, refusal) == (Way.REBUILD, "")

@@ -58,7 +58,7 @@ def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
     [
         (facts(finding("source-reading-changed", where="source 0")), "offsets"),
         (facts(finding("refused-by-spark", where="rehearsal of batch 3")), "offsets"),
-        (facts(finding("sink-option-changed"), sink="table"), "does not take its rows"),
+        (facts(finding("sink-option-changed"), sink="table"), "does not accept its rows"),
         (facts(finding("state-keys-changed", where="operator"), state=True), "state would be lost"),
     ],
 )
@@ -81,14 +81,14 @@ def test_an_output_in_another_place_is_not_handed_off():
 @pytest.mark.parametrize(
     ("at", "request_", "why"),
     [
-        (facts(finding("x", where="operator"), state=True, sink="foreach"), {}, "cannot be written unseen"),
+        (facts(finding("x", where="operator"), state=True, sink="foreach"), {}, "written without readers seeing it"),
         (facts(finding("x", where="operator"), state=True, gone="3 of 9 files are gone"), {}, "3 of 9 files are gone"),
-        (facts(finding("x", where="operator"), state=True), {"handover": Handover.COLD}, "room for two drivers"),
-        (facts(finding("source-kind-changed", where="source 0")), {}, "cannot be told: source-kind-changed"),
+        (facts(finding("x", where="operator"), state=True), {"handover": Handover.COLD}, "needs two drivers at once"),
+        (facts(finding("source-kind-changed", where="source 0")), {}, "cannot be determined (source-kind-changed)"),
         (
             facts(finding("x", where="operator"), finding("history-gone", Severity.NOTE, "source 0"), state=True),
             {},
-            "no rebuild: a -> b",
+            "No rebuild is possible, because a -> b",
         ),
     ],
 )
@@ -97,7 +97,7 @@ def test_what_cannot_be_switched_is_refused_with_every_reason(at, request_, why)
     way, refusal = choose(at, **request_)
     assert way is None
     assert why in refusal
-    assert "no handoff" in refusal
+    assert "No handoff is possible, because" in refusal
 
 
 def test_state_may_be_given_up_only_where_somebody_says_so():
@@ -155,7 +155,7 @@ def test_a_rollback_that_loses_rows_is_refused_until_that_is_accepted(kept):
     way, refusal = choose(at, rollback=True)
     place = kept or "batch 7"
     assert way is None
-    assert refusal == f"query q: going back to {place} {GONE}; put the files back, or accept the loss (accept_loss)"
+    assert refusal == f"query q: going back to {place} {GONE}; put the files back, or accept the loss with accept_loss"
     assert choose(at, rollback=True, accept_risk=True)[0] is None
     wanted = Way.RETURN if kept else Way.RESTORE
     assert choose(at, rollback=True, accept_loss=True)[0].way is wanted
@@ -207,6 +207,6 @@ def test_files_that_a_cleaner_removes_are_not_read_by_two_drivers(whose):
     cleaning = with_source(at.candidate, kind="file", options={"cleansource": "Delete"})
     way, refusal = choose(msgspec.structs.replace(at, **{whose: cleaning}), strategy=Strategy.REBUILD)
     assert way is None
-    assert "cleanSource=delete removes what one of them has read" in refusal
+    assert "cleanSource=delete removes files that one of them has read" in refusal
     way, _ = choose(at, strategy=Strategy.REBUILD)
     assert way.way is Way.REBUILD

@@ -74,7 +74,7 @@ def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> No
     job.commit(9)
     job.write_table(10)
     assert "2 batches" in told(job)[QUERY]
-    assert "holds batch 10, but only batch 9 is committed" in told(job)[QUERY]
+    assert "contains batch 10, but only batch 9 is committed" in told(job)[QUERY]
     assert "each row replaces the one with its key" in told(job)[QUERY]
 
 

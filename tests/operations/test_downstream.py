@@ -81,7 +81,7 @@ def test_what_could_not_be_looked_at_is_said(job: Registered) -> None:
     found = readers(job, *rows)
     assert [each.job for each in found.found] == ["copies"]
     assert found.unknown[0].startswith("damaged: control/damaged/d/manifests.json")
-    assert found.unknown[1] == "gone: its driver's description no longer exists"
+    assert found.unknown[1] == "gone: the description by its driver no longer exists"
 
 
 def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, mon
         ),
         (
             SinkDescription(kind="file", output="***", options={}),
-            "the output location of query totals is a secret: its readers are unknown",
+            "the readers of query totals are unknown, because the location of its output is a secret",
         ),
     ],
 )

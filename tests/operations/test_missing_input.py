@@ -207,7 +207,7 @@ def test_a_rollback_over_input_that_is_gone_needs_an_acceptance(
     (inputs / "f8.json").unlink()
     refused = roll_back(job, "op3")
     assert refused.refusal == (
-        f"query {QUERY}: going back to v0001 {gone(inputs)}; put the files back, or accept the loss (accept_loss)"
+        f"query {QUERY}: going back to v0001 {gone(inputs)}; put the files back, or accept the loss with accept_loss"
     )
     assert roll_back(job, "op4", accept_loss=True).ways[QUERY].way is Way.RETURN
     assert "f8.json" in roll_back(job, "op5", accept_loss=True).sentence

@@ -1,4 +1,4 @@
-"""Decisions about one driver instance of an operation: start it, wait for it, send it go, and interpret its end."""
+"""Decisions about one driver instance of an operation: start it, wait for its standby, send it GO, judge its end."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from streamkeeper.model.step import Step
 
 
 def instance_name(operation: str, role: Role, *, again: bool = False) -> str:
-    """The instance's name. An operation starts at most one instance per role, and a second one after an approval."""
+    """Return an instance's name. An operation starts one per role, and ``again`` a second one after an approval."""
     return f"{operation}-{role.value}{'-approved' if again else ''}"
 
 
 def candidate_of(operation: OperationState) -> str:
-    """The instance that will be current if the operation succeeds."""
+    """Return the name of the instance that becomes current if the operation succeeds."""
     return instance_name(operation.operation, Role.CANDIDATE, again=operation.has_done(Step.APPROVE))
 
 
 def kill_wait(instance: str) -> str:
-    """The name of the wait after a kill; a kill has a deadline of its own."""
+    """Return the name of the wait after a kill of the instance; this wait has its own deadline."""
     return f"{instance}: kill"
 
 
@@ -34,15 +34,15 @@ def say(step: Step, action: Action, reason: str) -> Decision:
 
 
 def give_up(step: Step, reason: str, *, untouched: Outcome = Outcome.REFUSED) -> Decision:
-    """Decide that the candidate will not take over.
+    """Return the decision that the candidate will not take over.
 
-    ``untouched``: the outcome if no current driver or checkpoint was changed.
+    ``untouched``: the operation's outcome if neither the current driver nor a checkpoint was changed.
     """
     return say(step, FallBack(untouched), reason)
 
 
 def start(at: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
-    """Plan and launch an instance; None once any trace of it was observed.
+    """Return the decision to plan, launch or give up an instance; None once any trace of it was observed.
 
     ``at``: the observation.
     ``step``: the step of the decision.
@@ -56,18 +56,18 @@ def start(at: Observation, step: Step, name: str, release: str, role: Role) -> D
         if at.waited_s > at.operation.request.standby_s:
             return give_up(step, f"{name} could not be started: {at.of(name).liveness.why}")
         mode = LaunchMode.DESCRIBE if role is Role.DESCRIBER else LaunchMode.STANDBY
-        return say(step, Launch(name, mode), f"{name} is planned and was never started")
+        return say(step, Launch(name, mode), f"{name} is planned and not started yet")
     return None
 
 
 def ready(at: Observation, step: Step, name: str) -> Decision | None:
-    """None once the instance is on standby; otherwise wait for it or give it up."""
+    """Return None if the instance is on standby, else the decision to wait for it or to give it up."""
     stands_by = at.of(name).state is DriverState.STANDBY and at.of(name).life is Life.ALIVE
     return None if stands_by else not_yet(at, step, name, "standby")
 
 
 def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
-    """Wait for an instance to become ready, or give it up."""
+    """Return the decision to wait until an instance has reached ``what``, or to give it up."""
     seen, limit = at.of(name), at.operation.request.standby_s
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended before {what}: {seen.liveness.why}")
@@ -82,7 +82,7 @@ def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
 def send_go(
     at: Observation, step: Step, name: str, release: str, role: Role, versions: Mapping[str, str]
 ) -> Decision | None:
-    """Start the instance if needed, appoint it in these versions, send it go; None once that is done.
+    """Return the next decision until the instance has its GO command: start it, wait, appoint it or send GO; then None.
 
     ``at``: the observation.
     ``step``: the step of the decision.
@@ -104,12 +104,12 @@ def send_go(
 
 
 def shadows(at: Observation, name: str) -> bool:
-    """Whether the instance is filling a shadow."""
+    """Whether the instance is running and fills a shadow."""
     return at.of(name).state is DriverState.SHADOW and at.of(name).life is Life.ALIVE
 
 
 def failed_to_serve(at: Observation, name: str, limit_s: float, what: str) -> str:
-    """Why an instance that was ordered to go will not take over; empty as long as it still may."""
+    """Return why an instance that was ordered to go will not take over; empty as long as it may."""
     seen = at.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return seen.error or f"{name} ended before its {what}: {seen.liveness.why}"

@@ -1,7 +1,7 @@
-"""Choose the transition and the rollback path of each query from the verdicts and its recorded places.
+"""Choose the transition and the rollback path of each query, from its verdicts, checkpoint versions and snapshots.
 
-A handoff carries over offsets, and an output that the candidate writes in the same place. A rebuild needs a source that
-still has everything since the recorded start, and an output that can be written as a shadow.
+A handoff keeps the offsets and the output, so the candidate must write the output in the same place. A rebuild needs
+sources that still contain all input since the recorded start, and an output that can be written as a shadow.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.S
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot of a release's last batch, from which a rollback can restore it.
+    """The snapshot of a release's last batch, which a rollback to that release can restore.
 
-    ``loses``: how that loses rows whose input is missing, as a predicate; empty if no row is lost.
+    ``loses``: the rows that this restore loses because their input is missing, as a predicate; empty if it loses none.
     """
 
     snapshot: str
@@ -36,7 +36,7 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The complete input for the choice for one query."""
+    """All facts on which the choice of one query's transition depends."""
 
     deployed: Manifest | None
     """Manifest of the current release; None without one."""
@@ -51,17 +51,17 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
     next: str = "v0001"
     """The name of a new checkpoint version."""
     gone: str = ""
-    """Why its sources cannot be read again from the recorded start; empty if they can."""
+    """Why the query's sources cannot be read again from the recorded start; empty if they can."""
     kept: str = ""
-    """For a rollback: the version on which that release last ran, if it still exists."""
+    """For a rollback: the version on which the target release last ran; empty if it no longer exists."""
     kept_loses: str = ""
-    """How returning to that version loses rows, as in ``Boundary``."""
+    """The rows that a return to ``kept`` loses, as in ``Boundary``."""
     boundary: Boundary | None = None
-    """The last snapshot of that release's query, or the one that a recovery names."""
+    """The snapshot of the target release's last batch, or the one that a recovery names; None without one."""
 
 
 def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tuple[dict[str, QueryWay], str]:
-    """Query -> its transition; and why one of them has none, which refuses the whole deploy."""
+    """Return query -> its transition, and why a query has none; that reason, if not empty, refuses the whole deploy."""
     ways: dict[str, QueryWay] = {}
     for name, at in sorted(facts.items()):
         found = _choose(request, at) if request.recover is None else _recover(request, request.recover, name, at)
@@ -75,7 +75,7 @@ def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
     if at.judged.verdict is Verdict.REFUSE and not (request.rollback and _only_of_the_present(at.judged.findings)):
         if request.strategy is Strategy.REBUILD and _only_the_output_is_lost(at.judged.findings):
             way = _against_rebuild(request, at) or _rebuild(request, at)
-            return way if isinstance(way, str) else _without_way_back(way, "the output that it leaves is lost")
+            return way if isinstance(way, str) else _without_way_back(way, "the output before the rebuild is lost")
         return _refusal(at.judged.findings)
     if not at.current:
         return QueryWay(way=Way.START, version=at.next, opaque=_may_be_renamed(at.judged.findings))
@@ -93,19 +93,19 @@ def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
 
 
 def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts) -> QueryWay | str:
-    """The announced transition. Damage to the files that are left behind is the reason, and does not block it."""
+    """Return the announced transition. Damage to the version that it leaves is its reason, so it does not block it."""
     left = query in asked.snapshots or query in asked.rebuilt
     refuse = at.judged.verdict is Verdict.REFUSE
     if refuse and not _may_recover(at, left=left):
         return _refusal(at.judged.findings)
     if not at.current:
         return QueryWay(way=Way.START, version=at.next)
-    gone_bad = "what it leaves is damaged; recover again, from another snapshot"
+    gone_bad = "the checkpoint that it leaves is damaged; recover again, from another snapshot"
     back = (None, gone_bad) if refuse else (Way.RETURN, "")
     if query in asked.snapshots:
         if at.boundary is None:
-            return f"there is no snapshot {asked.snapshots[query]} to restore it from"
-        # The replay to its output was announced, and accepted where the output does not recognise it.
+            return f"there is no snapshot {asked.snapshots[query]} from which to restore it"
+        # The replay was announced, and a person accepted it if the output does not recognise repeated batches.
         return QueryWay(
             way=Way.RESTORE,
             before=at.current,
@@ -126,7 +126,7 @@ def _without_way_back(way: QueryWay, why: str) -> QueryWay:
 
 
 def _may_recover(at: QueryFacts, *, left: bool) -> bool:
-    """Whether the recovery leaves behind everything that forbids a resume, or a start repairs it."""
+    """Whether the recovery leaves behind, or a start repairs, every problem that forbids a resume."""
     fatal = [finding for finding in at.judged.findings if finding.severity is Severity.FATAL]
     if left:
         return all(concern_of(finding) in _LEFT_BEHIND for finding in fatal)
@@ -144,7 +144,7 @@ def _follow(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
     if not no_rebuild:
         return _rebuild(request, at)
     causes = _causes(at.judged.findings, Severity.BREAKING)
-    return f"{causes}; no handoff: {no_handoff}; no rebuild: {no_rebuild}"
+    return f"{causes}. No handoff is possible, because {no_handoff}. No rebuild is possible, because {no_rebuild}"
 
 
 def _resume(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
@@ -186,27 +186,28 @@ def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
 
 
 def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
-    """Forward from the last commit if the old release accepts it. Otherwise back to its kept version or last snapshot.
+    """Resume from the last commit if the old release can; otherwise return to its kept version or its last snapshot.
 
-    The first of the two that loses no rows is taken; if both lose rows, the first one, which needs ``accept_loss``.
+    Of these two, the first that loses no rows is chosen. If both lose rows, the first one is chosen and requires
+    ``accept_loss``.
     """
     if at.judged.verdict is Verdict.RESUME:
         return _resume(request, at)
     back = [way for way in (_to_kept(at), _to_boundary(at)) if way is not None]
     if not back:
         causes = _causes(at.judged.findings, Severity.BREAKING, Severity.OPAQUE)
-        neither = "there is neither a checkpoint version that this release served on nor a snapshot of its last"
-        return f"{causes}; and {neither}"
+        neither = "there is neither a checkpoint version on which this release ran nor a snapshot of its last batch"
+        return f"{causes}; {neither}"
     way, place, loses = next((each for each in back if not each[2]), back[0])
     if cannot := _against_replay(request, at.candidate.sink.kind):
         return f"it cannot go back to {place}: {cannot}"
     if loses and not request.accept_loss:
-        return f"going back to {place} {loses}; put the files back, or accept the loss (accept_loss)"
+        return f"going back to {place} {loses}; put the files back, or accept the loss with accept_loss"
     return way
 
 
 def _to_kept(at: QueryFacts) -> tuple[QueryWay, str, str] | None:
-    """The transition, its target, and how it loses rows."""
+    """Return the transition, its target, and the rows that it loses; None without a kept version."""
     if not at.kept or at.kept == at.current:
         return None
     return QueryWay(way=Way.RETURN, before=at.current, version=at.kept, back=Way.RETURN), at.kept, at.kept_loses
@@ -241,7 +242,7 @@ def _back_by_replay(request: DeployRequest, at: QueryFacts, way: Way) -> tuple[W
 def _against_replay(request: DeployRequest, kind: str) -> str:
     if capabilities_of(kind).takes_again or request.accept_risk:
         return ""
-    return f"its {kind} output would get batches a second time (accept_risk, if it takes them)"
+    return f"its {kind} output would receive batches a second time (use accept_risk if it accepts them)"
 
 
 def _keeps_state(at: QueryFacts) -> bool:
@@ -249,37 +250,37 @@ def _keeps_state(at: QueryFacts) -> bool:
 
 
 def _against_handoff(request: DeployRequest, at: QueryFacts) -> str:
-    """Why the offsets or the output cannot be carried over; empty if they can."""
+    """Return why the offsets or the output cannot be kept; empty if they can."""
     old, new = at.deployed, at.candidate
     if old is None:
-        return "nothing is known of what it would take over"
+        return "the query that it would continue is unknown"
     if _keeps_state(at) and not request.accept_state_loss:
-        return "its state would be lost (accept_state_loss)"
+        return "its state would be lost (use accept_state_loss to accept that)"
     if not old.sink.same_place(new.sink):
-        return f"what was written to {old.sink.output} would be missing in {new.sink.output}"
+        return f"the rows in {old.sink.output} would be missing in {new.sink.output}"
     breaking = [finding for finding in at.judged.findings if finding.severity is Severity.BREAKING]
     if capabilities_of(new.sink.kind).one_place and Concern.OUTPUT in map(concern_of, breaking):
-        return "the output that is there does not take its rows"
+        return "the existing output does not accept its rows"
     others = sorted({finding.rule for finding in breaking if _about_offsets(finding, state_given_up=_keeps_state(at))})
-    return f"its offsets do not carry over: {', '.join(others)}" if others else ""
+    return f"its offsets would mean something else ({', '.join(others)})" if others else ""
 
 
 def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
-    """Why it cannot be rebuilt next to the current driver; empty if it can."""
+    """Return why the query cannot be rebuilt next to the current driver; empty if it can."""
     if request.handover is Handover.COLD:
-        return "a dual run needs room for two drivers (handover warm)"
+        return "a dual run needs two drivers at once (use a warm handover)"
     if not capabilities_of(at.candidate.sink.kind).shadows:
-        return f"its {at.candidate.sink.kind} output cannot be written unseen"
+        return f"its {at.candidate.sink.kind} output cannot be written without readers seeing it"
     if parse_trigger(at.candidate.trigger).available_now:
-        return "an availableNow query ends before it could be cut over"
+        return "an availableNow query ends before a cutover is possible"
     if cleaners := sorted({source.cleaner for source in _sources(at) if source.cleaner}):
         return (
-            f"two drivers would read the same files, and cleanSource={cleaners[0]} removes what one of them has read "
-            "(deploy with cleanSource off first)"
+            f"two drivers would read the same files, and cleanSource={cleaners[0]} removes files that one of them has"
+            " read (first deploy with cleanSource=off)"
         )
     other = sorted({finding.rule for finding in at.judged.findings if _reads_other_sources(finding)})
     if other:
-        return f"when it has read what was read cannot be told: {', '.join(other)}"
+        return f"the end of the rebuild cannot be determined ({', '.join(other)})"
     history = [finding.evidence for finding in at.judged.findings if concern_of(finding) is Concern.HISTORY]
     return at.gone or "; ".join(history)
 
@@ -291,14 +292,14 @@ def _sources(at: QueryFacts) -> tuple[Source, ...]:
 def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:
     """Whether a finding may concern the meaning of a source's offsets.
 
-    Spark's objections to the state are dropped together with the state.
+    An unexplained objection of Spark counts, unless the state is given up: it may be about the state.
     """
     concern = concern_of(finding)
     return concern in OF_SOURCES or (concern is Concern.UNEXPLAINED and not state_given_up)
 
 
 def _may_be_renamed(findings: Iterable[Finding]) -> bool:
-    """Whether a new query may be a removed one: it would write again the rows that the removed one has written."""
+    """Whether a new query may be a removed query under another name, which would write the same rows again."""
     return any(concern_of(each) is Concern.OWNER and each.severity is Severity.OPAQUE for each in findings)
 
 
@@ -307,19 +308,19 @@ def _reads_other_sources(finding: Finding) -> bool:
 
 
 def _only_of_the_present(findings: Iterable[Finding]) -> bool:
-    """Damage to the current files, or a failed rehearsal on them, does not affect a rollback's files."""
+    """Whether all fatal findings are about the current files or a rehearsal on them, which a rollback does not use."""
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     return all(concern_of(finding) in (Concern.CHECKPOINT, Concern.REHEARSAL) for finding in fatal)
 
 
 def _only_the_output_is_lost(findings: Iterable[Finding]) -> bool:
-    """A rebuild writes the output from the beginning, and needs none of the old one."""
+    """Whether a lost output is the only fatal finding: a rebuild writes the output from the beginning."""
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     return all(concern_of(finding) is Concern.OUTPUT_LOST for finding in fatal)
 
 
 def _refusal(findings: Iterable[Finding]) -> str:
-    """Every fatal finding, each with the effect of a start and its remedy."""
+    """Return every fatal finding, each with the effect of a start and its remedy."""
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     return "; ".join(
         ": ".join(filter(None, (_causes([finding], finding.severity), finding.effect, finding.hint)))

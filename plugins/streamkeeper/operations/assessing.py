@@ -43,7 +43,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def assess_candidate(site: Installation, state: JobState, operation: OperationState, release: str) -> Assessed:
-    """The record of the candidate's assessment; stores the report. Raises JobUnusable for one that may not run."""
+    """Assess the candidate, store the report and return its record. Raises JobUnusable if the candidate may not run."""
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     check_described_confs(manifest.confs for manifest in candidate.values())
@@ -74,7 +74,7 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
 
 
 def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[str, int]]:
-    """The assessment; and query -> newest committed batch that its output may lack, if the request accepts that."""
+    """Return the assessment, and query -> newest committed batch that its output may lack, if that is accepted."""
     if not request.accept_output_loss:
         return assess_evidence(evidence), {}
     accepted, lacks = accept_output_losses(evidence)
@@ -91,7 +91,7 @@ def find_ways(
     forward: Assessment,
     backward: Assessment,
 ) -> tuple[dict[str, QueryWay], str]:
-    """Query -> its transition, and a refusal, empty if there is none.
+    """Return query -> its transition, and a refusal, which is empty if every query has a transition.
 
     ``site``: the installation; ``state``: the job's; ``request``: the deploy's; ``release``: the candidate's, for a
     rollback; ``deployed`` and ``candidate``: query -> manifest of the current release and of the candidate; ``forward``
@@ -105,9 +105,9 @@ def find_ways(
 
 
 def evidence_of(site: Installation, state: JobState, operation: str, release: str) -> Evidence:
-    """The evidence of the operation's newest instance, with the findings that are recorded now.
+    """Return the evidence of the operation's newest instance, with findings from the records as they are now.
 
-    Without such an instance: evidence in which no look was taken.
+    Without such evidence, return one that gives the reason why nothing was inspected.
     """
     mine = [
         instance
@@ -131,7 +131,7 @@ def _with_record(query: QueryEvidence, record: tuple[Finding, ...]) -> QueryEvid
 
 
 def _not_gathered(site: Installation, state: JobState, release: str) -> Evidence:
-    """Evidence with the manifests only, and a reason for each look at a checkpoint that was not taken."""
+    """Return evidence that contains only the manifests, and why each inspection of a checkpoint was not made."""
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     deployed = stored_manifests(site, state, serving) if serving else {}
@@ -213,7 +213,7 @@ def _is_kept(site: Installation, state: JobState, query: str, version: str) -> b
 
 
 def gone_of_sources(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Why not all input that was ever read can be read again; empty if it can."""
+    """Return why the input read so far cannot be read again completely; empty if it can."""
     try:
         tree = site.checkpoint(state, query, version).fresh()
         gone, total = missing_files(tree, unseen=unseen_input(site, state, query))
@@ -242,8 +242,8 @@ def _named(site: Installation, job: str, query: str, name: str) -> Boundary:
 
 
 def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
-    """The first word of the sentence: the verdict. A recovery, and a rollback that proceeds despite a REFUSE, are named
-    instead, because that verdict is about files that they leave behind."""
+    """Return the first word of the sentence: the verdict. For a recovery, and for a rollback that proceeds despite a
+    REFUSE, return its name instead, because the verdict is about files that it leaves behind."""
     if request.recover is not None and not refusal:
         return request.recover.asked_for.name
     if request.rollback and not refusal and forward.verdict is Verdict.REFUSE:

@@ -70,7 +70,7 @@ def back_up(
 
 
 def lateness_of(site: Installation, target: Target, *, now: datetime | None = None) -> Lateness | None:
-    """How late a deployed query's backup is; None before its first commit.
+    """Return how late a deployed query's backup is; None before the query's first commit.
 
     Raises CheckpointDamaged, CheckpointChanged.
     """
@@ -106,12 +106,12 @@ def hold_for(owner: str, reason: str) -> Hold:
 
 
 def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error: NotFound) -> None:
-    """Raise CheckpointDamaged for a checkpoint without a commit that has a snapshot: it was emptied."""
+    """Raise CheckpointDamaged for a checkpoint that has a snapshot but no commit, because it was emptied."""
     if target.job and newest is not None and newest.version == target.origin.version:
         raise CheckpointDamaged(
             f"checkpoint {newest.version} of {target.series} was emptied: {error.message}, but {newest.name}"
             f" contains its batch {newest.batch}",
-            hint=f"streamkeeper snapshot restore {target.series}",
+            hint=f"run `streamkeeper snapshot restore {target.series}`",
         ) from None
 
 

@@ -20,7 +20,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
-    """One sentence: the data that is read and written again, and how the sink handles it."""
+    """Return one sentence: the data that is read and written again, and how the sink handles repeated rows."""
     try:
         again = _again(site, state, query, way)
     except (CheckpointDamaged, CheckpointChanged, SnapshotDamaged, NotFound) as error:
@@ -64,7 +64,7 @@ def _going_back(site: Installation, record: OperationRecord, query: str, way: Qu
 
 
 def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
-    """The difference between the two positions, from the checkpoints; empty if they are equal."""
+    """Return the data between the two positions, according to the checkpoints; empty if the positions are equal."""
     before = site.checkpoint(state, query, way.before)
     now, (then, goes_back) = position(before.fresh()), _back_at(site, state, query, way)
     reach = compare(now, then)
@@ -86,20 +86,25 @@ def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> st
 
 
 def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
-    """Batches in the output that the checkpoint has not committed; empty without any."""
+    """Return a clause about batches in the output that the checkpoint has not committed; empty if there are none."""
     sink = stored_manifests(site, state, state.serving_release)[query].sink
     holds = ask(site, state, state.serving_release, query, sink, way.before)
     if holds.unknown:
-        return f"it is unknown which batches beyond its checkpoint {sink.output} holds and gets again ({holds.unknown})"
+        return (
+            f"it is unknown which batches beyond its checkpoint {sink.output} contains and receives again"
+            f" ({holds.unknown})"
+        )
     newest = last_committed(site.checkpoint(state, query, way.before))
     if holds.batch is None or (newest is not None and holds.batch <= newest):
         return ""
     committed = "no batch is" if newest is None else f"only batch {newest} is"
-    return f"{sink.output} holds batch {holds.batch}, but {committed} committed: later batches are written again, too"
+    return (
+        f"{sink.output} contains batch {holds.batch}, but {committed} committed; later ones are written again, too"
+    )
 
 
 def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> tuple[Position, GoesBack | None]:
-    """The position from which the query would continue, and its file lists; None: from the beginning."""
+    """Return the position from which the query would continue, and its file lists; None if it reads from the beginning."""
     before = site.checkpoint(state, query, way.before)
     if way.way is Way.RETURN:
         kept = site.checkpoint(state, query, way.version)

@@ -1,8 +1,8 @@
 """The carrier of an operation: the process or DAG run that executes it, recorded so that the watch detects its end.
 
-``carriers/<job>/<operation>.json``, replaced when another process or run takes the operation over. It can prove an end
-(a terminated process of this machine, a finished DAG run), never that a carrier is alive. Without proof of its end a
-carrier is assumed to be alive.
+The record ``carriers/<job>/<operation>.json`` is replaced when another process or run takes the operation over. It can
+prove that a carrier has ended (a terminated process of this machine, a finished DAG run), but not that a carrier is
+alive. A carrier whose end is not proven is assumed to be alive.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Carrier(msgspec.Struct, frozen=True, kw_only=True):
     machine: str = ""
     """Identity of the process's machine; empty for a DAG run."""
     host: str = ""
-    """Its host name."""
+    """The machine's host name; empty for a DAG run."""
     pid: int = 0
-    """The process id there."""
+    """The process id on that machine; 0 for a DAG run."""
     started: int = 0
     """When the process started, clock ticks since boot."""
     dag: str = ""
@@ -45,7 +45,7 @@ RunIsOver = Callable[[str, str], bool]
 
 
 def nobody_knows(dag: str, run: str) -> bool:
-    """False: outside Airflow the state of runs is unknown."""
+    """Return False, because the state of DAG runs is unknown outside Airflow."""
     return False
 
 
@@ -70,7 +70,7 @@ def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
 
 
 def job_of(store: Store, operation: str) -> str:
-    """The job of an operation with a recorded carrier, by one listing; empty for an unknown operation."""
+    """Return the job of an operation with a recorded carrier, at the cost of one listing; empty if it is unknown."""
     keys = (key.split("/") for key in store.list("carriers/"))
     return next((job for _, job, name in (key for key in keys if len(key) == 3) if name == f"{operation}.json"), "")
 

@@ -35,11 +35,11 @@ def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
 
 
 def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | None) -> int | None:
-    """The last batch of a version that its terminated driver may have written; None if it planned none.
+    """Return the last batch that the terminated driver of a version may have written; None if it planned none.
 
-    A planned batch counts: a killed driver may have written it without committing it, and no reader may see it vanish.
-    Only the status of a driver that ended by a drain is more precise: a batch that it admitted had not been committed
-    before, so no other driver is further, and its gate admitted no later batch.
+    A planned batch counts, because a killed driver may have written it without committing it, and readers must not see
+    its rows vanish. Only the status of a drained driver is more precise. Its gate admitted no batch after the one that
+    the status names, and no other driver is further, because that batch had not been committed before.
 
     ``epoch``: the query's newest; ``status``: the last status of the driver that claimed it.
     """
@@ -54,9 +54,9 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
 
 
 def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
-    """The input of a rebuild, and the memory of a second driver compared with the free memory here.
+    """Return a clause with the input of a rebuild, the memory that a second driver needs, and the free memory here.
 
-    ``conf``: the candidate's; ``beside``: additional input that the query has never read, as a clause.
+    ``conf``: the candidate's; ``beside``: more input, which the query has never read, as a clause.
     """
     try:
         reads = compare(position(old.fresh()), Position()).lacking
@@ -69,7 +69,7 @@ def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
 
 
 def _seconds_left(new: Tree, reach: Reach) -> float | None:
-    """Estimate from the duration of the reading so far; None before the first commit."""
+    """Return an estimate from the duration of the reading so far; None before the first commit."""
     read = sum(source.total - source.missing for source in reach.sources)
     newest = last_committed(new.fresh())
     if newest is None or read <= 0:
@@ -86,7 +86,7 @@ def _duration(seconds: float) -> str:
 
 
 def _bytes(text: str) -> int:
-    """A size in Spark's notation, in bytes: ``512m``, ``1g``, ``2048`` (MiB)."""
+    """Return a size in bytes from Spark's notation: ``512m``, ``1g``, ``2048`` (MiB)."""
     plain = text.strip().lower().removesuffix("b")
     number, unit = (plain[:-1], plain[-1]) if plain[-1:] in _UNITS else (plain, "m")
     return int(number) * _UNITS[unit] if number.isdecimal() else _UNITS["g"]

@@ -1,4 +1,4 @@
-"""Jobs under the jobs root that differ from their current release: by bundle hash, so that imported modules count."""
+"""Find jobs whose code under the jobs root differs from their current release, including the modules they import."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class JobChange(msgspec.Struct, frozen=True, kw_only=True):
     """One job and how it differs."""
 
     job: str
-    """Its name."""
+    """The job's name."""
     kind: ChangeKind
-    """How it compares with its current release."""
+    """How the job compares with its current release."""
     release: str = ""
     """The current release; empty without one."""
     error: str = ""
@@ -45,13 +45,16 @@ class JobChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_changed_jobs(site: Installation) -> list[JobChange]:
-    """Every job of the jobs root and every recorded job that is not stopped, in order; a job's error is its ``error``.
+    """Return every job of the jobs root and every recorded job that is not stopped, in order.
 
-    Raises InvalidInput without a jobs root, StoreUnavailable without the list of jobs.
+    A job that cannot be compared has its error in ``error``. Raises InvalidInput without a jobs root, and
+    StoreUnavailable if the jobs cannot be listed.
     """
     root = Path(site.settings.jobs)
     if not root.is_dir():
-        raise InvalidInput(f"the jobs root {root} is not a directory", hint="point STREAMKEEPER_JOBS at it")
+        raise InvalidInput(
+            f"the jobs root {root} is not a directory", hint="set STREAMKEEPER_JOBS to the directory with the jobs"
+        )
     return list(_changes(site, root, {*list_jobs(site.store)}))
 
 
@@ -66,7 +69,7 @@ def _changes(site: Installation, root: Path, known: set[str]) -> Iterator[JobCha
 
 
 def _look(site: Installation, root: Path, job: str, *, known: bool) -> JobChange | None:
-    """None for a file without a job, and for a stopped or undeployed job without a file."""
+    """Compare one job; None for a file without a job, and for a stopped or undeployed job without a file."""
     file = root / f"{job}.py"
     if not known and not (file.is_file() and _may_be_job(file, job)):
         return None
@@ -82,7 +85,7 @@ def _look(site: Installation, root: Path, job: str, *, known: bool) -> JobChange
 
 
 def _may_be_job(file: Path, job: str) -> bool:
-    """Whether a file under the jobs root declares the job of its name; an unparsable file that mentions jobs may."""
+    """Whether a file declares the job of its name, or cannot be parsed and may declare it."""
     source = file.read_bytes()
     try:
         return declares_job(source, job)
@@ -91,7 +94,7 @@ def _may_be_job(file: Path, job: str) -> bool:
 
 
 def checkpoints_must_be_here(site: Installation, job: str) -> None:
-    """Raise NotFound if this machine lacks the root of a job's checkpoints: no check is possible then."""
+    """Raise NotFound if the root of a job's checkpoints is not on this machine, so that no check is possible."""
     state = site.journal(job, writer="check").state()
     for query in state.versions:
         current = state.current_version(query)
@@ -99,5 +102,5 @@ def checkpoints_must_be_here(site: Installation, job: str) -> None:
             continue
         root = state.root_of(query, current.version, site.settings.checkpoints)
         if tree_at(root).absence():
-            hint = "run the check on a machine that has them; read access is enough"
+            hint = "run the check on a machine that has this root; read access is enough"
             raise NotFound(f"this machine has no checkpoint root {root}", hint=hint)

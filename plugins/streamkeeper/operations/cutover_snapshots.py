@@ -1,7 +1,8 @@
-"""The snapshot of a query's last batch before the cutover, under a hold: the rollback path to the previous release.
+"""Take a snapshot, under a hold, of a query's last batch before the cutover: the rollback path to the previous release.
 
-Taken once the new release commits, so that it does not lengthen the output's gap: Spark keeps the files of a hundred
-batches. If it fails, the deploy continues and reports that: the new release runs in either case.
+The snapshot is taken after the new release has committed, so that it does not lengthen the gap in the output. The files
+still exist then, because Spark keeps those of the last hundred batches. If the snapshot fails, the new release runs all
+the same, so the deploy continues and reports the failure.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from streamkeeper.snapshots.catalogue import Catalogue
 def take_cutover_snapshots(
     site: Installation, job: str, operation: str, batches: Mapping[str, int]
 ) -> CutoverSnapshots:
-    """One snapshot for each query; failures are part of the result. Idempotent.
+    """Take one snapshot for each query; failures are part of the result. Idempotent.
 
-    The hold lasts until the next deploy of the job takes its own.
+    The hold lasts until the next deploy of the job takes its own cutover snapshots.
     """
     earlier = set(read_job(site, job).operations) - {operation}
     taken: dict[str, str] = {}

@@ -16,12 +16,12 @@ from streamkeeper.registry.bundles import unpack_bundle
 from streamkeeper.runners.variables import driver_variables
 
 PATIENCE_S = 60.0
-"""A file that takes longer to import is left to a driver, which has no such limit."""
+"""Seconds that the import of a file may take here; a longer import is left to a driver, which has no such limit."""
 
 
 def ask_declaration(settings: Settings, bundle: bytes, entry: str, job: str) -> Declaration:
-    """The declaration of a job's file in a bundle, as a driver of this installation would see it; empty if only a
-    driver can read it.
+    """Return the declaration of a job's file in a bundle, as a driver of this installation would read it; an empty one
+    if only a driver can read it.
 
     Raises RegistryDamaged for data that is not a bundle.
     """

@@ -79,11 +79,11 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     kind: ProgressKind
     """The result of the advance."""
     step: Step
-    """The step that it has reached."""
+    """The step that the operation has reached."""
     sentence: str
     """The progress in words."""
     outcome: Outcome | None = None
-    """That of an ended operation, or the one that a fall-back will have."""
+    """The outcome of an ended operation, or the expected one of an operation that was given up; else None."""
     on: str = ""
     """The event that the operation waits for; empty without a wait."""
     waited_s: float = 0.0
@@ -114,23 +114,21 @@ class Deploy:
         on_open: OnOpen = OnOpen.REFUSE,
         allowed: Callable[[JobState], None] | None = None,
     ) -> Deploy:
-        """Start the operation, or find it started; refuse, continue or end another open operation first.
+        """Start the operation and return it, or return it if it was started before.
 
-        ``site``: the installation; ``operation``: a new id; ``request``: what to deploy; ``on_open``: the treatment of
-        another open operation, with CONTINUE the returned deploy is that one; ``allowed``: raises if the operation must
-        not start in that state of the job.
+        ``site``: the installation; ``operation``: a new id; ``request``: what to deploy; ``on_open``: what to do about
+        another open operation (REFUSE raises OperationOpen, CONTINUE returns the other one, ABORT ends it first);
+        ``allowed``: raises if the operation must not start in that state of the job.
 
-        Raises OperationOpen, InvalidInput, JournalOutdated, JournalLost, and OperationRefused for the id of an
-        operation that was started with another request, and for a request that pre-answers a question which its author
-        may not answer.
+        Raises OperationOpen, InvalidInput, JournalOutdated and JournalLost. Raises OperationRefused if the id belongs
+        to an operation with another request, or if the request answers a question in advance that its author may not
+        answer.
         """
         check_name("job", request.job)
         check_instance(operation)
         check_request(request)
         if request.dry_run and on_open is not OnOpen.REFUSE:
-            raise InvalidInput(
-                f"a dry run cannot {on_open.value} an open operation", hint="leave on_open at its default"
-            )
+            raise InvalidInput(f"a dry run cannot {on_open.value} an open operation", hint="omit on_open")
         if request.release is not None:
             release_number(request.release)
         state = cls(site, request.job, operation).state
@@ -152,13 +150,13 @@ class Deploy:
 
     @classmethod
     def load(cls, site: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> Deploy:
-        """A started deploy; raises NotFound.
+        """Return a started deploy; raises NotFound.
 
         ``site``, ``job`` and ``operation``: which one; ``on`` and ``waited_s``: those of its last ``Progress``.
         """
         deploy = cls(site, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
         if operation not in deploy.state.operations:
-            raise NotFound(f"job {job} has no operation {operation}", hint=f"see: streamkeeper history {job}")
+            raise NotFound(f"job {job} has no operation {operation}", hint=f"run `streamkeeper history {job}`")
         return deploy
 
     @property
@@ -167,7 +165,7 @@ class Deploy:
         return self._journal.state()
 
     def plan(self) -> tuple[PlannedStep, ...]:
-        """The steps this deploy announced, in order."""
+        """Return the steps that this deploy announced, in order."""
         state = self.state
         operation = state.operations[self.operation]
         announced = set(operation.steps)
@@ -175,7 +173,7 @@ class Deploy:
         return tuple(step for step in everything if step.step.tag in announced)
 
     def abort(self, *, requested_by: str, reason: str) -> None:
-        """Request the end of the operation; the next advance ends it with a running release."""
+        """Request the end of the operation; the next ``advance`` ends it, and leaves a release running."""
 
         def ask(state: JobState) -> Record | None:
             current = state.operations[self.operation]
@@ -188,10 +186,10 @@ class Deploy:
         self._journal.append(ask)
 
     def advance(self, until: Step) -> Progress:
-        """Do all steps that need no waiting, up to ``until``.
+        """Carry out steps up to ``until``, as far as they need no waiting, and return the progress.
 
-        Raises TemporaryError if the store fails, and WrongMachine if another machine has to continue: a driver that
-        cannot be observed from here is not a reason to give up.
+        Raises TemporaryError if the store fails. Raises WrongMachine if another machine has to continue, because a
+        driver that cannot be observed from here is no reason to give up.
         """
         while True:
             at = self._observe()
@@ -218,7 +216,7 @@ class Deploy:
             self._on = ""
 
     def run(self, until: Step = Step.FALL_BACK, *, on_progress: Callable[[Progress], None] | None = None) -> Progress:
-        """Advance until the step is done or the operation is over, waiting in between; every wait has a deadline."""
+        """Advance and wait until the step is done or the operation has ended; every wait has a deadline."""
         while True:
             progress = self.advance(until)
             if on_progress is not None:
@@ -228,7 +226,7 @@ class Deploy:
             time.sleep(POLL_S)
 
     def _start(self, request: DeployRequest, on_open: OnOpen, allowed: Callable[[JobState], None] | None) -> str | None:
-        """The id of another open operation that ``on_open`` continues or aborts; None once this one is started."""
+        """Start this operation; or return the id of the open one that ``on_open`` continues or aborts, else None."""
         found: list[str] = []
 
         def begin(state: JobState) -> Record | None:
@@ -283,7 +281,7 @@ class Deploy:
         return right_of(self.site, state, operation).objection(answer.by) if answer is not None else ""
 
     def _reached(self, state: JobState, operation: OperationState) -> dict[str, Reached]:
-        """Query -> how far the dual run has caught up, in the steps that need it."""
+        """Return query -> how far the dual run has caught up; empty in steps that do not need this."""
         step = current_step(operation)
         if step not in (Step.CATCH_UP, Step.CATCH_UP_AFTER_DRAIN):
             return {}
@@ -297,7 +295,7 @@ class Deploy:
         return reached
 
     def _lost_back(self, state: JobState, operation: OperationState) -> dict[str, str]:
-        """Query -> the rows that its rollback path loses, once the candidate that read them has ended."""
+        """Return query -> the rows that its rollback path loses; empty until the candidate that read them has ended."""
         candidates = state.instances_of(operation.operation, Role.CANDIDATE)
         went = operation.fall_back and any(instance.appointed for instance in candidates)
         if operation.outcome is not None or not went or state.owners:
@@ -330,7 +328,7 @@ class Deploy:
         crash_point(f"{name}.after")
 
     def _instead(self, decision: Decision, error: StreamkeeperError) -> Decision:
-        """The decision that follows a failed action; raises the error if there is none."""
+        """Return the decision that follows a failed action; raise the error if there is none."""
         step, action = decision.step, decision.action
         permanent = isinstance(error, PermanentError)
         if self._starts_old_release(action) and (permanent or self._is_reserve(action.instance)):
@@ -368,7 +366,7 @@ class Deploy:
 
 
 def as_asked(request: DeployRequest) -> DeployRequest:
-    """The request without inherited values and requester, to compare two requests."""
+    """Return the request without inherited values and without the requester, to compare two requests."""
     return msgspec.structs.replace(
         request,
         params={} if request.inherit_params else request.params,

@@ -168,7 +168,7 @@ class DeployActs:
         self._record(OperationFinished(operation=self._operation, outcome=outcome, sentence=sentence, fault=fault))
 
     def _record(self, record: Record, *, forward: bool = False) -> JobState:
-        """Append unless the operation has ended; ``forward`` records are skipped once a fall-back is decided."""
+        """Append the record, unless the operation has ended or, with ``forward``, was given up."""
 
         def still_wanted(state: JobState) -> Record | None:
             current = state.operations[self._operation]
@@ -205,7 +205,7 @@ class DeployActs:
             check_release_conf(without_later_refusals(conf), allowed=conf)
         else:
             raise NotFound(
-                f"job {self._job} has no release {wanted}", hint=f"see: streamkeeper release list {self._job}"
+                f"job {self._job} has no release {wanted}", hint=f"run `streamkeeper release list {self._job}`"
             )
         may_change_approvers(self._site.settings, self._journal.state(), request, name)
         self._done(Step.BUNDLE, Bundled(name))
@@ -215,8 +215,8 @@ class DeployActs:
         if scheme_of(settings.checkpoints) == "s3a":
             jars = installed_jars(settings.jars, settings.checkpoints)
             if not any(Path(jar).name.startswith("hadoop-aws") for jar in jars):
-                hint = "`make connectors` fetches them; STREAMKEEPER_JARS names a directory that holds them"
-                what = "checkpoints on S3 need s3a's jars, and there is no hadoop-aws among them"
+                hint = "run `make connectors` to fetch them, or set STREAMKEEPER_JARS to a directory that contains them"
+                what = "checkpoints on S3 need the s3a jars, and hadoop-aws is not among the installed jars"
                 raise InvalidInput(what, hint=hint)
         try:
             self._site.checkpoints.must_take_files()
@@ -229,7 +229,7 @@ class DeployActs:
         release = state.releases[state.instances[instance].release]
         content = release.content
         kept_here = self._lies_here(state)
-        # Remote executors would write the state of such a version to their own disks, as a node would.
+        # Remote executors, or a driver on another node, would write the state of such a version to their own disks.
         conf = {
             **({MASTER: own_threads(content.conf)} if kept_here and self._site.settings.master else {}),
             **content.conf,
@@ -265,7 +265,7 @@ class DeployActs:
         return any(isinstance(place, LocalTree) and not place.absence() for place in places)
 
     def _gather(self, state: JobState) -> Gather | None:
-        """The evidence to gather, and its baseline: before the assessment, and once more after an approval."""
+        """Return the evidence to gather and its baseline, before the assessment and after an approval; else None."""
         operation = state.operations[self._operation]
         approved = operation.has_done(Step.APPROVE) and not operation.has_done(Step.READY)
         if operation.fall_back or (operation.verdict is not None and not approved):
@@ -311,7 +311,7 @@ class DeployActs:
         self._site.runner.nudge(self._job, instance)
 
     def _may_differ(self, state: JobState) -> dict[str, tuple[str, ...]]:
-        """Query -> columns in which its rebuilt output may differ from the current one."""
+        """Return query -> columns in which its rebuilt output may differ from the current output."""
         old = stored_manifests(self._site, state, state.serving_release) if state.serving_release else {}
         new = stored_manifests(self._site, state, self._release().name)
         declared = self._current().request.expect_different
@@ -319,9 +319,9 @@ class DeployActs:
         return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
 
     def _last_batches(self) -> LastBatches:
-        """Query -> last committed batch of the release that ended.
+        """Return query -> the last committed batch of the release that ended.
 
-        A recovery leaves damaged checkpoints behind: these are left out, so that no snapshot of them is taken.
+        Damaged checkpoints that a recovery leaves behind are omitted, so that no snapshot of them is taken.
         """
         found, recover = live_checkpoints(self._site, self._journal.state()), self._current().request.recover
         left = {*recover.snapshots, *recover.rebuilt} if recover is not None else set()
@@ -333,7 +333,7 @@ class DeployActs:
         return take_cutover_snapshots(self._site, self._job, self._operation, batches)
 
     def _restore_versions(self, step: Step) -> None:
-        """Restore versions: for forward transitions that restore, or for the fall-back, to the last common batch."""
+        """Restore the versions of transitions that need it, or for a rollback the last batch before the cutover."""
         operation = self._current()
         made: dict[str, str] = {}
         if step is Step.RESTORE:
@@ -351,18 +351,20 @@ class DeployActs:
         self._record(step_done(self._operation, step, VersionsRestored(made)))
 
     def _cutover_snapshot(self, query: str) -> Snapshot:
-        """The snapshot taken once the candidate had committed, else one that is taken now of that batch."""
+        """Return the cutover snapshot of a query; if it was not taken yet, take it now of the same batch."""
         operation = self._current()
         snapshots = operation.cutover_snapshots
         if query not in snapshots.taken:
             snapshots = self._take_cutover_snapshots({query: operation.last_batches[query]})
         if query in snapshots.failed:
-            raise OperationRefused(f"query {query}: cannot snapshot its last batch: {snapshots.failed[query]}")
+            raise OperationRefused(
+                f"no snapshot of the last batch of {query} could be taken: {snapshots.failed[query]}"
+            )
         return self._versions.snapshot_named(query, snapshots.taken[query])
 
 
 def release_before(state: JobState) -> str:
-    """The release that was current before the current one; raises OperationRefused without one."""
+    """Return the release that was current before the current one; raises OperationRefused without one."""
     before = [release for release in state.served if release != state.serving_release]
     if not before:
         raise OperationRefused(f"no release was current before {state.serving_release or 'now'}")

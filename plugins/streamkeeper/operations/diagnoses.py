@@ -9,7 +9,7 @@ from streamkeeper.model.recovery import Diagnosis, Option
 
 
 def render_diagnosis(found: Diagnosis) -> str:
-    """Markdown, for a terminal and for a task's report."""
+    """Return the diagnosis as Markdown, for a terminal and for a task's report."""
     return "\n".join(_lines(found)) + "\n"
 
 

@@ -68,14 +68,14 @@ def diagnose_job(
 
 
 def diagnose_without_store(job: str, error: StoreUnavailable) -> Diagnosis:
-    """The diagnosis if not even the installation can be opened."""
+    """Return the diagnosis if the installation cannot be opened, because the store does not answer."""
     return diagnose(RecoveryLook(job=job, store=error.message))
 
 
 def look_at_job(
     site: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> RecoveryLook:
-    """All observations of a diagnosis; a store that does not answer is one of them."""
+    """Return all observations for a diagnosis; that the store does not answer is one of them."""
     try:
         return _look(site, read_job(site, job), chosen, snapshots or {})
     except StoreUnavailable as error:
@@ -187,9 +187,9 @@ def _output_loss(history: OutputHistory, committed: int | None, holds: OutputAns
 
 
 def _told(status: DriverStatus | None, error: str, recorded: str) -> list[tuple[Fault | None, str]]:
-    """The current errors of the driver and its queries, with their kinds of fault.
+    """Return the current errors of the driver and of its queries, each with its kind of fault.
 
-    ``error``: the driver's own; ``recorded``: its stored kind.
+    ``error``: the driver's own error; ``recorded``: the stored kind of that error.
     """
     queries = status.queries if status is not None else {}
     failing = [
@@ -207,7 +207,7 @@ def _first(told: list[tuple[Fault | None, str]], fault: Fault) -> str:
 
 
 def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[str]:
-    """Queries whose error ended the previous run; a status of an older version names them only in its sentence."""
+    """Return the queries whose error ended the previous run; older versions name them only in the status sentence."""
     if status is None:
         return frozenset()
     if read_fault(status.fault) is None:
@@ -216,7 +216,7 @@ def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[s
 
 
 def _refused_for_its_source(state: JobState, life: Life) -> str:
-    """The refusal of the last start, if it is about the source: the driver itself did not get that far."""
+    """Return why the last start was refused, if the source was the reason; the driver itself reports nothing then."""
     failed = failed_last(state)
     if life is Life.ALIVE or failed is None or release_of(failed) != state.serving_release:
         return ""
@@ -224,12 +224,12 @@ def _refused_for_its_source(state: JobState, life: Life) -> str:
 
 
 def _waiting(status: DriverStatus | None, cause: RestartCause) -> str:
-    """Why a driver waits, if it waits for that cause; else empty."""
+    """Return what a driver waits for, if ``cause`` is why it waits; else empty."""
     return status.waiting if status is not None and status.cause == cause.value else ""
 
 
 def _failing(status: DriverStatus | None, query: str) -> str:
-    """The error of a batch that fails repeatedly: a restarted driver has already failed with it once."""
+    """Return the error of a batch that fails repeatedly; after a restart one failure counts, as the last run failed."""
     told = status.queries.get(query) if status is not None else None
     if status is None or told is None:
         return ""
@@ -237,7 +237,7 @@ def _failing(status: DriverStatus | None, query: str) -> str:
 
 
 def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Manifest) -> tuple[str, str]:
-    """The input of a rebuild, or the reason why no rebuild is possible."""
+    """Return the input of a rebuild, and why no rebuild is possible; one of the two is empty."""
     if not capabilities_of(manifest.sink.kind).shadows:
         return "", f"its {manifest.sink.kind} output cannot be written without readers seeing it"
     if parse_trigger(manifest.trigger).available_now:
@@ -255,7 +255,7 @@ def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Man
 
 
 def _full(site: Installation) -> str:
-    """The first of the installation's own disks that is full, as a clause; empty without one."""
+    """Return a clause about the first of the installation's disks that is full; empty if none is."""
     settings = site.settings
     places = [
         ("store", settings.store_directory),

@@ -26,15 +26,15 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     """The other job."""
     query: str
-    """Its query."""
+    """The query of that job."""
     location: str
-    """Its source's location: the output, or a part of it."""
+    """The location that the query reads: the output, or a part of the output."""
     reads: str
     """The query that writes that output."""
 
 
 class Readers(msgspec.Struct, frozen=True, kw_only=True):
-    """``found``: the readers; ``unknown``: reasons why there may be more, a sentence each."""
+    """The readers of a job's outputs. ``unknown``: why there may be more readers than ``found``, one sentence each."""
 
     found: tuple[Reader, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -43,16 +43,17 @@ class Readers(msgspec.Struct, frozen=True, kw_only=True):
 def find_readers(
     site: Installation, index: FleetIndex | None, job: str, outputs: Mapping[str, SinkDescription]
 ) -> Readers:
-    """The readers of a job's outputs; one request for each other job with a driver.
+    """Return the readers of a job's outputs, at the cost of one request for each other job with a driver.
 
-    ``outputs``: query -> sink. Streaming sources read files: the readers of other kinds of output are unknown.
+    ``outputs``: query -> sink. The sources of streams are compared with file outputs only, so the readers of other
+    kinds of output are unknown.
     """
     unknown = [sentence for query, sink in sorted(outputs.items()) if (sentence := _unreadable(query, sink))]
     places = {query: sink.output for query, sink in outputs.items() if not _unreadable(query, sink)}
     if not places:
         return Readers(unknown=tuple(unknown))
     if index is None:
-        return Readers(unknown=(*unknown, "the watch has made no pass: the other jobs are unknown here"))
+        return Readers(unknown=(*unknown, "the watch has made no pass yet, so the other jobs are unknown"))
     others = [row for row in index.rows if row.job != job and not row.forgotten and row.instance]
     if len(others) > MOST_JOBS:
         unknown.append(f"only the first {MOST_JOBS} of {len(others):,} other jobs were checked")
@@ -70,11 +71,9 @@ def find_readers(
 def _unreadable(query: str, sink: SinkDescription) -> str:
     """Why the readers of an output are unknown; empty if they can be found."""
     if sink.kind != "file":
-        return (
-            f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
-        )
+        return f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
     if MASK in sink.output:
-        return f"the output location of query {query} is a secret: its readers are unknown"
+        return f"the readers of query {query} are unknown, because the location of its output is a secret"
     return ""
 
 
@@ -84,7 +83,7 @@ def _described(site: Installation, row: JobRow) -> dict[str, Manifest] | str:
         found = Control(site.store, row.job, row.instance).read_manifests()
     except StreamkeeperError as error:
         return str(error)
-    return found if found is not None else "its driver's description no longer exists"
+    return found if found is not None else "the description by its driver no longer exists"
 
 
 def _reading(job: str, manifests: Mapping[str, Manifest], places: Mapping[str, str]) -> Iterator[Reader]:
@@ -96,5 +95,5 @@ def _reading(job: str, manifests: Mapping[str, Manifest], places: Mapping[str, s
 
 
 def _paths(location: str) -> tuple[str, ...]:
-    """One path, or several separated by commas."""
+    """Return the path, or also its parts if it contains commas."""
     return (location, *location.split(",")) if "," in location else (location,)

@@ -39,11 +39,13 @@ class DrillPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def released_job(site: Installation, snapshot: Snapshot) -> DrillPlace:
-    """The release that wrote a deployed query's snapshot; raises NotFound or RegistryDamaged."""
+    """Return the job's code of the release that wrote a snapshot; raises NotFound or RegistryDamaged."""
     job, _, query = snapshot.series.partition("/")
     state = read_job(site, job)
     if snapshot.release not in state.releases:
-        raise NotFound(f"job {job} has no release {snapshot.release or '-'}", hint="name the job's file: --job-file")
+        raise NotFound(
+            f"job {job} has no release {snapshot.release or '-'}", hint="name the job's file with `--job-file`"
+        )
     content = state.releases[snapshot.release].content
     root = unpack_job(site.store, job, content.bundle, site.settings)
     file = JobFile(root=str(root), entry=content.entry, name=job, params=content.params, conf=content.conf)
@@ -58,7 +60,7 @@ def drill(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> DrillResult:
-    """Run a drill and store its result with the snapshot, which is then verified or no longer verified.
+    """Run a drill and store its result with the snapshot, which the result marks as verified or not verified.
 
     ``catalogue`` and ``snapshot``: what to restore; ``place``: code, query and scratch space; ``resolvers``: of secret
     references; ``timeout_s``: for one batch, seconds.
@@ -98,7 +100,7 @@ def _resume(
     try:
         restore(catalogue, snapshot, LocalTree(target, lasting=False))
     except PermanentError as error:
-        return DrillAnswer(ok=False, message=f"it cannot be restored: {error}")
+        return DrillAnswer(ok=False, message=f"the snapshot cannot be restored: {error}")
     secrets = resolve(find_references(place.job.params, place.job.conf), resolvers)
     request = DrillRequest(
         job=place.job, query=place.query, checkpoint=str(target), batch=snapshot.batch, timeout_s=timeout_s

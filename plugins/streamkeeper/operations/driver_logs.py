@@ -31,15 +31,17 @@ class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
-    """The log of the named instance, else of the current or last one; raises NotFound."""
+    """Return the location of the log of the named instance, else of the current or last one; raises NotFound."""
     state = read_job(site, job)
     known = list(state.instances)
     wanted = instance or state.serving_instance or (known[-1] if known else "")
     if wanted not in state.instances:
         # An unrecorded standby has no known log.
         if instance:
-            raise NotFound(f"job {job} has no instance {instance}", hint=f"its newest are: {', '.join(known[-3:])}")
-        raise NotFound(f"job {job} has started no driver yet", hint="deploy it")
+            raise NotFound(
+                f"job {job} has no instance {instance}", hint=f"name one of the newest: {', '.join(known[-3:])}"
+            )
+        raise NotFound(f"job {job} has started no driver yet", hint="deploy the job")
     path = site.settings.log(job, wanted)
     place = LogPlace(job=job, instance=wanted, path=str(path))
     if path.is_file():
@@ -50,12 +52,12 @@ def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
     if not records:
         return msgspec.structs.replace(place, elsewhere=f"no machine has recorded that it started {wanted}")
     hosts = ", ".join(sorted({record.host for record in records}))
-    told = f"the log of {wanted} is on {hosts}: logs/{job}/{path.name} in the home of that machine; not here ({path})"
+    told = f"the log of {wanted} is not here ({path}), but in logs/{job}/{path.name} of the home on {hosts}"
     return msgspec.structs.replace(place, elsewhere=told)
 
 
 def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 20) -> list[str]:
-    """The last lines of an instance's log, redacted, after a line with its path; or only the machine that has it."""
+    """Return a line with the log's path, then its last lines, redacted; or only a line about the log's machine."""
     try:
         place = find_log(site, job, instance)
     except NotFound as error:
@@ -68,9 +70,9 @@ def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 2
 
 
 def shown_lines(site: Installation, job: str) -> Callable[[str], str]:
-    """A function that redacts a line of a job's log for display.
+    """Return a function that redacts a line of a job's log for display.
 
-    Supervisors mask secrets themselves, but those of earlier versions did not mask secrets written in params.
+    Supervisors mask secrets in logs, but supervisors of earlier versions did not mask secrets written in params.
     """
     hidden = literals_of(read_job(site, job).releases.values())
     return lambda line: visible(redact(line, hidden))

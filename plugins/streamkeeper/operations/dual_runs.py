@@ -1,6 +1,7 @@
-"""One dual run at a time: it runs two drivers of a job side by side, and the machine's memory is limited.
+"""Start one dual run at a time, because it runs two drivers of a job and the machine's memory is limited.
 
-Correctness does not depend on it, so there is no lock: two dual runs that start at the same moment both continue.
+Correctness does not depend on this limit, so there is no lock: two dual runs that start at the same moment both
+continue.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class DualRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | None:
-    """The dual run that this operation has to wait for; None if it may start, has started, or needs no dual run."""
+    """Return the dual run that this operation must wait for; None if its own may start, has started or is unneeded."""
     state = site.journal(job, f"operation:{operation}").state()
     if not _is_to_begin(state, state.operations[operation]):
         return None
@@ -41,7 +42,7 @@ def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | N
 
 
 def never_came(before: DualRun, limit_s: float) -> str:
-    """Why an operation ends: it waited ``limit_s`` for another job's dual run, which has not ended."""
+    """Return why an operation ends that has waited ``limit_s`` for another job's dual run."""
     return f"{before.sentence} and has not ended within {limit_s:g} s"
 
 
@@ -53,9 +54,9 @@ def _is_to_begin(state: JobState, operation: OperationState) -> bool:
 
 
 def _dual_run_of(site: Installation, job: str) -> DualRun | None:
-    """The dual run of a job; None once the new driver was ordered to start, because the old one has ended by then.
+    """Return the dual run of a job; None once the new driver was ordered to go, because the old one has ended by then.
 
-    A dual run that waits for a person does not count: it has caught up, and an answer may take a day.
+    A dual run that waits for a person does not count, because an answer may take a day.
     """
     try:
         state = site.journal(job, "reader").state()

@@ -211,7 +211,9 @@ def _journal_there(site: Installation, job: str) -> str:
         return f"{outdated}; {way_out(site.store.url, job)}"
     if state.rebuilt is not None:
         return f"job {job} was {state.rebuilt.sentence}; deploy it"
-    return f"job {job} has a journal of {state.number} entries, which is never overwritten (`streamkeeper status {job}`)"
+    return (
+        f"job {job} has a journal of {state.number} entries, which is never overwritten (`streamkeeper status {job}`)"
+    )
 
 
 def _folders(root: Tree, folder: str) -> list[str]:

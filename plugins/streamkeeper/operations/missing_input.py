@@ -1,6 +1,6 @@
-"""Missing input of a replay: one check for recoveries, restores, rollbacks and fall-backs.
+"""Find missing input of a replay: one check for recoveries, restores, rollbacks and automatic rollbacks.
 
-Spark does not notice that its source no longer lists a file, so going back without it loses the file's rows silently.
+Spark does not notice that its source no longer lists a file, so a replay without that file silently loses its rows.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _UNREADABLE = (CheckpointDamaged, CheckpointChanged, FormatTooNew, NotFound, Sna
 
 
 class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
-    """``gone``: missing files that would be read again; ``unknown``: files that could not be checked, if none is known
-    to be missing. Clauses, each possibly empty."""
+    """Missing input, as two clauses. ``gone``: missing files that would be read again; empty if there is none.
+    ``unknown``: files that could not be checked; empty if there is none or ``gone`` is not empty."""
 
     gone: str = ""
     unknown: str = ""
 
     @property
     def loss(self) -> str:
-        """``loses rows: 2 of 3 files …``, as a predicate; empty without a loss."""
+        """Return the loss as a predicate, such as ``loses rows: 2 of 3 files …``; empty without a loss."""
         if self.gone:
             return f"loses rows: {self.gone}"
         return f"may lose rows: {self.unknown}" if self.unknown else ""
 
 
 def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) -> MissingInput:
-    """Look for the files that were read between two positions of one query; ``unseen``: as in ``look_for_files``."""
+    """Find missing files among those read between two positions of a query; ``unseen``: as in ``look_for_files``."""
     files = missing_since(now, then, unseen=unseen)
     gone, unchecked = (clause("files that were read since") for clause in (files.gone_clause, files.unchecked_clause))
     return MissingInput(
@@ -54,14 +54,14 @@ def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) ->
 
 
 def not_known(manifest: Manifest, why: str) -> MissingInput:
-    """The result if the files cannot be named; Kafka's reader fails on missing records and reports them itself."""
+    """Return the result if the files cannot be named; empty for Kafka, whose reader itself fails on missing records."""
     if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
         return MissingInput()
     return MissingInput(unknown=f"the files, and whether they still exist, are unknown ({why})")
 
 
 def newest_position(tree: Tree) -> Position:
-    """Position after the newest plan, as its batch may be in the output uncommitted. Raises CheckpointDamaged."""
+    """Return the position after the newest planned batch, which the output may contain. Raises CheckpointDamaged."""
 
     def look() -> Position:
         history, batch = _newest(tree)
@@ -71,7 +71,7 @@ def newest_position(tree: Tree) -> Position:
 
 
 def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Position]:
-    """The positions after the newest plan and at the end offsets of a snapshot, by one reading of the file lists.
+    """Return the positions after the newest planned batch and at a snapshot's end offsets, from one read of the lists.
 
     The snapshot's plan is not used, because it may be damaged. Raises CheckpointDamaged.
     """
@@ -84,9 +84,9 @@ def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Posi
 
 
 def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
-    """Whether a checkpoint that continues these versions has the snapshot's file lists: it did not branch off earlier.
+    """Whether a checkpoint that continues these versions has the snapshot's file lists, because it branched off later.
 
-    ``spans``: version -> its last continued batch, None for the newest.
+    ``spans``: version -> the last batch of it that is continued, None for the newest.
     """
     if snapshot.version not in spans:
         return False
@@ -95,17 +95,17 @@ def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
 
 
 def last_batches_of(spans: tuple[Span, ...]) -> dict[str, int | None]:
-    """Version -> last batch, the argument of ``holds_lists_of``."""
+    """Return version -> last batch, as ``holds_lists_of`` takes it."""
     return {span.version: span.last for span in spans}
 
 
 def missing_for_restore(
     site: Installation, state: JobState, query: str, snapshot: Snapshot, manifest: Manifest, holds: OutputAnswer
 ) -> MissingInput:
-    """The loss of a restore of the snapshot.
+    """Return the input that a restore of the snapshot would lose.
 
     ``site``: the installation; ``state``: the job's; ``query`` and ``snapshot``: what to restore; ``manifest``: of the
-    release that read the input; ``holds``: the content of the output from the snapshot's version.
+    release that read the input; ``holds``: what the output contains from the snapshot's version.
     """
     current = state.current_version(query)
     if current is None or find_foreign(site, state, query, current.version):
@@ -131,7 +131,7 @@ def missing_for_restore(
 
 
 def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
-    """The loss of a RETURN or a RESTORE, of the input that ``way.before`` has read.
+    """Return the input of ``way.before`` that a RETURN or a RESTORE would lose.
 
     ``site``: the installation; ``state``: the job's; ``query`` and ``way``: the transition; ``manifest``: of the
     release that read the input.
@@ -150,9 +150,9 @@ def missing_for_way(site: Installation, state: JobState, query: str, way: QueryW
 
 
 def missing_to_fall_back(site: Installation, state: JobState, operation: OperationState) -> dict[str, str]:
-    """Query -> the loss of its rollback path, as a predicate; only queries that lose or may lose rows.
+    """Return query -> the loss of its rollback path, as a predicate, for every query that loses or may lose rows.
 
-    Call it once the candidate has ended, because it reads until then.
+    Call this only after the candidate has ended, because the candidate reads input until then.
     """
     found: dict[str, str] = {}
     manifests = stored_manifests(site, state, operation.release)
@@ -173,7 +173,7 @@ def missing_to_fall_back(site: Installation, state: JobState, operation: Operati
 def _missing_since_cutover(
     site: Installation, state: JobState, operation: OperationState, query: str, manifest: Manifest
 ) -> MissingInput:
-    """The loss of a fall-back to the last batch before the cutover, in the version that both releases have written.
+    """Return the input that a rollback to the last batch before the cutover would lose, in the version of both.
 
     ``site``: the installation; ``state``: the job's; ``operation``: the deploy; ``query``: the query; ``manifest``: the
     candidate's.
@@ -203,12 +203,12 @@ def _has_read(site: Installation, state: JobState, query: str, version: str) -> 
 def _since_snapshot(
     site: Installation, state: JobState, query: str, snapshot: Snapshot, current: str
 ) -> tuple[Position, Position]:
-    """The positions of the current version and of the snapshot: by the current version's file lists if it continues the
-    snapshot's batch, else by those of the snapshot's own version.
+    """Return the positions of the current version and of the snapshot. The snapshot's position comes from the current
+    version's file lists if that version continues the snapshot's batch, else from the snapshot's own version.
 
     ``site``, ``state`` and ``query``: of which job and query; ``current``: the version that is left.
 
-    A version that was handed over, or that branched off earlier, numbers its lists from the beginning.
+    A version that was handed over, or that branched off earlier, numbers its file lists from the beginning.
     """
     tree = site.checkpoint(state, query, current)
     if _carries_on(site, state, query, snapshot, current):
@@ -223,7 +223,7 @@ def _since_snapshot(
 
 
 def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, version: str) -> bool:
-    """Whether a version has the snapshot's batch, under its number, in its own file lists.
+    """Whether a version's own file lists contain the snapshot's batch, under the same number.
 
     ``site``, ``state`` and ``query``: of which job and query.
     """
@@ -237,7 +237,7 @@ def _snapshot(site: Installation, state: JobState, query: str, name: str) -> Sna
 
 
 def _newest(tree: Tree) -> tuple[History, int]:
-    """The file lists up to the newest plan, and its batch."""
+    """Return the file lists up to the newest planned batch, and the number of that batch."""
     seen = tree.fresh()
     newest = last_planned(seen)
     if newest is None:

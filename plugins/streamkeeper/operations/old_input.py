@@ -1,6 +1,7 @@
-"""Input files that Spark never reads because they are older than ``maxFileAge`` allows: of a job, and in estimates.
+"""Find input files that Spark never reads because they are older than ``maxFileAge`` allows, for jobs and estimates.
 
-A query that starts from the beginning, or goes back, has read no newer file yet, so it reads them.
+A file's age counts from the newest file that was read. A query that starts from the beginning, or goes back, has read
+no newer file yet, so it does read these files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from streamkeeper.operations.registered import stored_manifests
 
 
 class OldInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One file source and its files that are too old."""
+    """One file source, and its files that are too old to be read."""
 
     query: str
     """The query that reads the source."""
@@ -32,11 +33,12 @@ class OldInput(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] | None
     """Paths, in order; None if they cannot be listed cheaply and reliably."""
     read_by_others: dict[str, str] = {}
-    """Path -> another query of the job that has read it and would reread it after a new modification time."""
+    """Path -> another query that has read the file, and would reread it after a change of its modification time."""
 
 
 def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
-    """For every file source of the current release; raises StoreUnavailable, CheckpointDamaged, CheckpointChanged."""
+    """Yield every file source of the current release with its too old files. Raises StoreUnavailable, CheckpointDamaged
+    and CheckpointChanged."""
     looks: list[tuple[str, _Look]] = []
     for query, manifest in sorted(stored_manifests(site, state, state.serving_release).items()):
         current = state.current_version(query)
@@ -58,7 +60,7 @@ class GoesBack(msgspec.Struct, frozen=True):
 
 
 def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None) -> str:
-    """The number of old files that a query reads if it goes back, as a clause; empty if there is none or it is unknown.
+    """Return the number of old files that a query would read if it goes back, as a clause; empty if none or unknown.
 
     ``tree``: the checkpoint that is left; ``then``: the position to go back to, None for the beginning.
     """
@@ -72,7 +74,7 @@ def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *,
 
 
 class _Look(msgspec.Struct, frozen=True, kw_only=True):
-    """One inspected file source; ``old``: its files that are too old, None if they cannot be listed."""
+    """One inspected file source. ``old``: its files that are too old to be read; None if they cannot be listed."""
 
     place: str
     source: UnreadFiles
@@ -82,7 +84,7 @@ class _Look(msgspec.Struct, frozen=True, kw_only=True):
 def _looks(
     tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None
 ) -> Iterator[_Look]:
-    """Every file source as of the newest plan; with ``then`` only files that would not be too old at that position."""
+    """Yield every file source as of the newest plan; with ``then``, without the files too old at that position."""
     seen = tree.fresh()
     newest = last_planned(seen)
     if newest is None:

@@ -1,6 +1,7 @@
-"""Detection of a journal that is older than the job's checkpoints: acting on such a journal repeats batches.
+"""Detect a journal that is older than the job's checkpoints: acting on such a journal repeats batches.
 
-Operations and the watch read the claims next to the checkpoints. A driver also asks the outputs, before each claim.
+Operations and the watch read the epoch claims next to the checkpoints. A driver also asks the outputs, before each
+claim of its own.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ def must_not_be_outdated(site: Installation, state: JobState) -> None:
 def must_not_be_outdated_as_far_as_seen(site: Installation, state: JobState) -> None:
     """Like ``must_not_be_outdated``, but ignore checkpoints that do not answer.
 
-    The operation or driver that needs those checks them.
+    An operation or a driver that needs such a checkpoint checks it itself.
     """
     with suppress(StoreUnavailable, InvalidInput, OSError):
         must_not_be_outdated(site, state)
 
 
 def find_outdated(site: Installation, state: JobState) -> str:
-    """A sentence that shows how the journal is older than the written data; empty if it is not."""
+    """Return a sentence with the proof that the journal is older than the written data; empty if it is not older."""
     return find_outdated_epochs(site, state.job, known_epochs(state), serving_roots(site, state))
 
 
 def known_epochs(state: JobState) -> dict[str, KnownEpoch]:
-    """Query -> its epochs according to the journal."""
+    """Return query -> its epochs according to the journal."""
     return {query: known_epoch(state, query) for query in {*state.versions, *state.epochs}}
 
 
 def serving_roots(site: Installation, state: JobState) -> dict[str, str]:
-    """Query -> the root of its current version."""
+    """Return query -> the checkpoint root of its current version."""
     current = {query: state.current_version(query) for query in state.versions}
     return {query: (version and version.root) or site.settings.checkpoints for query, version in current.items()}
 
@@ -53,7 +54,7 @@ def find_outdated_epochs(
 ) -> str:
     """Like ``find_outdated``, from cached facts of the journal.
 
-    ``epochs``: query -> known epochs; ``roots``: query -> root.
+    ``epochs``: query -> known epochs; ``roots``: query -> root of its current version.
 
     Claims may be below the installation's root and below the root of the current version. Queries that are missing in
     the journal count too: an older copy may predate their deploy.

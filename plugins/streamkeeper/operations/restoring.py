@@ -82,7 +82,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
-    """Return the plan of a restore; write nothing. Raises NotFound, OperationOpen, OperationRefused, JournalOutdated."""
+    """Plan a restore; write nothing. Raises NotFound, OperationOpen, OperationRefused, JournalOutdated."""
     state = read_job(site, job)
     must_not_be_outdated(site, state)
     _must_be_at_rest(site, state)

@@ -36,7 +36,7 @@ class VersionActs:
         self._operation = operation
 
     def appoint(self, instance: str, versions: Mapping[str, str]) -> None:
-        """The cutover: appoint the only owner of these versions; missing versions are recorded first."""
+        """Appoint the instance as the only owner of these versions (the cutover). Record missing versions first."""
         state = self._journal.state()
         must_not_be_outdated(self._site, state)
         release = state.releases[state.instances[instance].release]
@@ -52,7 +52,9 @@ class VersionActs:
                 return None
             others = [owner.instance for owner in now.owners if owner.instance != instance]
             if others:
-                raise OperationRefused(f"{', '.join(others)} not proven terminated: {instance} is not appointed")
+                raise OperationRefused(
+                    f"{instance} is not appointed, because the end of {', '.join(others)} is not proven"
+                )
             must_not_be_shared(self._site, now, chosen)
             return InstanceAppointed(operation=self._operation, instance=instance, versions=chosen)
 
@@ -77,7 +79,7 @@ class VersionActs:
         self._journal.append(still_wanted)
 
     def restore(self, query: str, version: str, snapshot: Snapshot, parent: str) -> None:
-        """Create a version from a snapshot; its output continues that of ``parent``. Idempotent."""
+        """Create a version from a snapshot; the version continues the output of ``parent``. Idempotent."""
         created = msgspec.structs.replace(
             created_from(self._site, snapshot, query, version, state_format=self._format_of(query, snapshot.version)),
             parent=parent,
@@ -92,7 +94,7 @@ class VersionActs:
             fill_version(self._site, state, query, version, snapshot)
 
     def version_for_fall_back(self, query: str, way: QueryWay) -> str:
-        """The version that this operation restores for its fall-back: the recorded one, or a free name."""
+        """Return the version that this operation restores for its rollback: the recorded one, or a free name."""
         state = self._journal.state()
         mine = [version.version for version in state.versions.get(query, ()) if version.operation == self._operation]
         return next((version for version in mine if version != way.version), "") or free_version(
@@ -100,7 +102,7 @@ class VersionActs:
         )
 
     def snapshot_named(self, query: str, name: str) -> Snapshot:
-        """A snapshot of one of the job's queries; raises NotFound."""
+        """Return a snapshot of one of the job's queries; raises NotFound."""
         return Catalogue(self._site.snapshots, series_of_query(self._job, query)).read(snapshot_number(name))
 
     def _format_of(self, query: str, version: str) -> str:
@@ -137,9 +139,9 @@ class VersionActs:
 
 
 def free_version(site: Installation, state: JobState, query: str) -> str:
-    """The name of a checkpoint version that was never recorded and that no directory has.
+    """Return the name of a checkpoint version that was never recorded and that has no directory.
 
-    A new version must not continue from an unrecorded directory.
+    A new version must not continue from a directory that is not recorded.
     """
     root, name = site.new_checkpoints(state.job, query), state.next_version(query)
     while tree_at(f"{root.spark_path}/{name}").absence() != NOT_THERE:
@@ -150,7 +152,7 @@ def free_version(site: Installation, state: JobState, query: str) -> str:
 def created_from(
     site: Installation, snapshot: Snapshot, query: str, version: str, *, state_format: str
 ) -> CheckpointVersionCreated:
-    """The record of a version that is restored from a snapshot, without a parent; it is not current yet.
+    """Return the record of a version that is restored from a snapshot: without a parent, and not current yet.
 
     ``site``: the installation; ``snapshot``: the source; ``query`` and ``version``: what is created; ``state_format``:
     the format of its state.
@@ -179,14 +181,13 @@ def fill_version(
     catalogue: Catalogue | None = None,
     show: Show | None = None,
 ) -> None:
-    """Write a recorded version from its snapshot, unless it exists or a driver has opened it since. Idempotent.
+    """Write a recorded version from its snapshot, unless its files exist or a driver has opened it. Idempotent.
 
     ``site``: the installation; ``state``: the job's; ``query`` and ``version``: what to fill; ``snapshot``: its source;
-    ``catalogue``: of the snapshot, None for the installation's own; ``show``: called with the progress.
+    ``catalogue``: where the snapshot is read, None for the installation's own; ``show``: called with the progress.
 
-    The version was recorded first, under a name without a directory. So existing files under it were restored from the
-    same snapshot, perhaps by a slower process, and may be in use: they are never removed, and a partial restore is
-    continued.
+    The version was recorded under a name that had no directory. So files under that name were restored from the same
+    snapshot, perhaps by another process, and may be in use. They are never removed; a partial restore is continued.
     """
     recorded, target = state.version(query, version), site.checkpoint(state, query, version)
     if recorded is None or recorded.claimed_by or is_published(target):
