@@ -54,7 +54,7 @@ BROKEN = (
     ("a bucket that is not there", {"STREAMKEEPER_CHECKPOINTS": "s3a://no-such-bucket/checkpoints"}, "NoSuchBucket"),
     ("wrong credentials", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "SignatureDoesNotMatch"),
     ("no server", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "check that the server is running"),
-    ("no jars", {"STREAMKEEPER_JARS": "/"}, "hadoop-aws is not among the installed jars (run `make connectors` to fetch them"),
+    ("no jars", {"STREAMKEEPER_JARS": "/"}, "hadoop-aws is not among the installed jars (run `make connectors`"),
 )
 
 

@@ -69,7 +69,7 @@ def test_a_batch_whose_plan_is_cut_short_is_planned_again(house: House) -> None:
     left = content_of(damaged)
     found = house.look()
     assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, REPLAN), found
-    assert f"reads batch {batch}, perhaps with other bounds: 1 files" in found.options[0].prices[0].sentence
+    assert f"reads batch {batch}, perhaps with other offsets (1 files" in found.options[0].prices[0].sentence
     assert "2 batches after batch" in found.option(RESTORE).prices[0].sentence
     with pytest.raises(OperationRefused, match="Spark refuses to start"):
         house.recover("restarted", RecoveryAction.RESTART)
@@ -98,7 +98,7 @@ def test_a_batch_that_the_table_holds_is_not_planned_again(house: House) -> None
         (house.directory / "commits" / name).unlink(missing_ok=True)
     cut_short(house.directory, batch)
     refused = house.look().option(REPLAN).why_not
-    assert f"holds batch {batch}: planned again, it would have other rows and be skipped" in refused
+    assert f"contains batch {batch}; planned again with other rows, the batch would be skipped" in refused
     with pytest.raises(OperationRefused, match="planned again"):
         house.recover("replanned", REPLAN)
     for name in (str(batch), f".{batch}.crc"):

@@ -153,7 +153,7 @@ def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
     kept = SeenSnapshots(name="s0004", version="v0001", batch=6, versions=("v0001",), newest_release=3)
     seen = lost(snapshots={"totals": kept})
     refused = decided(seen)
-    assert "s0004 holds batch 6 of v0001" in refused.refusals[0]
+    assert "s0004 contains batch 6 of v0001" in refused.refusals[0]
     assert "--to <checkpoints>/sales/totals/v0002" in refused.refusals[0]
     record = recorded(decided(seen, gone=frozenset({"totals"})))
     current = state_of(record).current_version("totals")
@@ -163,13 +163,13 @@ def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
     state = state_of(recorded(decided(restored, versions={"totals": "v0002"})))
     assert state.spans("totals", "v0002") == (Span("v0001", 6), Span("v0002"))
     both = decided(lost(directory("v0001"), directory("v0002")), versions={"totals": "v0002"})
-    assert "omit --version" in both.refusals[0]
+    assert "omit `--version`" in both.refusals[0]
 
 
 def test_an_output_that_is_ahead_or_behind_is_told() -> None:
     """Ahead, a deploy is refused until the checkpoint is as it was; behind, rows are missing, and that is said."""
     ahead = recorded(decided(lost(directory("v0001", committed=5)))).lost
-    assert "knows up to 5, and its output holds batch 8" in ahead[1]
+    assert "has planned batches up to 5, but its output contains batch 8" in ahead[1]
     behind = recorded(decided(lost(directory("v0001", committed=11)))).lost
     assert "its checkpoint has committed 11" in behind[1]
 
@@ -201,7 +201,7 @@ def test_a_driver_that_lives_or_that_nobody_can_see_keeps_everything_as_it_is() 
     """Two writers of one checkpoint are what all of this is to keep apart."""
     alive = decided(lost(directory("v0001"), drivers=(SeenDriver(instance="op-candidate", alive="processes 7, 8"),)))
     assert alive.record is None
-    assert "op-candidate still runs on box (processes 7, 8): --end-drivers" in alive.refusals[0]
+    assert "op-candidate still runs on box (processes 7, 8). Use `--end-drivers`" in alive.refusals[0]
     hidden = lost(directory("v0001"), unseen="this is a container (box)")
     assert "--no-driver-elsewhere" in decided(hidden).refusals[0]
     assert "none elsewhere by a person's statement" in recorded(decided(hidden, no_driver_elsewhere=True)).proof
@@ -262,7 +262,10 @@ def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:
     both = (directory("v0001"), directory("v0002"))
     refused = decided(lost(*both, fences=(table("v0001", epoch=5),), claims=claimed("v0002", 6)))
     assert refused.record is None
-    assert "claimed last for v0001 under epoch 5, and its checkpoint v0002 under epoch 6" in refused.refusals[0]
+    assert (
+        "claimed last for v0001 under epoch 5, but checkpoint v0002 was claimed later, under epoch 6"
+        in refused.refusals[0]
+    )
     same = recorded(decided(lost(*both, fences=(table("v0001", epoch=6),), claims=claimed("v0002", 6))))
     assert same.queries["totals"].version == "v0001"
 

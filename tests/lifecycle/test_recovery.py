@@ -208,27 +208,27 @@ def test_an_open_batch_whose_plan_is_cut_short_is_planned_again() -> None:
     first = found.options[0]
     assert (first.action, first.asks, first.replans) == (RecoveryAction.REPLAN, False, {"totals": 8})
     assert first.prices[0].sentence == (
-        "query totals into sqlite:///w.db#totals: reads batch 8, perhaps with other bounds: 3 files that the source had"
-        " listed for it, again; writes again: batch 8, which it does not hold; loses nothing"
+        "query totals into sqlite:///w.db#totals: reads batch 8, perhaps with other offsets (3 files that the source"
+        " had listed for it), again; writes again: batch 8, which the output does not contain; loses nothing"
     )
 
 
 @pytest.mark.parametrize(
     ("at", "why_not"),
     [
-        (look(cut(sink="foreach")), "cannot tell whether it holds batch 8: your function may have seen it"),
-        (look(cut(holds=8)), "holds batch 8: planned again, it would have other rows and be skipped"),
-        (look(cut(holds=None)), "holds no batch of v0001, so it proves nothing of batch 8"),
-        (look(cut(sink_unknown="pg does not answer")), "nobody knows whether .* holds batch 8: pg does not answer"),
-        (look(cut(committed=8)), "batch 8 is committed, and what it read is not known"),
-        (look(cut(committed=6)), "batch 7 before it is not committed"),
+        (look(cut(sink="foreach")), "does not record whether it has batch 8; your function may have seen it"),
+        (look(cut(holds=8)), "contains batch 8; planned again with other rows, the batch would be skipped"),
+        (look(cut(holds=None)), "contains no batch of v0001, so it proves nothing about batch 8"),
+        (look(cut(sink_unknown="pg does not answer")), "it is unknown whether .* contains batch 8: pg does not answer"),
+        (look(cut(committed=8)), "batch 8 is committed, and without its plan its input is unknown"),
+        (look(cut(committed=6)), "the batch before it, 7, is not committed"),
         (look(cut(committed=None, holds=None)), "no batch was committed before it"),
-        (look(cut(damages=(CUT_SHORT, FLIPPED))), "not the plan of an open batch alone"),
-        (look(cut(damages=(NO_OFFSET,))), "not the plan of an open batch alone"),
+        (look(cut(damages=(CUT_SHORT, FLIPPED))), "not only in the plan of its open batch"),
+        (look(cut(damages=(NO_OFFSET,))), "not only in the plan of its open batch"),
         (look(cut(lost="it is missing")), "damaged in another way"),
         (look(cut(unproven="op-candidate")), "damaged in another way"),
-        (look(cut(), life=Life.ALIVE), "op-candidate lives: stop the job first"),
-        (look(cut(), query(query="other", damages=(FLIPPED,))), "query other: it is not the plan"),
+        (look(cut(), life=Life.ALIVE), "op-candidate is running; stop the job first"),
+        (look(cut(), query(query="other", damages=(FLIPPED,))), "query other: the damage is not only in the plan"),
         (look(), "no checkpoint of sales is damaged"),
     ],
 )

@@ -206,7 +206,7 @@ def test_an_old_release_that_can_be_started_no_more_ends_the_operation(
     never_starts(job, monkeypatch, GONE)
     told = opened.run()
     assert told.outcome is Outcome.FAILED
-    assert f"r0001 could not serve again: never started: {GONE}" in told.sentence
+    assert f"r0001 could not be restarted: never started: {GONE}" in told.sentence
 
 
 @pytest.mark.parametrize("error", [GONE, TemporaryError("no process can be made")])

@@ -98,7 +98,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     first = shop.state.serving_instance
 
     told = shop.says(0, "stop", JOB, "--reason", "maintenance")
-    assert f"job {JOB} is stopped: r0001 no longer serves" in told
+    assert f"job {JOB} is stopped: r0001 no longer runs" in told
     assert list(shop.bed.processes()) == []
     assert shop.state.instances[first].exit == "drained"
     assert "nothing to do" in shop.says(0, "stop", JOB, "--reason", "again")

@@ -89,7 +89,7 @@ def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
     everything = lost.files
     looked = lost.rebuild("--dry-run", "--no-driver-elsewhere")
     assert (looked.exit_code, lost.state.number) == (0, 0), looked.output
-    assert f"{JOB}: query {QUERY}: v0001 served (batch 7 committed)" in looked.output
+    assert f"{JOB}: query {QUERY}: v0001 was current (batch 7 committed)" in looked.output
     assert "the next epoch of every query is above 5" in looked.output
     assert lost.files == everything
     done = lost.rebuild()
@@ -260,7 +260,7 @@ def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
     assert (refused.exit_code, "the checkpoint root" in refused.output) == (2, True)
     (tmp_path / "cp").mkdir()
     refused = lost.rebuild()
-    assert (refused.exit_code, "which is not there (check STREAMKEEPER_CHECKPOINTS)" in refused.output) == (1, True)
+    assert (refused.exit_code, "which is missing (check STREAMKEEPER_CHECKPOINTS)" in refused.output) == (1, True)
     assert lost.state.number == 0
 
 

@@ -146,7 +146,7 @@ def test_a_loss_is_accepted_by_who_may(tmp_path: Path, inputs: Path) -> None:
     job.take()
     add_batch(job, job.tree, inputs, 8)
     (inputs / "f8.json").unlink()
-    with pytest.raises(OperationRefused, match="not accepted: ada is not among the approvers"):
+    with pytest.raises(OperationRefused, match="not accepted, because ada is not among the approvers"):
         restore_version(job.site, JOB, QUERY, job.catalogue.read(1), **ACCEPTED)
 
 
@@ -255,7 +255,7 @@ def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: P
         (inputs / "f8.json").unlink()
         ended = deploy.advance(Step.FALL_BACK)
         assert ended.outcome is Outcome.FAILED
-        assert f"no batch came; query {QUERY}: going back to v0001 {gone(inputs)}; nothing runs" in ended.sentence
+        assert f"no batch came; query {QUERY}: going back to v0001 {gone(inputs)}; no driver runs" in ended.sentence
         assert deploy.state.serving_release == "r0002"
 
 

@@ -185,7 +185,9 @@ def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -
     open_recovery(job.site, "op2", asked(REPLAN, accepted_by="ada", accept_loss=True))
 
 
-@pytest.mark.parametrize(("sink", "holds", "told"), [("foreach", 7, "may have seen it"), ("table", 8, "holds batch 8")])
+@pytest.mark.parametrize(
+    ("sink", "holds", "told"), [("foreach", 7, "may have seen it"), ("table", 8, "contains batch 8")]
+)
 def test_an_output_that_may_hold_the_batch_refuses_it(tmp_path: Path, sink: str, holds: int, told: str) -> None:
     """Asked of the output itself, when it is opened and once more when no driver is left."""
     job = registered(tmp_path, sink=sink)

@@ -184,7 +184,7 @@ def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Reg
     named = replace(state, releases={"r0001": replace(first, content=replace(first.content, params=params))})
     sink = SinkDescription(kind="table", output="postgresql://127.0.0.1:1/db#totals", options={})
     silent = ask(job.site, named, "r0001", QUERY, sink, "v0001")
-    assert silent.unknown.startswith("its secret cannot be resolved here")
+    assert silent.unknown.startswith("the secret of the output cannot be resolved here")
     known = dataclasses.replace(
         job.site, resolvers={"env": lambda _: "postgresql+psycopg://ada:hunter2@127.0.0.1:1/db"}
     )

@@ -85,7 +85,7 @@ def entries(job: Registered) -> list[object]:
 def test_a_stop_records_drains_and_proves(job: Registered) -> None:
     """In this order; afterwards nothing owns the checkpoints, and the driver that was told was not killed."""
     runner = served(job)
-    assert stop(job).sentence == f"job {JOB} is stopped: r0001 no longer serves"
+    assert stop(job).sentence == f"job {JOB} is stopped: r0001 no longer runs"
     wish, end = entries(job)[-2:]
     assert isinstance(wish, DesiredChanged)
     assert isinstance(end, InstanceEnded)

@@ -50,7 +50,7 @@ def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
     """And a second run of it is skipped, with the sentence."""
     from airflow.sdk.exceptions import AirflowSkipException
 
-    assert stop() == f"job {JOB} is stopped: r0001 no longer serves"
+    assert stop() == f"job {JOB} is stopped: r0001 no longer runs"
     seen = job_overview(job.site, JOB)
     assert seen.stopped is not None
     assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (Standing.STOPPED, "ada", "maintenance")

@@ -30,7 +30,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class GiveUpStarting(msgspec.Struct, frozen=True):
-    """Record that an instance could not be started, once nothing can start it any more."""
+    """Record that an instance could not be started, after it was made certain that it cannot start later."""
 
     instance: str
 
@@ -90,18 +90,18 @@ class RestoreVersions(msgspec.Struct, frozen=True):
 
 
 class Appoint(msgspec.Struct, frozen=True):
-    """Create missing checkpoint versions and make the instance the only one that may claim epochs, in ``versions``."""
+    """Create missing checkpoint versions, and allow only this instance to claim epochs in ``versions``."""
 
     instance: str
     versions: dict[str, str] = {}
 
 
 class RecordLastBatches(msgspec.Struct, frozen=True):
-    """Record the batch at which the ended release left each query; mark the step done."""
+    """Record the last committed batch of each query of the ended release; mark the step done."""
 
 
 class TakeCutoverSnapshots(msgspec.Struct, frozen=True):
-    """Take a snapshot, under a hold, of the batch at which each query was handed over; mark the step done."""
+    """Take a snapshot, under a hold, of the last batch before the cutover of each query; mark the step done."""
 
 
 class Promote(msgspec.Struct, frozen=True):

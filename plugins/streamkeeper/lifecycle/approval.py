@@ -19,12 +19,14 @@ ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
 
 
 def keep_state(at: Observation) -> Decision:
-    """Ensure the rollback path before a person is asked."""
-    return say(Step.KEEP_STATE, BackUp(), "the candidate's interpretation of the state is not proven equal")
+    """Return the decision to back up the state, which is the rollback path, before a person is asked."""
+    return say(
+        Step.KEEP_STATE, BackUp(), "it is not proven that the candidate reads the state as the current release does"
+    )
 
 
 def approve(at: Observation) -> Decision:
-    """Stop the standby, which occupies a driver, and wait for the answer."""
+    """Return the decision to stop the standby, which occupies a driver, and then to wait for the answer."""
     step, operation = Step.APPROVE, at.operation
     standby = instance_name(operation.operation, Role.CANDIDATE)
     if standby in at.state.instances and not at.state.instances[standby].ended:
@@ -35,7 +37,7 @@ def approve(at: Observation) -> Decision:
 
 
 def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
-    """Continue after a person's approval; give up after a refusal or without an answer.
+    """Return the decision to wait for a person's answer, to continue after an approval, or else to give up.
 
     ``why``: the subject of the question.
     """
@@ -52,12 +54,12 @@ def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
 
 
 def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | None:
-    """A person's answer about it; None as long as there is none."""
+    """Return a person's answer about this subject; None without one."""
     return operation.review if about is About.OUTPUT else operation.approval
 
 
 def get_ready(at: Observation) -> Decision:
-    """Gather the evidence again, on the present checkpoint: in the standby, if one is started."""
+    """Gather the evidence again on the present checkpoint: in the standby of a warm handover, else in a describer."""
     step, operation = Step.READY, at.operation
     release = operation.release
     if operation.request.handover is Handover.WARM:
@@ -68,4 +70,4 @@ def get_ready(at: Observation) -> Decision:
         pending = start(at, step, name, release, Role.DESCRIBER) or gathered(at, step, name)
     if pending is not None:
         return pending
-    return say(step, CheckDrift(), "the installation must match the approved one")
+    return say(step, CheckDrift(), "the evidence must match the approved one")

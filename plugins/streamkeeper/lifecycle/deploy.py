@@ -1,4 +1,4 @@
-"""The deploy: from records and observations to the next action. One ladder per step; reads and changes nothing."""
+"""Decide the next action of a deploy from records and observations, with one function per step and without I/O."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from streamkeeper.model.step_results import FirstBacklog
 from streamkeeper.model.ways import Way
 
 LAG_GROWTH, LAG_FLOOR = 2, 1000
-"""A release lags when more records wait than this factor times those at its first commit, and more than this floor."""
+"""A release lags if more records wait than LAG_GROWTH times those at its first commit, and more than LAG_FLOOR."""
 
 
 def decide(at: Observation) -> Decision | None:
-    """The next action of an open operation; None once it has an outcome."""
+    """Return the next action of an open operation; None once the operation has an outcome."""
     operation = at.operation
     if operation.outcome is not None:
         return None
@@ -72,7 +72,7 @@ def _standby(at: Observation) -> Decision:
     if seen.described and release not in at.state.described:
         return say(step, RecordDescription(name), f"{name} has described {release}")
     if warm:
-        return ready(at, step, name) or say(step, MarkDone(), f"{name} stands by")
+        return ready(at, step, name) or say(step, MarkDone(), f"{name} is on standby")
     if not seen.described:
         return not_yet(at, step, name, "its description")
     return gathered(at, step, name) or say(step, MarkDone(), f"{release} is described")
@@ -142,9 +142,9 @@ def _probation(at: Observation) -> Decision:
 
 
 def _lagging(first: dict[str, int], now: dict[str, int]) -> str:
-    """The query whose backlog keeps growing; empty if there is none, as far as the sources report it."""
+    """Return a clause about the queries whose backlog grows; empty if none does, or if no source reports it."""
     grown = [
-        f"query {query} is {behind} records behind, {first[query]} at first"
+        f"query {query} is {behind} records behind, up from {first[query]} at its first commit"
         for query, behind in sorted(now.items())
         if query in first and behind > max(LAG_GROWTH * first[query], LAG_FLOOR)
     ]
@@ -164,7 +164,7 @@ def _promote(at: Observation) -> Decision:
 
 
 def _uncompared(operation: OperationState) -> str:
-    """The rebuilt outputs that were not compared, as a clause of the operation's sentence."""
+    """Return a clause about the rebuilt outputs that were not compared, for the operation's sentence."""
     rebuilt = sorted(query for query, way in operation.ways.items() if way.way is Way.REBUILD)
     if not rebuilt or operation.request.compare:
         return ""
@@ -172,7 +172,7 @@ def _uncompared(operation: OperationState) -> str:
 
 
 def _untaken(operation: OperationState) -> str:
-    """The missing cutover snapshots, for the operation's sentence."""
+    """Return a clause about the missing cutover snapshots, for the operation's sentence."""
     failed = [f"{query}: {why}" for query, why in sorted(operation.cutover_snapshots.failed.items())]
     return f"; no cutover snapshot of {'; '.join(failed)}" if failed else ""
 

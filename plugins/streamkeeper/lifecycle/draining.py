@@ -25,11 +25,11 @@ from streamkeeper.model.step import Step
 
 
 def drain(at: Observation) -> Decision:
-    """Drain every owner; the candidate must be ready to take over before the first owner is drained."""
+    """Return the decision to drain every owner; first the candidate must be ready to take over."""
     step, operation = Step.DRAIN, at.operation
     owners = at.state.owners
     if not owners:
-        return say(step, MarkDone(), "nothing owns the checkpoints")
+        return say(step, MarkDone(), "no driver owns the checkpoints")
     for owner in owners:
         if at.of(owner.instance).life is Life.UNKNOWN:
             return give_up(step, _unprovable(at, owner))
@@ -39,16 +39,16 @@ def drain(at: Observation) -> Decision:
             unready = ready(at, step, candidate)
             if unready is not None:
                 return unready
-        return say(step, MarkBegun(), "the serving driver is about to be drained")
+        return say(step, MarkBegun(), "the current driver is about to be drained")
     for owner in owners:
         ending = _drain_one(at, step, owner, deadline_s(step, operation.request))
         if ending is not None:
             return ending
-    return say(step, MarkDone(), "the serving driver has ended")
+    return say(step, MarkDone(), "the current driver has ended")
 
 
 def prove_dead(at: Observation) -> Decision:
-    """Record the end of every owner once it is proven."""
+    """Return the decision to record the end of every owner once it is proven."""
     step = Step.PROVE_DEAD
     for owner in at.state.owners:
         seen = at.of(owner.instance)
@@ -67,7 +67,7 @@ def prove_dead(at: Observation) -> Decision:
 
 
 def end(at: Observation, step: Step, name: str) -> Decision | None:
-    """Stop an instance of this operation, first by a command; None once its end is recorded."""
+    """Return the decision that stops an instance of this operation: a command first, then a kill, then the record."""
     instance, seen = at.state.instances[name], at.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
@@ -81,16 +81,16 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
         return say(step, Send(name, order), f"{name} is no longer needed")
     if at.waited_s > patience_s or _killing(at, name):
         return say(step, Kill(name), f"{name} did not end within {patience_s:g} s")
-    return say(step, Wait(f"{name}: end", patience_s), f"{name} ends")
+    return say(step, Wait(f"{name}: end", patience_s), f"waiting for {name} to end")
 
 
 def gathered(at: Observation, step: Step, name: str) -> Decision | None:
-    """None once a describer has delivered its evidence and has ended; otherwise wait for it, stop it or give it up."""
+    """Return the decision to wait for a describer, stop it or give it up; None once it has delivered and ended."""
     if not at.state.instances[name].ended:
         if not at.of(name).gathered:
             return not_yet(at, step, name, "evidence")
         return end(at, step, name)
-    return None if at.of(name).gathered else give_up(step, f"{name} has ended before it had its evidence")
+    return None if at.of(name).gathered else give_up(step, f"{name} ended before it had gathered its evidence")
 
 
 def last_word(seen: Seen) -> str:
@@ -99,7 +99,7 @@ def last_word(seen: Seen) -> str:
 
 
 def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:
-    """None once no process of the owner is left."""
+    """Return the decision to drain, wait for or kill the owner; None once no process of the owner is left."""
     name, seen = owner.instance, at.of(owner.instance)
     if seen.life is Life.DEAD:
         return None
@@ -118,9 +118,9 @@ def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: fl
 
 
 def undrained(name: str, seen: Seen, waited_s: float) -> str:
-    """Why a driver with a drain command is killed."""
+    """Return why a driver that was ordered to drain is killed."""
     if seen.liveness.halted:
-        return f"{name} cannot drain, its processes are stopped: {seen.liveness.why}"
+        return f"{name} cannot drain, because its processes are stopped: {seen.liveness.why}"
     return f"{name} did not drain within {waited_s:g} s"
 
 

@@ -17,7 +17,7 @@ from streamkeeper.model.ways import Way
 
 
 def shadow(at: Observation) -> Decision:
-    """Let the standby start the shadow."""
+    """Return the decision to let the standby fill the shadow."""
     step, name = Step.SHADOW, candidate_of(at.operation)
     if CommandKind.SHADOW in at.of(name).sent:
         return say(step, MarkDone(), f"{name} rereads the sources")
@@ -30,7 +30,7 @@ def shadow(at: Observation) -> Decision:
 
 
 def catch_up(at: Observation) -> Decision:
-    """Wait until the shadow has read everything that the current release has read."""
+    """Return the decision to wait until the shadow has read everything that the current release has read."""
     step, name = Step.CATCH_UP, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} has caught up: {_told(at)}")
@@ -38,7 +38,7 @@ def catch_up(at: Observation) -> Decision:
 
 
 def compare(at: Observation) -> Decision:
-    """Compare both outputs, over the same input."""
+    """Return the decision to compare both outputs, over the same input."""
     step, operation = Step.COMPARE, at.operation
     name, limit_s = candidate_of(operation), deadline_s(step, operation.request)
     if CommandKind.COMPARE not in at.of(name).sent:
@@ -50,21 +50,21 @@ def compare(at: Observation) -> Decision:
     if not wanted <= told.keys() and not (at.on == on and at.waited_s > limit_s):
         return _dead_or(at, step, name) or say(step, Wait(on, limit_s), _told(at) or on)
     # After the timeout a person decides, as for any comparison that was not possible.
-    late = OutputComparison(comparable=False, why=f"that did not complete within {limit_s:g} s")
+    late = OutputComparison(comparable=False, why=f"the comparison did not complete within {limit_s:g} s")
     compared = {query: told.get(query, late) for query in sorted(wanted)}
     sentence = "; ".join(f"{query}: {comparison.sentence}" for query, comparison in compared.items())
     return say(step, MarkDone(OutputsCompared(compared)), sentence)
 
 
 def review(at: Observation) -> Decision:
-    """A person decides about an output that differs from the request; the shadow continues meanwhile."""
+    """Return the decision to wait for a person's review of the rebuilt output; the shadow continues meanwhile."""
     step, operation = Step.REVIEW, at.operation
     dead = _dead_or(at, step, candidate_of(operation)) if operation.review is None else None
     return dead or await_answer(at, step, why="; ".join(reasons_to_review(operation)))
 
 
 def catch_up_after_drain(at: Observation) -> Decision:
-    """The old release has ended; the new one must also have read its last input."""
+    """Return the decision to wait until the new release has also read the last input of the ended old one."""
     step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} has processed all input: {_told(at)}")
@@ -81,7 +81,7 @@ def _told(at: Observation) -> str:
 
 
 def _dead_or(at: Observation, step: Step, name: str) -> Decision | None:
-    """Give up if the shadow has ended, or fails repeatedly; None as long as it may continue."""
+    """Return the decision to give up if the shadow has ended or fails repeatedly; None if it may continue."""
     seen = at.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended in its dual run: {seen.liveness.why}")

@@ -35,10 +35,11 @@ _START_S = 10.0
 
 
 def keep_reserve(at: Observation, step: Step) -> Decision | None:
-    """Start the old release again as a standby, which owns nothing; None once that was tried, or if it is of no use.
+    """Return the decision to start the old release on standby, as a reserve; None once that was tried or is of no use.
 
-    There is room for it if the candidate was on standby next to the old driver. Whatever happens to the reserve, the
-    candidate keeps running. Only ``fall_back`` needs the reserve, and starts another one if it has ended.
+    The reserve owns nothing. There is room for it if the candidate was on standby next to the old driver. Whatever
+    happens to the reserve, the candidate keeps running. Only ``fall_back`` needs the reserve, and starts another
+    instance if the reserve has ended.
     """
     name, release = reserve_of(at.operation), at.state.serving_release
     known = at.state.instances.get(name)
@@ -49,9 +50,13 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
         return None
     seen = at.of(name)
     if seen.life is Life.ABSENT and at.waited_s > _START_S:
-        return say(step, GiveUpStarting(name), f"no process of it came within {_START_S:g} s: {seen.liveness.why}")
+        return say(
+            step, GiveUpStarting(name), f"no process of {name} appeared within {_START_S:g} s: {seen.liveness.why}"
+        )
     if seen.life is Life.ABSENT:
-        return say(step, Launch(name, LaunchMode.STANDBY), f"{release} stands by, should {at.operation.release} fail")
+        return say(
+            step, Launch(name, LaunchMode.STANDBY), f"{release} is kept on standby in case {at.operation.release} fails"
+        )
     if seen.life is Life.DEAD:
         return say(
             step,
@@ -62,9 +67,9 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
 
 
 def end_reserve(at: Observation, step: Step) -> Decision | None:
-    """Stop the standby that is no longer needed; None if there is none, or if it cannot be stopped from here.
+    """Return the decision to stop the reserve; None if there is none, or if it cannot be stopped from here.
 
-    It owns nothing, and exits by itself once it reads that the operation is over.
+    The reserve owns nothing, and exits by itself once it reads that the operation has ended.
     """
     reserve = at.state.instances.get(reserve_of(at.operation))
     if reserve is None or reserve.ended or reserve.appointed:
@@ -74,7 +79,7 @@ def end_reserve(at: Observation, step: Step) -> Decision | None:
 
 
 def _may_be_needed(at: Observation, step: Step) -> bool:
-    """Whether the candidate takes long or has failed: true at the first of the failures that make it given up."""
+    """Whether the candidate takes long or has failed once, which comes before it is given up."""
     status = at.of(candidate_of(at.operation)).status
     failed = status is not None and any(query.failures for query in status.queries.values())
     return step is Step.FALL_BACK or failed or at.waited_s > RESERVE_AFTER_S
@@ -88,12 +93,12 @@ def _is_of_use(at: Observation) -> bool:
 
 
 def reserve_of(operation: OperationState) -> str:
-    """The instance in which the old release is on standby while it may still be needed."""
+    """Return the name of the instance that keeps the old release on standby while it may still be needed."""
     return instance_name(operation.operation, Role.FALLBACK)
 
 
 def _fallback_of(at: Observation) -> str:
-    """The instance in which the old release runs again: the reserve, or another one if the reserve ended unused."""
+    """Return the instance in which the old release runs again: the reserve, or another if the reserve ended unused."""
     name = reserve_of(at.operation)
     reserve = at.state.instances.get(name)
     unused = reserve is not None and reserve.ended and not reserve.appointed
@@ -101,7 +106,7 @@ def _fallback_of(at: Observation) -> str:
 
 
 def fall_back(at: Observation) -> Decision:
-    """Stop the candidate. If the old driver was drained, start the old release again by the assessed rollback paths."""
+    """Return the decision to stop the candidate and, if the old driver was drained, to restart the old release."""
     step, operation, state = Step.FALL_BACK, at.operation, at.state
     # It starts while the candidate stops: there is room for both.
     if _candidate_went(at) and (starting := keep_reserve(at, step)) is not None:
@@ -124,16 +129,16 @@ def fall_back(at: Observation) -> Decision:
 
 
 def _stays_stopped(at: Observation) -> Decision:
-    """The job was stopped before this deploy: a failed deploy of a stopped job does not restart the old release."""
+    """Return the end of a failed deploy of a job that was stopped before: the old release is not restarted."""
     operation = at.operation
     outcome = Outcome.FAILED if _candidate_went(at) else operation.untouched
-    return say(Step.FALL_BACK, Finish(outcome), f"{operation.fall_back}; the job stays stopped, nothing serves")
+    return say(Step.FALL_BACK, Finish(outcome), f"{operation.fall_back}; the job stays stopped, no release runs")
 
 
 def _untouched(at: Observation) -> Decision:
     serving, operation = at.state.serving_release, at.operation
     if _candidate_went(at):
-        return say(Step.FALL_BACK, Finish(Outcome.FAILED), f"{operation.fall_back}; nothing serves")
+        return say(Step.FALL_BACK, Finish(Outcome.FAILED), f"{operation.fall_back}; no release runs")
     stays = f"{serving} stays as it was" if serving else "nothing was deployed"
     return say(Step.FALL_BACK, Finish(operation.untouched), f"{operation.fall_back}; {stays}")
 
@@ -146,14 +151,14 @@ def _serve_again(at: Observation, name: str) -> Decision:
     went = _candidate_went(at)
     blocked = _blocked(operation) if went else ""
     if blocked:
-        lost = f"{release} cannot take over: {blocked}; fix forward with a new release"
+        lost = f"{release} cannot take over ({blocked}); deploy a new release that fixes the problem"
         return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {lost}")
     if _promoted_instead(at) or (went and _lossy(at)):
         return _stays_with_candidate(at)
     fallback = state.instances.get(name)
     if fallback is not None and fallback.ended:
         why = at.of(name).error or fallback.proof
-        return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {release} could not serve again: {why}")
+        return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {release} could not be restarted: {why}")
     if CommandKind.STOP in at.of(name).sent and (ending := end(at, step, name)) is not None:
         return ending
     if went and ways_back(operation) and not operation.has_done(step):
@@ -166,24 +171,24 @@ def _serve_again(at: Observation, name: str) -> Decision:
 
 
 def _lossy(at: Observation) -> list[str]:
-    """How the rollback paths lose rows, per query; empty if the old release can continue from the last commit."""
+    """Return the rows that each rollback path loses; empty if the old release can continue from the last commit."""
     if at.operation.reverse is Verdict.RESUME:
         return []
     return [f"query {query}: {how}" for query, how in sorted(at.lost_back.items())]
 
 
 def _stays_with_candidate(at: Observation) -> Decision:
-    """Rolling back loses rows, which only a person may accept: no driver runs until a person decides.
+    """Return the end of an operation whose rollback loses rows: only a person may accept that, so no driver runs.
 
-    The candidate's release is first recorded as the current one, because its checkpoints are the valid ones: the next
-    start or deploy is compared with that release, and a rollback from it asks for the acceptance.
+    The candidate's release is first recorded as the current one, because its checkpoints are the valid ones. So the
+    next start or deploy is compared with that release, and a rollback from it asks a person to accept the loss.
     """
     step, operation = Step.FALL_BACK, at.operation
     if ending := end_reserve(at, step):
         return ending
     lost = "; ".join(_lossy(at)) or "the rollback loses rows"
-    accept = f"put the files back, or accept the loss: streamkeeper rollback {at.state.job} --accept-loss"
-    why = f"{operation.fall_back}; {lost}; nothing runs: {accept}"
+    accept = f"run `streamkeeper rollback {at.state.job} --accept-loss` to accept the loss"
+    why = f"{operation.fall_back}; {lost}; no driver runs. Put the files back, or {accept}"
     if not _promoted_instead(at):
         owners = [each for each in at.state.instances_of(operation.operation, Role.CANDIDATE) if each.appointed]
         return say(step, Promote(owners[-1].instance), why)
@@ -210,11 +215,11 @@ def _candidate_went(at: Observation) -> bool:
 
 
 def _blocked(operation: OperationState) -> str:
-    """Why the old release cannot take over the candidate's work; empty if it can."""
+    """Return why the old release cannot take over from the candidate; empty if it can."""
     if not operation.ways and operation.reverse is not Verdict.RESUME:
-        return "its checkpoint is not as it left it"
+        return "its checkpoint has changed since it ran"
     told = [
-        f"query {query}: {way.no_way_back or 'there is no way back'}"
+        f"query {query}: {way.no_way_back or 'there is no rollback path'}"
         for query, way in sorted(operation.ways.items())
         if way.way is not Way.START and way.back is None
     ]
@@ -245,7 +250,7 @@ def _await(at: Observation, name: str) -> Decision:
     seen = at.of(name)
     if failure and seen.life is Life.ALIVE and (seen.state is DriverState.SERVING or seen.waits):
         # No other driver could continue once its source or its sink is reachable again.
-        return say(Step.FALL_BACK, Promote(name), f"{failure}; it remains the serving driver")
+        return say(Step.FALL_BACK, Promote(name), f"{failure}; {name} remains the current driver")
     if failure:
         return give_up(Step.FALL_BACK, failure)
     return say(Step.FALL_BACK, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")

@@ -21,7 +21,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -> Verdict:
     """Whether another generation of an instance may start; ``orders``: all commands that it ever received.
 
-    An open operation decides about its own instances, also while its job is stopped: a person is deploying it.
+    An open operation decides about its own instances, even if its job is stopped, because a person deploys the job.
     """
     if CommandKind.DRAIN in orders:
         return Verdict(goes_on=False, reason=f"{instance} was ordered to drain", state=DriverState.DRAINED)

@@ -103,7 +103,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     objection: str = ""
     """Why the recorded approval does not count, while the operation waits for one; empty if it counts."""
     lost_back: dict[str, str] = {}
-    """Query -> how its rollback path loses rows.
+    """Query -> the rows that its rollback path loses.
 
     Set once the candidate of a fall-back has ended and until another instance is appointed.
     """

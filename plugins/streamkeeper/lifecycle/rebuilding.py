@@ -1,7 +1,7 @@
-"""Rebuild a lost journal: from checkpoints, outputs and snapshots to one record, or to the reason why there is none.
+"""Rebuild a lost journal: make one record from checkpoints, outputs and snapshots, or list the reasons against it.
 
-The output decides which checkpoint version was current: its last writer moved its fence. Numbers and dates are not used
-to guess: the younger of two versions may belong to a switch that never finished.
+The output decides which checkpoint version was current, because the output's last writer moved its fence. Version
+numbers and dates decide nothing, because the newer of two versions may belong to a switch that never finished.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.rebuilt import JobRebuilt, RebuiltQuery, RebuiltVersion
 
 NO_BATCH = -1
-"""The version has started: no batch of its parent must be carried over any more."""
+"""Marks a version that has started, so that no batch of its parent must be carried over any more."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's statements, in addition to the observations."""
+    """What a person states about the lost job, in addition to the observations."""
 
     requested_by: str
     """The person who requested the rebuild."""
@@ -50,7 +50,7 @@ class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
     refusals: tuple[str, ...] = ()
     """The reasons against it, each with its remedy."""
     told: tuple[str, ...] = ()
-    """The plan in lines."""
+    """The plan, one sentence per line."""
 
 
 def _of_installation(claims: tuple[EpochClaim, ...], installation: str) -> tuple[EpochClaim, ...]:
@@ -62,9 +62,9 @@ class _Undecided(Exception):
 
 
 def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPlan:
-    """The record that restores the journal, if everything it needs could be observed; changes nothing.
+    """Return the record that recreates the journal, or the reasons why some fact for it is missing.
 
-    ``installation``: the id that the job's outputs are written under.
+    ``installation``: the id of the installation that wrote the job's outputs.
     """
     if seen.journal:
         return RebuildPlan(job=seen.job, record=None, refusals=(seen.journal,))
@@ -97,37 +97,38 @@ def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPla
 
 
 def decide_installation(wanted: frozenset[str], present: str, others: tuple[str, ...]) -> tuple[str, str]:
-    """The id that the store must carry, or why none can be chosen; an empty id keeps the one it has.
+    """Return the id that the store must get, and why none can be chosen; an empty id keeps the store's own.
 
-    ``wanted``: the ids that outputs, snapshots and drivers carry; ``present``: the store's own, empty where it has
-    none; ``others``: jobs that were recorded under that one.
+    ``wanted``: the ids in outputs, snapshots and drivers; ``present``: the store's own id, empty if it has none;
+    ``others``: the jobs that are recorded under ``present``.
     """
     if len(wanted) > 1:
         return "", (
-            f"the records found belong to {len(wanted)} installations ({', '.join(id[:8] for id in sorted(wanted))}):"
-            " rebuild the jobs one by one, by name; those of another installation into a separate store"
+            f"the records found belong to {len(wanted)} installations ({', '.join(id[:8] for id in sorted(wanted))})."
+            " Rebuild the jobs one by one, by name, and use a separate store for those of another installation"
         )
     id = next(iter(wanted), "")
     if id and present and id != present and others:
         return "", (
-            f"the store already belongs to the installation {present[:8]}, with {', '.join(others)}, and the outputs to"
-            f" {id[:8]}: set STREAMKEEPER_STORE to an empty place, rebuild there, and redeploy {', '.join(others)}"
+            f"the store already belongs to the installation {present[:8]}, with {', '.join(others)}, but the outputs"
+            f" belong to {id[:8]}. Set STREAMKEEPER_STORE to an empty place, rebuild there, and redeploy"
+            f" {', '.join(others)}"
         )
     return id, ""
 
 
 def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
-    """Two drivers on one checkpoint lose or duplicate rows: every possible writer must first be proven terminated."""
+    """Yield why a driver may still write. Two drivers on one checkpoint lose or duplicate rows."""
     for driver in seen.drivers:
         if driver.alive:
             yield (
-                f"driver {driver.instance} still runs on {seen.host} ({driver.alive}): --end-drivers ends it; otherwise"
-                " it ends within a minute of losing its store"
+                f"driver {driver.instance} still runs on {seen.host} ({driver.alive}). Use `--end-drivers` to end it,"
+                " or wait: the driver ends within a minute of losing its store"
             )
     if seen.unseen and not asked.no_driver_elsewhere:
         yield (
-            f"a driver could be running where it cannot be observed from here: {seen.unseen}; run this where it ran, or"
-            " ensure that none is left there, and confirm that with --no-driver-elsewhere"
+            f"a driver could be running where it cannot be observed from here: {seen.unseen}. Run the rebuild there, or"
+            " ensure that no driver is left there and confirm that with `--no-driver-elsewhere`"
         )
 
 
@@ -153,21 +154,21 @@ def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> Rebuil
 
 
 def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
-    """The fence of the output that the query wrote last: epochs are claimed per query, whichever output it writes."""
+    """Return the fence of the output that the query wrote last, by the highest epoch; None for a function."""
     fences = sorted(seen.fences.get(query, ()), key=lambda fence: fence.claimed)
     if not fences:
         if query in asked.unfenced:
             return None
         raise _Undecided(
-            f"the query writes none of the named outputs: add its database or directory with --output; if it writes"
-            f" with a function of yours, which records no epoch: --unfenced {seen.job}/{query}"
+            f"the query writes none of the named outputs. Add its database or directory with `--output`. If it writes"
+            f" with your own function, which records no epoch, use `--unfenced {seen.job}/{query}`"
         )
     if query in asked.unfenced:
-        raise _Undecided(f"its output {fences[-1].output} records an epoch: omit --unfenced")
+        raise _Undecided(f"its output {fences[-1].output} records an epoch, so omit `--unfenced`")
     if len(fences) > 1 and fences[-2].claimed == fences[-1].claimed:
         raise _Undecided(
-            f"{fences[-2].output} and {fences[-1].output} were both claimed under epoch {fences[-1].claimed}: name only"
-            " the current one"
+            f"{fences[-2].output} and {fences[-1].output} were both claimed under epoch {fences[-1].claimed}; name only"
+            " the current one with `--output`"
         )
     return fences[-1]
 
@@ -180,26 +181,26 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
         written = claim.version
     elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:
         raise _Undecided(
-            f"its output {fence.output} was claimed last for {written} under epoch {fence.claimed}, and its checkpoint"
-            f" {claim.version} under epoch {claim.epoch}: restore the output to its last state; if {claim.version} has"
-            f" never written, move the folder .claims next to it away"
+            f"its output {fence.output} was claimed last for {written} under epoch {fence.claimed}, but checkpoint"
+            f" {claim.version} was claimed later, under epoch {claim.epoch}. Restore the output to its last state. If"
+            f" {claim.version} has never written, move the folder .claims next to it away"
         )
     if written and (said or written) != written:
         if written in there and not _is_ahead(fence, there[written]):
-            held = "output holds" if fence else "driver claimed"
-            raise _Undecided(f"its {held} {written}, and that checkpoint exists: omit --version")
+            held = f"its output contains batches of {written}" if fence else f"its driver claimed {written}"
+            raise _Undecided(f"{held}, and that checkpoint exists, so omit `--version`")
         if said not in there or version_number(said) <= _newest(seen, query, fence, without=said):
             raise _Undecided(
-                f"{said} cannot replace {written}: restore a snapshot into"
-                f" {_restored_name(seen, query, fence)}, and name that version"
+                f"{said} cannot replace {written}. Restore a snapshot into"
+                f" {_restored_name(seen, query, fence)}, and name that version with `--version`"
             )
         return said
     if written:
         begun = fence is not None and len(fence.serving) > 1
         if written not in there and begun and fence is not None and fence.batch is None:
             raise _Undecided(
-                f"its output was handed over to {written}, which has not written yet, and whose checkpoint is not"
-                " there: put that checkpoint back as it was"
+                f"its output was handed over to {written}, which has not written yet and whose checkpoint is missing."
+                " Put that checkpoint back as it was"
             )
         return written
     if not there:
@@ -212,7 +213,7 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
         holds = f"{fence.output} contains no batch yet" if fence else "no output records the current version"
         raise _Undecided(
             f"{holds}, and there are {len(there)} checkpoints ({', '.join(sorted(there))}), one of them possibly of a"
-            f" switch that never completed: name the current one with --version {seen.job}/{query}=v…"
+            f" switch that never completed. Name the current one with `--version {seen.job}/{query}=v…`"
         )
     return next(iter(there))
 
@@ -245,7 +246,7 @@ def _version(name: str, directory: SeenCheckpoint | None, fence: Fence | None, i
 def _parents(
     fence: Fence | None, current: str, there: Mapping[str, SeenCheckpoint]
 ) -> dict[str, dict[str, str | int | None]]:
-    """What each version continues, according to the output, including a version that a person has restored by hand."""
+    """Return version -> its parent, according to the output, also for a version that a person has restored by hand."""
     if fence is None:
         return {}
     found: dict[str, dict[str, str | int | None]] = {}
@@ -261,7 +262,7 @@ def _parents(
 
 
 def _newest(seen: LostJob, query: str, fence: Fence | None, *, without: str = "") -> int:
-    """The highest version number in any observation."""
+    """Return the highest version number in any observation."""
     names = {version.version for version in seen.checkpoints.get(query, ())} | set(fence.versions if fence else ())
     if query in seen.snapshots:
         names |= set(seen.snapshots[query].versions)
@@ -273,10 +274,10 @@ def _restored_name(seen: LostJob, query: str, fence: Fence | None) -> str:
 
 
 def _epoch(seen: LostJob, asked: Asked) -> int:
-    """An epoch above every one that was observed.
+    """Return an epoch that no earlier driver has exceeded; the next claim is above it.
 
-    A function without a claim next to its checkpoint has received epochs that cannot be read back; for it the epoch is
-    the seconds since 1970, which no count of claims approaches.
+    A function without a claim next to its checkpoint has received epochs that cannot be read back. For such a function
+    the epoch is the number of seconds since 1970, which no count of claims approaches.
     """
     epochs = [fence.epoch for fences in seen.fences.values() for fence in fences]
     epochs += [driver.epoch for driver in seen.drivers]
@@ -294,28 +295,28 @@ def _proof(seen: LostJob) -> str:
 
 
 def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
-    """The losses, each with its remedy."""
+    """Yield the losses, each with its remedy."""
     yield (
-        f"the releases of {seen.job} and their params are not recorded: deploy its file, with --params; a person must"
-        " approve, because the old code is unknown"
+        f"the releases of {seen.job} and their params are not recorded. Deploy the job's file with `--params`; a person"
+        " must approve, because the old code is unknown"
     )
     for query, of in queries.items():
         there = {version.version: version for version in seen.checkpoints.get(query, ())}
         fence = next((claim for claim in seen.fences.get(query, ()) if claim.output == of.output), None)
         if of.version and of.version not in there:
-            yield f"the checkpoint {of.version} of {query}: a release that has that query is refused"
+            yield f"the checkpoint {of.version} of {query}; a release that contains that query is refused"
         elif of.version and fence is not None and fence.version == of.version and fence.batch is not None:
             planned, committed = there[of.version].planned, there[of.version].committed
             if _is_ahead(fence, there[of.version]):
-                knows = f"up to {planned}" if planned is not None else "no batch"
+                knows = f"batches up to {planned}" if planned is not None else "no batch"
                 yield (
-                    f"the checkpoint {of.version} of {query} knows {knows}, and its output holds batch"
-                    f" {fence.batch}: a deploy is refused until the checkpoint is put back"
-                    f" as it was; {_way(seen, query, fence)}"
+                    f"the checkpoint {of.version} of {query} has planned {knows}, but its output contains batch"
+                    f" {fence.batch}. A deploy is refused until the checkpoint is put back as it was."
+                    f" {_way(seen, query, fence)}"
                 )
             elif committed is not None and fence.batch < committed:
                 yield (
-                    f"the output of {query} holds batch {fence.batch}, and its checkpoint has committed {committed}:"
+                    f"the output of {query} ends at batch {fence.batch}, but its checkpoint has committed {committed}:"
                     " the output is an older copy, and the missing batches are not written again"
                 )
 
@@ -323,33 +324,33 @@ def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
 def _told_gone(seen: LostJob, query: str, fence: Fence | None, current: str) -> str:
     held = f", up to batch {fence.batch}" if fence is not None and fence.batch is not None else ""
     return (
-        f"its output is written by checkpoint {current}{held}, which is not there (check STREAMKEEPER_CHECKPOINTS);"
-        f" {_way(seen, query, fence)}; if the job no longer has the query: --gone {seen.job}/{query}"
+        f"its output was written by checkpoint {current}{held}, which is missing (check STREAMKEEPER_CHECKPOINTS)."
+        f" {_way(seen, query, fence)}. If the job no longer has the query, use `--gone {seen.job}/{query}`"
     )
 
 
 def _way(seen: LostJob, query: str, fence: Fence | None) -> str:
     snapshots = seen.snapshots.get(query)
     if snapshots is None:
-        return "no snapshot of it was found; put the checkpoint back, or deploy the query under another name and output"
+        return "No snapshot of it was found. Put the checkpoint back, or deploy the query under another name and output"
     name = _restored_name(seen, query, fence)
     return (
-        f"its newest snapshot {snapshots.name} holds batch {snapshots.batch} of {snapshots.version}: before this"
-        f" rebuild, streamkeeper snapshot restore {seen.job}/{query} --to <checkpoints>/{seen.job}/{query}/{name}, then"
-        f" --version {seen.job}/{query}={name}; later batches in the output are written again"
+        f"Its newest snapshot {snapshots.name} contains batch {snapshots.batch} of {snapshots.version}. To use it, run"
+        f" `streamkeeper snapshot restore {seen.job}/{query} --to <checkpoints>/{seen.job}/{query}/{name}` before this"
+        f" rebuild, and add `--version {seen.job}/{query}={name}`; later batches in the output are written again"
     )
 
 
 def _tell(record: JobRebuilt) -> Iterator[str]:
     for query, of in sorted(record.queries.items()):
         if not of.version:
-            yield f"query {query}: no output in {of.output} and no checkpoint: it starts from the beginning"
+            yield f"query {query} starts from the beginning: it has no batch in {of.output} and no checkpoint"
             continue
         served = next(version for version in of.versions if version.version == of.version)
         stands = f"batch {served.committed} committed" if served.committed is not None else "no batch committed"
         others = ", ".join(version.version for version in of.versions if version is not served)
         yield (
-            f"query {query}: {of.version} served ({stands}), into {of.output or 'a function'}"
+            f"query {query}: {of.version} was current ({stands}), with the output {of.output or 'of a function'}"
             + (f"; also known, but not continued: {others}" if others else "")
         )
     yield f"the next epoch of every query is above {record.epoch}, the next release is r{record.newest_release + 1:04d}"

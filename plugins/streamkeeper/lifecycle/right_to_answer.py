@@ -24,7 +24,7 @@ _USUAL = DeployRequest(job="")
 class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The rule for one operation.
 
-    ``lists``: the list's owner -> the names on it; whoever answers must be on each.
+    ``lists``: owner of a list -> the names on it; a person must be on every list to answer.
     ``four_eyes``: whether the requester may not answer.
     ``asked_by``: the requester, as in the request.
     """
@@ -34,7 +34,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: str
 
     def objection(self, by: str, user_id: str = "") -> str:
-        """Why this answer does not count; empty if it does. ``user_id``: the id in Airflow, if known."""
+        """Why an answer of this person does not count; empty if it does. ``user_id``: the id in Airflow, if known."""
         if not by.strip():
             return "the user who answers is unknown"
         for whose, names in self.lists.items():
@@ -49,7 +49,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def named(self) -> tuple[Approver, ...] | None:
-        """The people who may still answer; None if every user may who is not excluded by a rule."""
+        """Return the people who may answer; None without a list, so that every user may whom no rule excludes."""
         if not self.lists:
             return None
         return tuple(approver for approver in self.listed if not self.objection(approver.name, approver.id))
@@ -71,7 +71,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> RightToAnswer:
-    """The rule for an operation of this job, requested by ``asked_by``."""
+    """Return the rule for an operation of this job, requested by ``asked_by``."""
     lists = {"the installation": settings.approvers} if settings.approvers else {}
     if own := _own_list(state, state.serving_release):
         lists[f"{state.serving_release} of {state.job}"] = own
@@ -84,7 +84,8 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
     by = request.requested_by
     if accepted and (objection := right_to_answer(settings, state, by).objection(by)):
         raise OperationRefused(
-            f"{', '.join(accepted)}: {objection}", hint="leave it out: a person is asked to approve if required"
+            f"{', '.join(accepted)} may not be set: {objection}",
+            hint="omit these options; if an approval is required, a person is asked",
         )
     recover = request.recover
     if recover is None or not recover.accepted_by:
@@ -92,7 +93,7 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
     if objection := right_to_answer(settings, state, by).objection(recover.accepted_by):
         raise OperationRefused(
             f"the loss or duplication of rows by the recovery is not accepted: {objection}",
-            hint="the DAG streaming_recover asks the approvers",
+            hint="trigger the DAG streaming_recover, which asks the approvers",
         )
 
 
@@ -108,7 +109,7 @@ def may_change_approvers(settings: Settings, state: JobState, request: DeployReq
     if objection := right.objection(request.requested_by):
         raise OperationRefused(
             f"release {release} has other approvers than {state.serving_release}: {objection}",
-            hint="one of them must deploy it; or keep the list unchanged",
+            hint="keep the list unchanged, or let one of the current approvers deploy this release",
         )
 
 

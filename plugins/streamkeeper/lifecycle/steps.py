@@ -22,7 +22,7 @@ KILL_S = 30.0
 STOP_S = 10.0
 """Seconds that a driver that owns nothing may take to stop on command, before it is killed."""
 HALTED_S = 5.0
-"""Seconds that a drain waits for a driver with stopped processes (SIGSTOP): a person may be about to continue them."""
+"""Seconds that a drain waits for a driver with stopped processes (SIGSTOP), in case a person continues them."""
 RESERVE_AFTER_S = 10.0
 """Seconds after which a standby of the old release is started. Most candidates need less; a start costs CPU time."""
 _SNAPSHOT_S = 600.0
@@ -30,7 +30,7 @@ _SNAPSHOT_S = 600.0
 _COMPARE_S = 300.0
 """Seconds that a comparison of two outputs over the same input may take."""
 _AT_ONCE_S = 60.0
-"""Seconds, for a step that waits for nothing outside."""
+"""Seconds that a step may take if it does not wait for any external event."""
 
 
 def _is_opaque(operation: OperationState) -> bool:

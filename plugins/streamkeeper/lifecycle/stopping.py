@@ -21,7 +21,7 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class TakenOver(msgspec.Struct, frozen=True):
-    """Another decision was recorded meanwhile: it determines what runs."""
+    """A later recorded decision determines what runs."""
 
 
 class Unprovable(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class StopView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_stop(at: StopView) -> StopDecision:
-    """The next action: drain every owner, kill it after the deadline, record its end once it is proven."""
+    """Return the next action: drain an owner, kill it after the deadline, or record its end once it is proven."""
     stopped, operation = at.state.stopped, at.state.open_operation
     if stopped is None or stopped.operation != at.stop:
         return _say(TakenOver(), "a later request replaced this one")
@@ -61,7 +61,7 @@ def decide_stop(at: StopView) -> StopDecision:
         return _say(TakenOver(), f"operation {operation.operation} was started later, and decides which release serves")
     for owner in at.state.owners:
         return _end(at, owner)
-    return _say(Stopped(), f"{at.state.serving_release or 'no release'} no longer serves")
+    return _say(Stopped(), f"{at.state.serving_release or 'no release'} no longer runs")
 
 
 def _end(at: StopView, owner: InstanceState) -> StopDecision:
@@ -71,10 +71,10 @@ def _end(at: StopView, owner: InstanceState) -> StopDecision:
         last = seen.state.value if seen.state is not None else "without a word"
         return _say(RecordEnd(name, seen.liveness.why, last, seen.liveness.recorded_fault), seen.liveness.why)
     if CommandKind.DRAIN not in seen.sent:
-        # Also if it cannot be observed: then it stops by itself, and only the proof is left for its own machine.
-        return _say(Send(name, CommandKind.DRAIN), f"{owner.release} must no longer serve")
+        # Also sent to a driver that cannot be observed: it stops by itself, and only the proof is left to its machine.
+        return _say(Send(name, CommandKind.DRAIN), f"{owner.release} must stop")
     if seen.life is Life.UNKNOWN and at.waited_s > at.drain_s:
-        why = f"driver {name} was told to drain, and cannot be proven dead from here: {seen.liveness.why}"
+        why = f"driver {name} was ordered to drain, but its end cannot be proven from here: {seen.liveness.why}"
         return _say(Unprovable(), why)
     if killing and at.waited_s > KILL_S:
         return _say(Unprovable(), f"driver {name} was killed, but is still alive: {seen.liveness.why}")

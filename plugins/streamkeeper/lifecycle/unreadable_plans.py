@@ -11,32 +11,32 @@ UNREADABLE_PLAN = frozenset({"offset-empty", "offset-cut-short", "offset-of-unkn
 
 
 def may_replan(query: QueryLook) -> str:
-    """Why the open batch of a query cannot be planned again; empty if it can."""
+    """Return why the open batch of a query cannot be planned again; empty if it can."""
     if query.lost or query.ahead or query.unproven:
         return "its checkpoint is damaged in another way"
     at_plan = f"offsets/{query.planned}"
     if not query.harmed or any(harm.shape not in UNREADABLE_PLAN or harm.where != at_plan for harm in query.harmed):
-        return "it is not the plan of an open batch alone that is damaged"
+        return "the damage is not only in the plan of its open batch"
     batch = query.planned or 0
     if query.committed is None:
         return "no batch was committed before it"
     if query.open_batch is None:
-        return f"batch {batch} is committed, and what it read is not known without its plan"
+        return f"batch {batch} is committed, and without its plan its input is unknown"
     if query.committed != batch - 1:
-        return f"batch {batch - 1} before it is not committed"
+        return f"the batch before it, {batch - 1}, is not committed"
     if not capabilities_of(query.sink).knows_batches:
-        return f"{query.output} cannot tell whether it holds batch {batch}: your function may have seen it"
+        return f"{query.output} does not record whether it has batch {batch}; your function may have seen it"
     if query.sink_unknown:
-        return f"nobody knows whether {query.output} holds batch {batch}: {query.sink_unknown}"
+        return f"it is unknown whether {query.output} contains batch {batch}: {query.sink_unknown}"
     if query.holds is None:
-        return f"{query.output} holds no batch of {query.version}, so it proves nothing of batch {batch}"
+        return f"{query.output} contains no batch of {query.version}, so it proves nothing about batch {batch}"
     if query.holds >= batch:
-        return f"{query.output} holds batch {query.holds}: planned again, it would have other rows and be skipped"
+        return f"{query.output} contains batch {query.holds}; planned again with other rows, the batch would be skipped"
     return ""
 
 
 def replan_option(at: RecoveryLook, *, against: str) -> Option:
-    """Possible only if every damaged query allows it; other queries continue unchanged.
+    """Return the action REPLAN, possible only if every damaged query allows it; other queries are unchanged.
 
     ``against``: why no action is possible now; empty if there is no objection.
     """
@@ -44,13 +44,13 @@ def replan_option(at: RecoveryLook, *, against: str) -> Option:
     cannot = [f"query {query.query}: {why}" for query in damaged if (why := may_replan(query))]
     why_not = against or ("" if damaged else f"no checkpoint of {at.job} is damaged")
     if not why_not and at.life is Life.ALIVE:
-        why_not = f"driver {at.instance} lives: stop the job first"
+        why_not = f"driver {at.instance} is running; stop the job first"
     why_not = why_not or "; ".join(cannot)
     planned = {query.query: query.replan for query in damaged if query.replan is not None}
     told = ", ".join(f"{name} without the plan of batch {replan.batch}" for name, replan in planned.items())
     return Option(
         action=RecoveryAction.REPLAN,
-        does=f"a copy of {told} as the next checkpoint version, then start {at.release}" if planned else "",
+        does=f"use a copy of {told} as the next checkpoint version, then start {at.release}" if planned else "",
         why_not=why_not,
         prices=tuple(_price_of_replan(query, query.replan) for query in damaged if query.replan is not None),
         replans={name: replan.batch for name, replan in planned.items()},
@@ -59,12 +59,13 @@ def replan_option(at: RecoveryLook, *, against: str) -> Option:
 
 
 def _price_of_replan(query: QueryLook, replan: Replan) -> Price:
-    """No rows are written twice: the output does not contain the batch. Missing files are lost."""
+    """Return the effects: no rows are written twice, as the output lacks the batch; missing files lose their rows."""
+    reads = replan.reads or "the current content of the sources"
     lost = replan.gone or (f"possibly some of it: {replan.unknown}" if replan.unknown else "")
     return Price(
         query=query.query,
         output=query.output,
-        read=f"batch {replan.batch}, perhaps with other bounds: {replan.reads or 'what the sources hold now'},",
-        written=f"batch {replan.batch}, which it does not hold",
+        read=f"batch {replan.batch}, perhaps with other offsets ({reads}),",
+        written=f"batch {replan.batch}, which the output does not contain",
         lost=lost,
     )

@@ -35,9 +35,9 @@ _AGAIN = "check the current release, and deploy again"
 def open_deploy(
     site: Installation, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE
 ) -> Deploy:
-    """Check the request, then start the operation, or find it started; see ``Deploy.open`` for ``on_open``.
+    """Check the request and start the operation, or return it if it was started; ``on_open``: as in ``Deploy.open``.
 
-    Raises what ``admit`` and ``Deploy.open`` do.
+    Raises the errors of ``admit`` and ``Deploy.open``.
     """
     state = site.journal(check_name("job", request.job), "reader").state()
     another = state.open_operation is not None and on_open is not OnOpen.ABORT
@@ -55,9 +55,9 @@ def open_deploy(
 
 
 def find_same(site: Installation, request: DeployRequest) -> str:
-    """The id of the open operation of the same person with the same request; empty without one.
+    """Return the id of the open operation of the same person with the same request; empty without one.
 
-    Raises OperationRefused if the code has changed since: to continue would deploy the earlier code.
+    Raises OperationRefused if the code has changed since, because that operation would deploy the earlier code.
     """
     state = site.journal(check_name("job", request.job), "reader").state()
     found = state.open_operation
@@ -72,13 +72,13 @@ def find_same(site: Installation, request: DeployRequest) -> str:
         if now != state.releases[name].content.bundle:
             raise OperationRefused(
                 f"operation {found.operation} of job {request.job} is open with {name}; the code has changed since",
-                hint=f"--on-open continue finishes {name}, --on-open abort ends it and deploys the current code",
+                hint=f"use `--on-open continue` to finish {name}, or `--on-open abort` to deploy the current code instead",
             )
     return found.operation
 
 
 def admit(site: Installation, state: JobState, request: DeployRequest) -> DeployRequest:
-    """The request with its inherited params and conf filled in; takes seconds.
+    """Check a request, which takes seconds, and return it with its inherited params and conf.
 
     Raises NotFound (job or release), JobUnusable (the code is not Python, does not import or does not declare the job),
     InvalidInput (params, conf or secrets), OperationRefused (a revival of a job that was not forgotten, a rollback
@@ -124,18 +124,19 @@ def _check_rollback(state: JobState, request: DeployRequest) -> None:
     if wanted == state.serving_release:
         raise OperationRefused(
             f"{wanted} is the current release of job {request.job}",
-            hint=f"to start it: streamkeeper start {request.job}",
+            hint=f"to start it, run `streamkeeper start {request.job}`",
         )
     if wanted not in state.releases:
         raise NotFound(
-            f"job {request.job} has no release {wanted}", hint=f"see: streamkeeper release list {request.job}"
+            f"job {request.job} has no release {wanted}", hint=f"run `streamkeeper release list {request.job}`"
         )
 
 
 def _check_release(site: Installation, state: JobState, request: DeployRequest, name: str) -> None:
     release = state.releases.get(name)
     if release is None:
-        hint = f"see: streamkeeper release list {request.job}" if state.number else "no job of that name is recorded"
+        listing = f"run `streamkeeper release list {request.job}`"
+        hint = listing if state.number else "check the name: no job of that name is recorded"
         raise NotFound(f"job {request.job} has no release {name}", hint=hint)
     if request.params or request.conf:
         raise InvalidInput(f"release {name} has its own params and conf", hint="push a new release to change them")
@@ -146,7 +147,7 @@ def _check_release(site: Installation, state: JobState, request: DeployRequest, 
 
 
 def check_params(site: Installation, job: str, params: Mapping[str, ParamValue]) -> None:
-    """Compare params with the job file's declaration; raises as ``admit`` does. Secrets need not resolve here."""
+    """Check params against the job file's declaration; raises as ``admit`` does. Secrets are not resolved."""
     bundle = build_bundle(Path(site.settings.jobs), job)
     _check_declared(job, _ask(site, job, bundle.data, bundle.entry), params)
 
@@ -183,7 +184,7 @@ def _with_inherited(state: JobState, request: DeployRequest) -> DeployRequest:
 
 
 def _without_undeclared(request: DeployRequest, declaration: Declaration) -> DeployRequest:
-    """Drop inherited params that the code no longer declares; params of the request itself are never dropped."""
+    """Drop inherited params that the code no longer declares; params that the request itself sets are kept."""
     if declaration.params is None or not request.inherit_params:
         return request
     left = tuple(sorted(set(request.params) - set(declaration.params)))

@@ -1,4 +1,4 @@
-"""Approvals of opaque changes: the state is kept before the question is asked, and an answer is voided by drift."""
+"""Approvals of opaque changes: the state is kept before a person is asked, and later changes void the approval."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def back_up_state(site: Installation, state: JobState, operation: OperationState
 
 
 def export_prefix(snapshot: Snapshot) -> str:
-    """The key prefix of a snapshot's exported state: ``exports/<series>/<snapshot>/``."""
+    """Return the key prefix of a snapshot's exported state: ``exports/<series>/<snapshot>/``."""
     return f"exports/{snapshot.series}/{snapshot.name}/"
 
 
@@ -73,14 +73,14 @@ def answer_approval(
     bundle: str = "",
     about: About | None = None,
 ) -> ApprovalAnswered:
-    """Record a person's answer.
+    """Record a person's answer and return it.
 
     ``site``, ``job`` and ``operation``: whose question it is; ``approved``: yes or no; ``by`` and ``reason``: of the
     person who answers; ``user_id``: their id in Airflow, empty outside it; ``bundle``: the sha256 that they have seen,
     empty if not named; ``about``: the subject of the question, None if not named.
 
-    Raises OperationRefused if no question is open, the person may not answer it, it already has the other answer, it
-    is about another bundle, or the answer does not tell which of two questions it is about.
+    Raises OperationRefused if no question is open, the person may not answer, the question already has the opposite
+    answer or is about another bundle, or the answer does not name which of two questions it is about.
     """
     given = _Given(approved=approved, by=by, reason=reason, bundle=bundle, about=about, user_id=user_id)
     return _record(site, job, operation, given)
@@ -89,7 +89,7 @@ def answer_approval(
 def decline_for_silence(
     site: Installation, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
 ) -> ApprovalAnswered:
-    """Record that no answer arrived in time, which needs no right; raises as ``answer_approval`` does.
+    """Record that no answer arrived in time, which every caller may do; raises as ``answer_approval`` does.
 
     ``site``, ``job`` and ``operation``: whose question it is; ``reason``: of the record; ``bundle``: the sha256 that
     the question was about, empty if not named; ``about``: its subject, None if not named.
@@ -99,7 +99,7 @@ def decline_for_silence(
 
 
 def right_of(site: Installation, state: JobState, operation: OperationState) -> RightToAnswer:
-    """Who may answer the operation's question."""
+    """Return who may answer the operation's question."""
     return right_to_answer(site.settings, state, operation.request.requested_by)
 
 
@@ -113,11 +113,11 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why."""
     bundle: str
-    """The sha256 of the bundle that they have seen; empty if not named."""
+    """The sha256 of the bundle that this person has seen; empty if not named."""
     about: About | None
     """The subject of the question; None if not named."""
     user_id: str = ""
-    """Their id in Airflow; empty outside it."""
+    """This person's id in Airflow; empty outside Airflow."""
     silence: bool = False
     """Whether this records a missing answer, which needs no right."""
 
@@ -139,13 +139,13 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
             raise OperationRefused(
                 f"operation {operation} already has an answer about {_WHAT[About.STATE]}, and now needs one about"
                 f" {_WHAT[asked]}",
-                hint=f"see streamkeeper question {job} {operation}, then answer with --about {asked.value}",
+                hint=f"run `streamkeeper question {job} {operation}`, then answer with `--about {asked.value}`",
             )
         objection = "" if given.silence else right_of(site, state, at).objection(given.by, given.user_id)
         if objection:
             raise OperationRefused(
                 f"the answer to operation {operation} of job {job} does not count: {objection}",
-                hint=f"streamkeeper question {job} {operation} shows who may answer",
+                hint=f"run `streamkeeper question {job} {operation}` to see who may answer",
             )
         before = answer_about(at, asked)
         if before is not None:
@@ -175,7 +175,7 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
 
 
 def asked_about(operation: OperationState) -> About | None:
-    """The subject of the newest question of an open operation; None before there was one."""
+    """Return the subject of the newest question of an open operation; None if it has not asked one."""
     if operation.outcome is not None or operation.fall_back:
         return None
     if current_step(operation) is Step.REVIEW or operation.review is not None:
@@ -185,7 +185,7 @@ def asked_about(operation: OperationState) -> About | None:
 
 
 def _batches(site: Installation, job: str, operation: OperationState, about: About) -> dict[str, str]:
-    """Query -> the batch that the question was about: of the snapshot, or of the rebuilt output."""
+    """Return query -> the batch that the question was about: of the snapshot, or of the rebuilt output."""
     if about is About.STATE:
         return {query: str(snapshot.batch) for query, snapshot in _snapshots(site, job, operation).items()}
     return {
@@ -214,7 +214,7 @@ def check_drift(site: Installation, state: JobState, operation: OperationState) 
 
 
 def _same_findings(site: Installation, state: JobState, operation: OperationState, release: str) -> None:
-    """Judge the evidence that was gathered after the approval: it must not contain new findings."""
+    """Raise OperationRefused if the evidence that was gathered after the approval contains new findings."""
     approved = read_assessment(site.store, state.job, operation.report)
     now, _ = judge(evidence_of(site, state, operation.operation, release), operation.request)
     came = _causes(now) - _causes(approved)

@@ -1,4 +1,4 @@
-"""Client of a short-lived driver process: requests as JSON lines in, answers as JSON lines out, in the same order."""
+"""Client of a short-lived driver process, which reads requests and writes answers as JSON lines, in the same order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from streamkeeper.model.control import SECRETS, ExitCode
 
 
 class DriverDied(PermanentError):
-    """The process ended before it had answered every request; ``refused``: it could not start; ``killed``: a signal
-    ended it, so its requests are not to blame."""
+    """The process ended before it had answered every request. ``refused``: the process could not start; ``killed``: a
+    signal ended it, so its requests are not the cause."""
 
     def __init__(self, reason: str, *, refused: bool, killed: bool = False) -> None:
         super().__init__(reason)
@@ -29,8 +29,8 @@ class DriverDied(PermanentError):
 def ask_driver(
     module: str, requests: Sequence[bytes], conf: Mapping[str, str], secrets: Mapping[str, str]
 ) -> Iterator[bytes]:
-    """Yield one answer per line; raises DriverDied after the last answer of a process that ended early. Ends the
-    process if the iterator is not exhausted."""
+    """Yield one answer for each request. Raises DriverDied after the last answer of a process that ended early. Ends
+    the process if the caller stops iterating."""
     command = [sys.executable, "-m", module, json.dumps(dict(conf))]
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as questions:
         questions.writelines(request + b"\n" for request in requests)
@@ -54,14 +54,14 @@ def ask_driver(
 
 
 def driver_environment(secrets: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment, with this package first on the path, and the secrets in a driver's variable."""
+    """Return this process's environment, with this package first on the path and secrets for the driver."""
     packages = str(Path(streamkeeper.__file__).parents[1])
     path = os.pathsep.join(entry for entry in (packages, os.environ.get("PYTHONPATH", "")) if entry)
     return {**os.environ, "PYTHONPATH": path, SECRETS: json.dumps(dict(secrets))}
 
 
 def _end(running: subprocess.Popen[Any]) -> None:
-    """End a driver that is still running; with its stdin closed only, it would finish its requests first."""
+    """End a driver that is still running. Closing its stdin is not enough: it would finish its requests first."""
     if running.poll() is None:
         running.terminate()
         try:

@@ -98,13 +98,11 @@ def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way:
     if holds.batch is None or (newest is not None and holds.batch <= newest):
         return ""
     committed = "no batch is" if newest is None else f"only batch {newest} is"
-    return (
-        f"{sink.output} contains batch {holds.batch}, but {committed} committed; later ones are written again, too"
-    )
+    return f"{sink.output} contains batch {holds.batch}, but {committed} committed; later ones are written again, too"
 
 
 def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> tuple[Position, GoesBack | None]:
-    """Return the position from which the query would continue, and its file lists; None if it reads from the beginning."""
+    """Return the position from which the query would continue, and its file lists, None at the beginning."""
     before = site.checkpoint(state, query, way.before)
     if way.way is Way.RETURN:
         kept = site.checkpoint(state, query, way.version)

@@ -71,7 +71,9 @@ def find_readers(
 def _unreadable(query: str, sink: SinkDescription) -> str:
     """Why the readers of an output are unknown; empty if they can be found."""
     if sink.kind != "file":
-        return f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
+        return (
+            f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
+        )
     if MASK in sink.output:
         return f"the readers of query {query} are unknown, because the location of its output is a secret"
     return ""

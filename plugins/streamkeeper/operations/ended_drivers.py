@@ -39,17 +39,17 @@ class EndedDriver(msgspec.Struct, frozen=True, kw_only=True):
     """A terminated instance and its leftovers."""
 
     job: str
-    """Its job."""
+    """The job of the instance."""
     instance: str
-    """Its name."""
+    """The name of the instance."""
     keys: tuple[str, ...] = ()
     """Its records' keys, in the order of their removal."""
     files: tuple[str, ...] = ()
     """Its files and directories on this machine."""
     shared: str = ""
-    """The location of data that it shared with remote executors; empty without."""
+    """The location of data that the instance shared with remote executors; empty if there is none."""
     reason: str
-    """Why they are removed."""
+    """Why these leftovers are removed."""
 
 
 class Unused(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,16 +76,16 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sharing_instances(site: Installation) -> set[str]:
-    """Names of the instances, of any job, that left data in the space shared with remote executors."""
+    """Return the instances, of any job, that left data in the space shared with remote executors."""
     return set(tree_at(scratch_location(site.settings.checkpoints)).folders(""))
 
 
 def plan_ended(
     site: Installation, state: JobState, now: datetime, sharing: Collection[str] = ()
 ) -> Iterator[EndedDriver]:
-    """The scratch space of each terminated instance at once, its records and logs ``ended_days`` after its last report.
+    """Yield what to remove: scratch space of a terminated instance now, its records and logs after ``ended_days``.
 
-    ``sharing``: ``sharing_instances``.
+    The days count from the instance's last report. ``sharing``: the result of ``sharing_instances``.
     """
     recorded = set(site.store.folders(control_key(state.job, "")))
     for driver in _dead(site, state):
@@ -112,8 +112,8 @@ def plan_ended(
 
 
 def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
-    """Unpacked bundles on this machine that were not used for ``ended_days``, and scratch space of drills and dry runs
-    that is older than a day; ``states``: of all jobs.
+    """Yield unpacked bundles on this machine that were not used for ``ended_days``, and scratch space of drills and dry
+    runs that is older than a day; ``states``: of all jobs.
     """
     needed = _bundles(site, states)
     for bundle in _folders(site.settings.bundles):
@@ -127,7 +127,7 @@ def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -
 
 
 def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:
-    """Carry out the parts of a plan that are still valid; may be interrupted anywhere. Raises StoreUnavailable."""
+    """Carry out the parts of a plan that are still valid; this may be interrupted anywhere. Raises StoreUnavailable."""
     records = files = size = 0
     failed: list[str] = []
     folders: list[Path] = []
@@ -163,10 +163,10 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
 
 
 def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
-    """Release resources whose release was interrupted or had to wait for a proof; failures, one sentence each.
+    """Release resources whose release was interrupted or had to wait for a proof. Return failures, one sentence each.
 
-    Only of instances whose records stay, because the job's current state depends on them; those of the others are
-    released together with their records.
+    Only instances whose records stay, because the job's current state depends on them, are covered here. The resources
+    of other instances are released together with their records.
     """
     failed = []
     for job in jobs:
@@ -181,7 +181,7 @@ def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
 
 
 def tell_ended(drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Iterator[str]:
-    """A line for each driver and each directory."""
+    """Yield a line for each driver and each directory."""
     for driver in drivers:
         what = [f"{len(driver.keys)} records"] if driver.keys else []
         shared = [driver.shared] if driver.shared else []
@@ -192,7 +192,7 @@ def tell_ended(drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Iter
 
 
 def _needed(state: JobState) -> set[str]:
-    """Instances that the job's current state depends on."""
+    """Return the instances that the job's current state depends on."""
     opened = state.open_operation
     return {
         *(state.serving_instance, state.appointed, state.shadow),
@@ -207,7 +207,7 @@ def _needed(state: JobState) -> set[str]:
 
 
 def _dead(site: Installation, state: JobState) -> list[InstanceState]:
-    """Instances whose end is recorded, and those whose end is proven now."""
+    """Return the instances whose end is recorded, and those whose end is proven now."""
     open_ends = [(state.job, instance.instance) for instance in state.instances.values() if not instance.ended]
     seen = site.runner.observe_many(open_ends)
     gone = {name for (_, name), liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
@@ -215,7 +215,7 @@ def _dead(site: Installation, state: JobState) -> list[InstanceState]:
 
 
 def _last_sign(site: Installation, state: JobState, instance: InstanceState) -> float:
-    """Time of its last status, or of the start of its operation if it never reported one; seconds since 1970."""
+    """Return the time of an instance's last status, else of its operation's start, in seconds since 1970."""
     status = Control(site.store, state.job, instance.instance).read_status()
     if status is not None and status.at:
         return datetime.fromisoformat(status.at).timestamp()
@@ -224,13 +224,13 @@ def _last_sign(site: Installation, state: JobState, instance: InstanceState) -> 
 
 
 def _going(key: str) -> tuple[bool, bool, str]:
-    """Sort key: the launch first, so that no process starts it, and the proofs of its termination last."""
+    """Return a sort key: the launch first, so that no process starts the instance, and the proofs of its end last."""
     name = key.rpartition("/")[2]
     return name != "launch.json", name.startswith("process-"), key
 
 
 def _bundles(site: Installation, states: Iterable[JobState]) -> set[str]:
-    """Bundles of current releases, of releases in deployment, and of processes without a proven termination."""
+    """Return the bundles of current releases, of releases in deployment, and of processes that may be running."""
     needed: set[str] = set()
     for state in states:
         dead = {instance.instance for instance in _dead(site, state)} - _needed(state)
@@ -242,10 +242,10 @@ def _bundles(site: Installation, states: Iterable[JobState]) -> set[str]:
 
 
 def _set_aside(site: Installation, unused: Iterable[Unused]) -> Iterator[Path]:
-    """Directories that are still unused, renamed so that no driver finds them.
+    """Yield directories that are still unused, renamed so that no driver finds them.
 
-    A driver is recorded long before it unpacks its bundle, and marks an existing one as used: a bundle that was marked
-    in this moment is renamed back.
+    A driver is recorded long before it unpacks its bundle, and it marks an existing bundle as used. A bundle that is
+    marked during the renaming is renamed back.
     """
     planned = list(unused)
     needed = _bundles(site, [read_job(site, job) for job in recorded_jobs(site)]) if planned else set()
@@ -263,14 +263,14 @@ def _set_aside(site: Installation, unused: Iterable[Unused]) -> Iterator[Path]:
 
 
 def _folders(parent: Path) -> list[Path]:
-    """The directories in a directory, without links; none if it does not exist."""
+    """Return the directories in a directory, without links; none if it does not exist."""
     return (
         sorted(path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()) if parent.is_dir() else []
     )
 
 
 def _used(directory: Path) -> int:
-    """Time of the last change of a directory or a file in it, ns since 1970. Raises FileNotFoundError."""
+    """Return the time of the last change in a directory, ns since 1970. Raises FileNotFoundError."""
     return max([directory.stat().st_mtime_ns, *(at.modified for at in LocalTree(directory).look().files.values())])
 
 

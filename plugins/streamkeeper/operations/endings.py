@@ -23,9 +23,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     """The operation's id."""
     release: str
-    """The release that it was about."""
+    """The release of the operation."""
     outcome: str
-    """Its outcome, or ``open``."""
+    """The operation's outcome, or ``open``."""
     sentence: str
     """The outcome in words."""
     verdict: str = ""
@@ -59,7 +59,7 @@ def read_ending(journal: Journal, operation: str) -> Ending:
 
 
 def render_ending(ending: Ending) -> str:
-    """Markdown."""
+    """Return the result as Markdown."""
     rows = [
         ("job", ending.job),
         ("release", ending.release),
@@ -74,9 +74,10 @@ def render_ending(ending: Ending) -> str:
 
 
 def handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
-    """How long no driver was running while an operation replaced one, from its entries; None without a replacement.
+    """Return for how long no driver was running while an operation replaced one; None without a replacement.
 
-    In seconds, by the writers' clocks: from the order to drain until every query's first commit was observed.
+    ``entries``: of the operation. The result is in seconds, by the writers' clocks, from the order to drain until every
+    query's first commit was observed.
     """
     drained = relieved = committed = None
     for entry in entries:

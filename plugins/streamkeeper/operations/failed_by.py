@@ -23,7 +23,7 @@ _FAILED = frozenset({Outcome.FAILED, Outcome.FELL_BACK})
 
 
 def fault_of_operation(site: Installation, state: JobState, operation: OperationState, outcome: Outcome) -> str:
-    """The value of a ``Fault``; empty for an operation that did not fail."""
+    """Return the value of the ``Fault`` that ended an operation; empty for an operation that did not fail."""
     if outcome not in _FAILED:
         return ""
     found = None if operation.has_begun(Step.DRAIN) else _of_findings(site, state.job, operation)

@@ -23,13 +23,13 @@ class OperationFindings(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     """The operation's id."""
     release: str
-    """Its release."""
+    """The operation's release."""
     before: str
-    """The release that was current when it started; empty without one."""
+    """The release that was current when the operation started; empty without one."""
     decision: str
     """The verdict and the operation's decision, in words."""
     refusal: str
-    """Why it was refused; empty if it was not."""
+    """Why the operation was refused; empty if it was not."""
     assessment: Assessment
     """The findings."""
     ways: dict[str, QueryWay]
@@ -65,7 +65,7 @@ def read_findings(site: Installation, state: JobState, operation: OperationState
 
 def _differences(site: Installation, state: JobState, before: str, after: str) -> tuple[tuple[Difference, ...], str]:
     if not before:
-        return (), f"{after or 'it'} was the first release: there is no earlier one to compare with"
+        return (), f"{after or 'it'} was the first release, so there is no earlier one to compare with"
     if before == after:
         return (), ""
     if before not in state.releases or after not in state.releases:

@@ -1,4 +1,4 @@
-"""One observation of every job for the rules, with few store requests and a single observation of the machine.
+"""Observe every job for the health rules, with few store requests and a single observation of the machine.
 
 A part that cannot be read is reported in ``unlooked``; the rest of its job and the other jobs are still observed.
 """
@@ -61,7 +61,7 @@ class Seen:
     job: str
     """The job's name."""
     memory: JobMemory
-    """What the last pass remembered."""
+    """Facts that the last pass of the watch remembered."""
     facts: JobFacts | None = None
     """Facts from its journal; those of the last pass if the journal is lost or unreadable."""
     status: DriverStatus | None = None
@@ -83,13 +83,13 @@ class Seen:
     unlooked: dict[str, str] = field(default_factory=dict)
     """Part -> why it could not be read."""
     outdated: str = ""
-    """How its journal is older than the written data, or than the entries that the last pass read; else empty."""
+    """The proof that its journal is older than the written data, or than the last pass read it; else empty."""
     lost: str = ""
-    """The records that name it although it has no journal; else empty."""
+    """The records that name the job if it has lost its journal; else empty."""
 
     @property
     def unreadable(self) -> str:
-        """Why the journal could not be read although the store answered; the facts are then those of the last pass."""
+        """Why the journal could not be read although the store answered; ``facts`` are then those of the last pass."""
         return self.unlooked.get(RECORDS, "")
 
     @property
@@ -152,7 +152,7 @@ def look_at_fleet(
 
 
 def _known_jobs(site: Installation, remembered: dict[str, JobMemory]) -> list[str]:
-    """Names of all jobs; those that an earlier pass observed are not checked for a journal."""
+    """Return the names of all jobs; jobs that an earlier pass observed are not checked for a journal."""
     if not remembered:
         return recorded_jobs(site)
     return [job for job in list_jobs(site.store) if job in remembered or has_journal(site.store, job)]
@@ -282,13 +282,13 @@ def _find_outdated(site: Installation, job: str, facts: JobFacts) -> str:
 
 
 def _damage(directory: Tree) -> str:
-    """Damage that makes a start harmful; not a missing commit of a planned batch, because a crash leaves that too."""
+    """Return damage that makes a start harmful; a missing commit of a planned batch is none, as a crash leaves it."""
     harmed = [damage for damage in lasting_damages(directory) if not damage.safe and damage.shape not in MENDED]
     return f"{harmed[0].shape} at {harmed[0].where} ({harmed[0].evidence}); {harmed[0].on_start}" if harmed else ""
 
 
 def _unproven(facts: JobFacts, query: str, directory: Tree) -> str:
-    """The driver that may still own the directory; empty without a committed batch, because no data is at risk then."""
+    """Return the driver that may still write the directory; empty without a committed batch, as no data is at risk."""
     owner = (facts.unproven or {}).get(query, "")
     return owner if owner and last_committed(directory) is not None else ""
 

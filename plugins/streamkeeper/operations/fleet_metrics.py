@@ -1,6 +1,7 @@
 """The fleet for its metrics: the watch's index, and the status of each driver in it.
 
-Read at most every half minute, however often it is scraped. Without a watch every job is read as ``jobs`` does.
+The fleet is read at most every half minute, however often the metrics are scraped. Without a watch every job is read,
+as the command ``jobs`` does.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 30.0
 FRESH_S = 300.0
-"""Age in seconds beyond which an index only tells the time of the last pass."""
+"""Age in seconds beyond which an index is used only for the time of the last pass."""
 _READERS = 8
 _SERVES = frozenset({Standing.SERVING, Standing.DRAINING})
 _NOT_KNOWN = frozenset({Standing.UNKNOWN, Standing.NOT_DEPLOYED})
 
 
 def look_at_fleet(site: Installation, now: float) -> Fleet:
-    """Every job at ``now``, seconds since 1970; only the name of a job that cannot be read.
+    """Return every job at ``now``, seconds since 1970; of a job that cannot be read, only the name.
 
     A store that does not answer is reported in the result, not raised.
     """
@@ -51,7 +52,7 @@ def look_at_fleet(site: Installation, now: float) -> Fleet:
 
 
 def _last_pass(index: FleetIndex, now: float) -> float:
-    """End of the last pass that could send notices, or its start if a later pass has replaced its index."""
+    """Return the end of the last pass that could send notices; its start, if a later pass has replaced its index."""
     return index.airflow_pass_at if index.is_behind_airflow(now) else index.started + index.seconds
 
 
@@ -65,7 +66,7 @@ class RecentFleet:
         self._seen: tuple[float, Fleet] | None = None
 
     def __call__(self) -> Fleet:
-        """The fleet, at most ``refresh_s`` old."""
+        """Return the fleet, at most ``refresh_s`` old."""
         with self._lock:
             if self._seen is None or time.monotonic() - self._seen[0] >= self._refresh_s:
                 self._seen = time.monotonic(), self._look()
@@ -106,7 +107,7 @@ def _status(site: Installation, row: JobRow) -> DriverStatus | None:
 
 
 def _look(site: Installation, job: str) -> JobSample:
-    """One job without a watch: its snapshots are not read."""
+    """Return one job if there is no watch; its snapshots are not read."""
     try:
         seen = job_overview(site, job)
         return JobSample(job=job, release=seen.release, serving=_serves(seen.standing), status=seen.status)

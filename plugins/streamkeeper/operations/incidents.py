@@ -1,4 +1,4 @@
-"""Reconciliation of a job's incidents with the findings of a pass: raised once, repeated while they last, cleared."""
+"""Update a job's incidents from the findings of a pass: raise them once, repeat them while they last, clear them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ENDS_WITH_OPERATIONS = EXPLAINS["machine-rebooted"] | set(EXPLAINS)
 def reconcile(
     log: IncidentLog, look: JobLook, symptoms: Iterable[Symptom], *, now: float, dry_run: bool = False
 ) -> list[str]:
-    """Record new, lasting and cleared incidents; a line each. ``now``: seconds since 1970.
+    """Record raised, repeated and cleared incidents. Return one line each. ``now``: seconds since 1970.
 
-    ``log``: the job's incidents; ``look``: its observation; ``symptoms``: the findings; ``dry_run``: only report the
-    lines.
+    ``log``: the job's incidents; ``look``: its observation; ``symptoms``: the findings; ``dry_run``: return the lines
+    and record nothing.
 
     Raises StoreUnavailable and RegistryDamaged.
     """
@@ -80,7 +80,7 @@ def _clear(key: str, found: dict[str, Symptom]) -> Callable[[JobIncidents], Inci
 
 
 def _is_over(look: JobLook, key: str) -> bool:
-    """Whether a missing finding clears an incident: not if its part was not read, or during a handover."""
+    """Whether a missing finding clears an incident. It does not if its part was not read, or during a handover."""
     rule = key.partition("/")[0]
     if any(_hides(part, rule) for part in look.unlooked):
         return False
@@ -88,7 +88,7 @@ def _is_over(look: JobLook, key: str) -> bool:
 
 
 def _hides(part: str, rule: str) -> bool:
-    """Whether a rule may lack findings because a part was not read."""
+    """Whether a rule may have missed findings because this part was not read."""
     if part.startswith("snapshots"):
         return rule in ("backup-late", "none-verified")
     if part.startswith("claims"):

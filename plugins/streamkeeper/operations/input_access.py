@@ -13,7 +13,7 @@ from streamkeeper.runners.machine import this_machine
 
 
 def unseen_input(site: Installation, state: JobState, query: str) -> dict[str, str]:
-    """Scheme, ``file`` for local files -> why files there are not looked for; raises StoreUnavailable.
+    """Return scheme (``file`` for local files) -> why its files cannot be looked for; raises StoreUnavailable.
 
     A plain path names a file on the machine of the driver that owns the checkpoint version.
     """

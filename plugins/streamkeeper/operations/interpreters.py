@@ -1,4 +1,4 @@
-"""The Python that runs a release: it determines PySpark and the packages, so that only a deploy changes them."""
+"""Choose the Python that runs a release. It determines PySpark and the packages, which only a deploy may change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from streamkeeper.stores.contract import Store
 
 
 def choose_interpreter(store: Store, state: JobState, release: Release) -> str:
-    """The path of the interpreter for a driver of this release.
+    """Return the path of the interpreter for a driver of this release.
 
-    The current process's own, unless its packages differ from the release's and the interpreter that ran the release
-    earlier still exists: a rollback or a restart gets the Spark under which the release was checked.
+    This is the current process's interpreter, unless its packages differ from the release's and the interpreter that
+    ran the release earlier still exists. So a rollback or a restart gets the Spark under which the release was checked.
     """
     here, made_in = read_environment(), release.content.environment
     own = (here.python, here.spark, here.packages_sha256)

@@ -1,4 +1,4 @@
-"""Facts of a job's journal that the watch needs at every pass: read once, and kept until the journal grows."""
+"""Facts from a job's journal that the watch needs at every pass. They are kept until the journal grows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 
 
 def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts:
-    """The facts of the current journal; one listing if it has not grown since ``known``."""
+    """Return the facts of the current journal, at the cost of one listing if it has not grown since ``known``."""
     if known is None:
         return make_facts(site, site.journal(job, "watch").state())
     whole = known.owner is not None and known.unproven is not None and known.epochs is not None
@@ -107,7 +107,7 @@ def _serving_versions(site: Installation, state: JobState) -> dict[str, Checkpoi
 
 
 def failed_last(state: JobState) -> OperationState | None:
-    """The newest finished deploy, if its release did not become the current one; else None."""
+    """Return the newest finished deploy if its release did not become the current one; else None."""
     over = [operation for operation in state.operations.values() if operation.outcome not in (None, Outcome.DRY_RUN)]
     newest = max(over, key=lambda operation: operation.started, default=None)
     if newest is None or newest.outcome in _NOT_DESIRED or not release_of(newest):
@@ -116,7 +116,7 @@ def failed_last(state: JobState) -> OperationState | None:
 
 
 def find_bringing(operations: Iterable[OperationState]) -> OperationState | None:
-    """Of the operations about one release: the first successful one, else the last of them."""
+    """Return the first successful operation of those about one release, else the last of them; None without any."""
     real = [operation for operation in operations if not operation.request.dry_run]
     in_order = sorted(real, key=lambda operation: operation.started)
     brought = next((operation for operation in in_order if operation.outcome is Outcome.SUCCEEDED), None)
@@ -124,7 +124,7 @@ def find_bringing(operations: Iterable[OperationState]) -> OperationState | None
 
 
 def release_of(operation: OperationState) -> str:
-    """The release of an operation; empty if it never had one."""
+    """Return the release of an operation; empty if it never had one."""
     return operation.release or operation.request.release or ""
 
 
@@ -142,7 +142,7 @@ def _facts_of(site: Installation, job: str, operation: OperationState) -> Operat
 
 
 def _moment_of(site: Installation, job: str, number: int) -> float:
-    """When an entry was written, by its writer's clock; now if that cannot be read."""
+    """Return when an entry was written, by its writer's clock; the current time if the entry cannot be read."""
     key = entry_key(job, number)
     try:
         written = from_json(site.store.read(key), Entry, where=key).moment

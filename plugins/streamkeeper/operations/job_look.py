@@ -1,4 +1,4 @@
-"""The rules' input from an observed job, and the facts that the next pass remembers."""
+"""Compose the input of the health rules from an observed job, and the facts that the next pass remembers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORGET_S = 3600.0
 
 
 def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
-    """The input of the rules, and the memory for the next pass. ``now``: seconds since 1970."""
+    """Return the input of the rules, and the memory for the next pass. ``now``: seconds since 1970."""
     memory = _remember(seen, now)
     facts, liveness = seen.facts, seen.liveness
     if seen.lost:
@@ -65,7 +65,7 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
 
 
 def find_prune(site: Installation) -> PruneRecord | None:
-    """The last full prune; None without one, and if the store of snapshots does not answer."""
+    """Return the last full prune; None without one, and if the store of the snapshots does not answer."""
     try:
         return read_prune(site.snapshots)
     except StreamkeeperError:
@@ -126,7 +126,7 @@ def _backups(seen: Seen, now: float) -> dict[str, BackupLook]:
 
 
 def _unpruned(job: str, prune: PruneRecord | None) -> str:
-    """The first failure of the last prune that is about this job; empty without one."""
+    """Return the first failure of the last prune that is about this job; empty without one."""
     failed = prune.failed if prune is not None else ()
     return next(
         (failure for failure in failed if failure.startswith((f"{job}:", f"{job}/")) or f"/{job}/" in failure), ""

@@ -14,11 +14,11 @@ from streamkeeper.operations.fleet_look import Seen
 REMEMBERED_S = 24 * 3600.0
 """How long an error is shown after its last report, seconds."""
 LONGEST_ERROR = 2000
-"""Characters: the index is replaced every minute, and the driver's log contains the whole text."""
+"""Limit in characters: the index is replaced every minute, and the driver's log contains the whole text."""
 
 
 def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
-    """The row of a job; ``memory``: as updated by ``remember_told``."""
+    """Return the row of a job; ``memory``: as updated by ``remember_told``."""
     facts = seen.facts
     queries = seen.status.queries if seen.status is not None else {}
     return JobRow(
@@ -48,7 +48,7 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
 
 
 def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
-    """Remember facts that a driver reports only once: commit times and its last error."""
+    """Return the memory with facts that a driver reports only once: commit times and its last error."""
     told = {name: status.signals.last_commit for name, status in _statuses(seen).items()}
     moments = {**memory.committed_at, **{name: at for name, at in told.items() if at is not None}}
     queries = _names(seen.facts, seen)

@@ -16,7 +16,7 @@ from streamkeeper.registry.objects import read_object
 
 
 def released_version(site: Installation, state: JobState, release: str) -> JobVersion:
-    """A release from its bundle; raises RegistryDamaged for a missing or changed bundle."""
+    """Return a release with the code of its bundle; raises RegistryDamaged for a missing or changed bundle."""
     content = state.releases[release].content
     bundle = read_object(site.store, state.job, "bundles", content.bundle, ".zip")
     return JobVersion(
@@ -30,7 +30,7 @@ def released_version(site: Installation, state: JobState, release: str) -> JobVe
 
 
 def file_version(name: str, job: JobFile, manifests: Mapping[str, Manifest] | None) -> JobVersion:
-    """A job from its file; raises as ``read_code``."""
+    """Return a job with the code of its file; raises as ``read_code``."""
     return JobVersion(
         name=name,
         entry=job.entry,

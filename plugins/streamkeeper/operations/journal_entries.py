@@ -12,7 +12,7 @@ _READERS = 8
 
 
 def read_entries(journal: Journal, first: int, last: int) -> Iterator[Entry]:
-    """Entries ``first`` to ``last``, in order; raises RegistryDamaged, FormatTooNew or StoreUnavailable."""
+    """Yield the entries ``first`` to ``last``, in order; raises RegistryDamaged, FormatTooNew or StoreUnavailable."""
     # entry() keeps no state, so that several threads can read one journal.
     with ThreadPoolExecutor(_READERS) as pool:
         for entry in pool.map(journal.entry, range(max(1, first), last + 1)):

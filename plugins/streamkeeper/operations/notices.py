@@ -15,7 +15,7 @@ from streamkeeper.model.markdown_text import anchor
 from streamkeeper.registry.incidents import IncidentLog
 
 GRACE_S = 45.0
-"""Seconds that only the writer of a notice sends it; later any pass does."""
+"""Seconds in which only the writer of a notice may send it; after them any pass may."""
 TOO_OLD_S = 24 * 3600.0
 SEND_S = 30.0
 """Limit of one notifier for one message, seconds: Airflow's SmtpNotifier would try for three minutes."""
@@ -29,11 +29,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     """The job."""
     query: str
-    """The query; empty if it is about the whole job."""
+    """The query; empty if the message is about the whole job."""
     rule: str
     """The rule of the incident."""
     severity: str
-    """The value of its severity."""
+    """The severity of the incident."""
     event: str
     """``raised``, ``repeated``, ``cleared``, ``acted``, or ``asked`` for a question."""
     subject: str
@@ -55,7 +55,7 @@ Sender = Callable[[Message], None]
 
 
 def compose_message(notice: Notice) -> Message:
-    """Subject ``[page] sales/totals: sink-down raised``; text with cause, advice and the runbook's heading."""
+    """Return the message of a notice: the subject, such as ``[page] sales/totals: sink-down raised``, and the text."""
     symptom = notice.symptom
     about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
     advice = "" if notice.event == "cleared" else f"\n\nWhat to do: {symptom.action}."
@@ -72,16 +72,16 @@ def compose_message(notice: Notice) -> Message:
 
 
 def runbook_link(heading: str) -> str:
-    """The path and anchor of a heading of the runbook."""
+    """Return the path and anchor of a heading of the runbook."""
     return f"docs/operations/runbook.md#{anchor(heading)}"
 
 
 def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:
-    """Send the unsent notices of a job, oldest first, and record that; failures, a sentence each.
+    """Send the unsent notices of a job, oldest first, and record each delivery. Return failures, one sentence each.
 
-    Each notice reaches each notifier at least once: a process that dies between sending and recording sends it twice. A
-    failed notifier receives this notice and the later ones, in order, from the next pass on; the others receive theirs
-    now. ``now``: seconds since 1970.
+    Each notice reaches each notifier at least once; if a process dies between sending and recording, it is sent again.
+    A notifier that fails receives this notice and the later ones, in order, from the next pass on. The other notifiers
+    receive theirs now. ``now``: seconds since 1970.
     """
     failed: list[str] = []
     if not senders:
@@ -108,7 +108,7 @@ def _needs_nobody(notice: Notice, now: float) -> bool:
 
 
 def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple[str, ...], list[str]]:
-    """The notifiers that took the message, and the failures, a sentence each."""
+    """Return the notifiers that accepted the message, and the failures, one sentence each."""
     reached: list[str] = []
     failed: list[str] = []
     for name, send in senders.items():
@@ -125,7 +125,7 @@ def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple
 def bound_senders(
     senders: Mapping[str, Sender], *, send_s: float = SEND_S, tell_s: float = TELL_S
 ) -> dict[str, Sender]:
-    """The senders of one pass with time limits: ``send_s`` for each message, ``tell_s`` for all together, in seconds.
+    """Return the senders with limits in seconds: ``send_s`` for each message, ``tell_s`` for all of a pass.
 
     A sender that exceeds its limit fails with TimeoutError, and fails at once for later messages.
     """

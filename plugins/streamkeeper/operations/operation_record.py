@@ -29,11 +29,11 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
     state: JobState
     """The state of its job."""
     operation: OperationState
-    """Its own state."""
+    """The state of the operation."""
     entries: tuple[Entry, ...]
-    """The journal's entries from its start to its end, or to now."""
+    """The journal's entries from the operation's start to its end, or to now."""
     before: str
-    """The release that was current when it started; empty without one."""
+    """The release that was current when the operation started; empty without one."""
     assessment: Assessment | None = None
     """Its findings; None before the assessment, and if they cannot be read."""
     unreadable: str = ""
@@ -43,7 +43,7 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_operation(site: Installation, job: str, name: str, *, again: bool = False) -> OperationRecord:
-    """The records of an operation; raises NotFound for an unknown job or operation, StoreUnavailable, FormatTooNew.
+    """Return the records of an operation; raises NotFound (job or operation), StoreUnavailable, FormatTooNew.
 
     ``again``: for a view that refreshes periodically, as in ``read_job_again``.
     """
@@ -69,7 +69,7 @@ def read_operation(site: Installation, job: str, name: str, *, again: bool = Fal
 
 
 def served_before(state: JobState, operation: OperationState) -> str:
-    """The release that was current when an operation started; empty without one. Only operations promote a release."""
+    """Return the release that was current when an operation started; empty without one."""
     earlier = [
         other
         for other in state.operations.values()
@@ -83,7 +83,7 @@ def served_before(state: JobState, operation: OperationState) -> str:
 
 
 def _entries_of(journal: Journal, operation: OperationState, newest: int) -> Iterator[Entry]:
-    """The entries from its start to its end, or to the newest; records of a newer version are left out."""
+    """Yield the entries from an operation's start to its end, or to the newest; skip records of a newer version."""
     for first in range(operation.started, newest + 1, _TOGETHER):
         for entry in read_entries(journal, first, min(first + _TOGETHER - 1, newest)):
             yield entry

@@ -16,17 +16,17 @@ from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 
 
 def takes_again(kind: str) -> str:
-    """How an output handles rows that arrive a second time, as a clause."""
+    """Return how an output handles rows that arrive a second time, as a clause."""
     return capabilities_of(kind).takes_again or "and your function receives them a second time"
 
 
 def ask(
     site: Installation, state: JobState, release: str, query: str, sink: SinkDescription, version: str
 ) -> OutputAnswer:
-    """The newest batch of a checkpoint version in the output, or the reason why it is unknown.
+    """Return the newest batch of a checkpoint version in the output, or why that batch is unknown.
 
-    ``site``: the installation; ``state`` and ``release``: whose params contain the output's URL or directory, possibly
-    as a secret; ``query`` and ``sink``: the output; ``version``: the checkpoint version.
+    ``site``: the installation; ``state`` and ``release``: the release whose params contain the output's URL or
+    directory, possibly as a secret; ``query`` and ``sink``: the output; ``version``: the checkpoint version.
     """
     content = state.releases[release].content
     try:
@@ -34,7 +34,7 @@ def ask(
         asked = capabilities_of(sink.kind).one_place or MASK in sink.output
         secrets = resolve(find_references(content.params, content.conf), site.resolvers) if asked else {}
     except StreamkeeperError as error:
-        return OutputAnswer(unknown=f"its secret cannot be resolved here: {error.message}")
+        return OutputAnswer(unknown=f"the secret of the output cannot be resolved here: {error.message}")
     places = [value for value in substitute(content.params, secrets).values() if isinstance(value, str)]
     question = OutputQuestion(
         sink=sink,

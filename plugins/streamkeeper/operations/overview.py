@@ -29,11 +29,11 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     """One job now."""
 
     job: Structure
-    """Its name."""
+    """The job's name."""
     entry: int
     """The number of the journal's newest entry."""
     standing: Standing
-    """Its status."""
+    """The job's status."""
     release: Structure
     """The current release; empty without one."""
     instance: Structure
@@ -57,11 +57,11 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     forgotten: JobForgotten | None = None
     """Who forgot it and why; None if it is not forgotten."""
     rebuilt: str = ""
-    """The sources, author and time of a rebuild of its journal; empty without a rebuild."""
+    """The sources, author and time of a rebuild of the job's journal; empty without a rebuild."""
     unread: str = ""
     """Why its driver's status cannot be read; else empty."""
     asked: tuple[PendingQuestion, ...] = ()
-    """Open questions to a person whose operation is not recorded yet."""
+    """Open questions to a person that were asked before an operation was recorded."""
 
 
 def job_overview(site: Installation, job: str) -> JobOverview:
@@ -102,30 +102,31 @@ def job_overviews(site: Installation) -> list[JobOverview]:
 
 
 def recorded_jobs(site: Installation) -> list[str]:
-    """Names of all jobs with a journal, in order: an interrupted push leaves a bundle without a journal."""
+    """Return the names of all jobs with a journal, in order; an interrupted push leaves a bundle without a journal."""
     return [job for job in list_jobs(site.store) if has_journal(site.store, job)]
 
 
 def read_job(site: Installation, job: str) -> JobState:
-    """A job's state; raises NotFound for a job without a journal."""
+    """Return a job's state; raises NotFound for a job without a journal."""
     return _on_record(site, Journal(site.store, check_name("job", job), writer="reader").state())
 
 
 def read_job_again(site: Installation, job: str) -> JobState:
-    """Like ``read_job``, for a view that refreshes periodically: entries that this process has read are cached."""
+    """Return a job's state like ``read_job``, from a cache of the entries that this process has read."""
     return _on_record(site, site.known_jobs.read(check_name("job", job)))
 
 
 def _on_record(site: Installation, state: JobState) -> JobState:
     if state.number == 0:
         must_not_be_lost(site, state.job)
-        known = ", ".join(list_jobs(site.store)) or "none yet"
-        raise NotFound(f"job {state.job} is not known to {site.settings.store}", hint=f"known jobs: {known}")
+        known = ", ".join(list_jobs(site.store))
+        hint = f"name one of the known jobs: {known}" if known else "deploy a job first"
+        raise NotFound(f"job {state.job} is not known to {site.settings.store}", hint=hint)
     return state
 
 
 def observe(site: Installation, state: JobState, instance: str) -> Liveness:
-    """The recorded end of an instance, including a stated one; else its runner's observation."""
+    """Return the recorded end of an instance, including a stated one; else the observation by its runner."""
     known = state.instances.get(instance)
     if known is not None and known.ended:
         return Liveness(life=Life.DEAD, why=known.proof, fault=read_fault(known.fault))
@@ -137,7 +138,7 @@ def _look(site: Installation, state: JobState, instance: str) -> tuple[DriverExi
 
 
 def _read_status(site: Installation, state: JobState, instance: str) -> tuple[DriverStatus | None, str]:
-    """The last status, or why it cannot be read: the overview is shown without it then."""
+    """Return the last status, and why it cannot be read; the overview is then shown without a status."""
     try:
         return Control(site.store, state.job, instance).read_status(), ""
     except (FormatTooNew, RegistryDamaged) as error:
@@ -145,7 +146,7 @@ def _read_status(site: Installation, state: JobState, instance: str) -> tuple[Dr
 
 
 def told_error_of(seen: JobOverview) -> str:
-    """The last error that its driver reported, of itself or of a query; empty without one."""
+    """Return the last error that the driver reported about itself or about a query; empty without one."""
     if seen.exit is not None and seen.exit.error:
         return seen.exit.error
     if seen.status is None:

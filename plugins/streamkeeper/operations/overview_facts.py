@@ -34,11 +34,11 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     tone: Tone = Tone.PLAIN
     """Its urgency."""
     operation: Structure = ""
-    """The operation that it is about; empty without one."""
+    """The operation that the fact is about; empty without one."""
 
 
 def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
-    """The facts of a job, without its queries. ``beat``: its driver's heartbeat, in words."""
+    """Yield the facts of a job, without its queries. ``beat``: its driver's heartbeat, in words."""
     yield Fact(name="job", text=f"{seen.job} (journal entry {seen.entry})")
     yield Fact(name="status", text=tell_status(seen.standing))
     yield Fact(name="release", text=seen.release or "-")
@@ -46,7 +46,7 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
     if seen.stopped is not None:
         yield Fact(name="stopped", text=render_record(seen.stopped))
     if seen.rebuilt:
-        nothing = "" if seen.release else "; no driver runs until it is deployed"
+        nothing = "" if seen.release else "; no driver runs until the job is deployed"
         yield Fact(name="journal", text=f"{seen.rebuilt}{nothing}")
     if seen.forgotten is not None:
         yield Fact(name="forgotten", text=render_record(seen.forgotten))
@@ -63,7 +63,7 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
 
 
 def told_progress(operation: OperationState) -> str:
-    """An open operation: its request and its completed steps."""
+    """Return a sentence about an open operation: its request and its completed steps."""
     done = ", ".join(label_of(step) for step in operation.steps if step in operation.done) or "nothing yet"
     return f"{operation.operation}: {render_request(operation.request)}; done: {done}"
 
