@@ -105,7 +105,7 @@ def test_a_question_says_who_may_answer_it(job: Registered, monkeypatch: pytest.
     monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
     shown = run("question", JOB, OPERATION).stdout
     assert "May answer: bob." in shown
-    assert "Without an answer within 60 s of the question, it counts as declined" in shown
+    assert "Without an answer within 60 s of the question, the question counts as declined" in shown
 
 
 def test_a_second_and_contrary_answer_is_one_clear_line(job: Registered) -> None:

@@ -83,7 +83,7 @@ def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -
     assert run.wait() == "failed"
     told = str(fleet.api.xcom(run.dag, run.run_id, "bundle", "error"))
     assert told.startswith(f"driver {serving} of job {SALES_TOTALS}: it runs on {A}"), told
-    assert f"run it on {A}" in told
+    assert f"run the command on {A}" in told
     assert (fleet.state.number, fleet.state.serving_instance) == (before, serving)
     assert fleet.lasting_processes(serving) == driver != set()
     fleet.sell()

@@ -60,7 +60,7 @@ def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> 
     job.runner.life = Life.UNKNOWN
     say(job)
     assert "may still write there: its termination was stated, not proven" in options_of(job)[RecoveryAction.RESTART]
-    assert options_of(job)[RecoveryAction.RESTORE] == "query totals: there is no snapshot of it"
+    assert options_of(job)[RecoveryAction.RESTORE] == "query totals: there is no snapshot of the query"
     job.take()
     assert options_of(job)[RecoveryAction.RESTORE] == ""
     assert before.cause is not Cause.OWNER_UNPROVEN

@@ -315,7 +315,7 @@ def test_without_a_snapshot_a_restore_says_so(job: Registered) -> None:
     """And of a checkpoint that is gone nobody can tell when a rebuild would have caught up."""
     lose(job.directory, "missing")
     found = diagnose_job(job.site, JOB)
-    assert found.option(RESTORE).why_not == "query totals: there is no snapshot of it"
+    assert found.option(RESTORE).why_not == "query totals: there is no snapshot of the query"
     assert "the end of the rebuild cannot be determined" in found.option(REBUILD).why_not
     with pytest.raises(OperationRefused, match="restore of sales is not possible: query totals: there is no snapshot"):
         open_recovery(job.site, "op2", asked())

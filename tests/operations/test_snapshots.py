@@ -77,7 +77,7 @@ def test_a_backup_says_which_release_and_version_it_is_of(job: Registered) -> No
 
 def test_an_unknown_query_names_those_there_are(job: Registered) -> None:
     """Bad input names the way out."""
-    with pytest.raises(NotFound, match="queries with one: totals"):
+    with pytest.raises(NotFound, match="name one of its queries: totals"):
         query_target(job.site, JOB, "nope")
     with pytest.raises(NotFound, match="not known"):
         all_targets(job.site, job="nope")

@@ -103,7 +103,9 @@ def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> 
     house.job.runner.life = Life.DEAD
     index = house.make(after_s=60).index
     assert [(row.job, row.symptoms[0].rule) for row in index.rows] == [(JOB, "driver-dead")]
-    assert index.failed == tuple(f"{stray} is not the name of a job, and is skipped" for stray in STRAYS)
+    assert index.failed == tuple(
+        f"folder {stray} is skipped, because its name is not the name of a job" for stray in STRAYS
+    )
 
 
 def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

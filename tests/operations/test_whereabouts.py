@@ -79,7 +79,8 @@ def test_every_verb_is_refused_before_anything_is_on_record(
     """In one sentence with the driver, its machine and both ways out; nothing is started: the runner starts none."""
     before = entries(job)
     with pytest.raises(
-        WrongMachine, match=rf"driver {DRIVER} of job {JOB}: it runs on {AWAY}; no change was made here.*run it on"
+        WrongMachine,
+        match=rf"driver {DRIVER} of job {JOB}: it runs on {AWAY}; no change was made here.*run the command on",
     ) as e:
         verb(job)
     assert f"state-dead {JOB} {DRIVER}" in e.value.hint
@@ -147,7 +148,7 @@ def test_what_lies_on_another_disk_is_not_started_here(moved: Registered) -> Non
     before = entries(moved)
     told = rf"checkpoint v0001 of {JOB}/{QUERY}: {moved.directory} was written on {AWAY}, and does not exist on"
     for verb in (deploy, start):
-        with pytest.raises(WrongMachine, match=f"{told} {this_machine().host}; .*run it on {AWAY}.*recover"):
+        with pytest.raises(WrongMachine, match=f"{told} {this_machine().host}; .*run the command on {AWAY}.*recover"):
             verb(moved)
     assert entries(moved) == before
 
@@ -188,7 +189,7 @@ def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> 
     """A recovery may bring a snapshot back here all the same."""
     state = moved.site.journal(JOB, "test").state()
     (finding,) = recorded_findings(moved.site, state)[QUERY]
-    assert (AWAY in finding.evidence, finding.hint) == (True, f"run it on {AWAY}")
+    assert (AWAY in finding.evidence, finding.hint) == (True, f"run the command on {AWAY}")
     assert f"keep {moved.directory}: {moved.directory} was written on {AWAY}" in "\n".join(
         tell_run(plan_prune(moved.site))
     )

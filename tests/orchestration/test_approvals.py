@@ -326,7 +326,7 @@ def test_approvers_are_told_by_the_notifiers(
     until = deferred.kwargs["until"]
     assert told["subject"] == "[approval] Let r0002 of sales continue with the state of r0001?"
     for words in (
-        f"Without an answer by {until[:10]} {until[11:16]} UTC, it counts as declined; ",
+        f"Without an answer by {until[:10]} {until[11:16]} UTC, the question counts as declined; ",
         "; r0001 stays the current release, and no driver is running now.",
         "May answer: bob.",
         "faster",
@@ -377,7 +377,7 @@ def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Regist
         "- query totals: the outputs differ: 4 of 4 common rows differ (amount 4)",
         "4 rows and 4: 0 only old, 0 only new, 4 differ (amount 4)",
         "| customer='a\\|b' | amount | 1 | 2 |",
-        "the input read since is read and written again",
+        "the input read since then is read and written again",
         f"streamkeeper approve {JOB} {OPERATION}",
     ):
         assert words in text
@@ -393,7 +393,7 @@ def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
         "faster",
         "`code-in-state-changed`",
         "snapshot `s0001`",
-        "r0001 returns to its last batch, from a snapshot; the input read since is read and written again",
+        "r0001 returns to its last batch, from a snapshot; the input read since then is read and written again",
         f"streamkeeper approve {JOB} {OPERATION} --about state --reason",
     ):
         assert words in text

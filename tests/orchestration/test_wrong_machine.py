@@ -76,7 +76,7 @@ def test_it_goes_back_and_fails_by_name_when_no_worker_was_right(job: Registered
     for _ in range(CHANCES - 1):
         assert instance.pushed == {}
         deferred = put_back(lambda last=deferred: resume(backup(), last, instance))
-    with task_fails(f"{job.directory} was written on {AWAY}.*run it on {AWAY}"):
+    with task_fails(f"{job.directory} was written on {AWAY}.*run the command on {AWAY}"):
         resume(backup(), deferred, instance)
     assert AWAY in instance.pushed["error"]
 

@@ -72,7 +72,8 @@ def find_same(site: Installation, request: DeployRequest) -> str:
         if now != state.releases[name].content.bundle:
             raise OperationRefused(
                 f"operation {found.operation} of job {request.job} is open with {name}; the code has changed since",
-                hint=f"use `--on-open continue` to finish {name}, or `--on-open abort` to deploy the current code instead",
+                hint=f"use `--on-open continue` to finish {name}, or `--on-open abort` to end it and deploy the current"
+                " code",
             )
     return found.operation
 

@@ -1,8 +1,8 @@
-"""Pruning: snapshots without a reason to keep them, unreferenced packs, old batches of checkpoints not in use,
+"""Prune snapshots without a reason to keep them, unreferenced packs, old batches of checkpoints that are not in use,
 and leftovers of terminated drivers.
 
-A plan is made per series and per checkpoint. The displayed plan is the one that is carried out. A part that cannot be
-planned is reported and kept; the other parts are still pruned.
+Each series and each checkpoint has its own plan. The displayed plan is the one that is carried out. If a part cannot be
+planned, it is reported and kept, and the other parts are still pruned.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, 
 from streamkeeper.stores.contract import Store
 
 RETIRED_BATCHES = 1
-"""Batches that a retired checkpoint version keeps until its removal: a rollback needs its last one."""
+"""Number of batches that a retired checkpoint version keeps until its removal; a rollback needs its last batch."""
 STALE_S = 24 * 3600.0
-"""Age in seconds from which the remains of an unfinished restore or write are abandoned."""
+"""Age in seconds from which the remains of an unfinished restore or write are removed."""
 _RULES = {"last": "keep_last"} | {name: name for name in ("hourly", "daily", "weekly", "monthly")}
 
 
@@ -112,12 +112,14 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_policy(text: str) -> Policy:
-    """Parse ``last=3,hourly=24,daily=7,weekly=4,monthly=6``; missing rules keep their default. Raises InvalidInput."""
+    """Parse ``last=3,hourly=24,daily=7,weekly=4,monthly=6``; missing rules have their default. Raises InvalidInput."""
     found: dict[str, int] = {}
     for rule in filter(None, (part.strip() for part in text.split(","))):
         name, separator, count = rule.partition("=")
         if name not in _RULES or not separator or not count.isdecimal():
-            raise InvalidInput(f"{rule!r} is not a rule of a retention policy", hint="last=3,hourly=24,daily=7")
+            raise InvalidInput(
+                f"{rule!r} is not a rule of a retention policy", hint="write rules such as last=3,hourly=24,daily=7"
+            )
         found[_RULES[name]] = int(count)
     return Policy(**found)
 
@@ -186,7 +188,7 @@ def plan_series(catalogues: Iterable[Catalogue], policy: Policy, *, grace_s: flo
 
 
 def prune(store: Store, run: PruneRun, site: Installation | None = None) -> PruneReport:
-    """Carry out a plan; may be interrupted anywhere, then planned and carried out again. Raises StoreUnavailable.
+    """Carry out a plan. After an interruption, plan and prune again. Raises StoreUnavailable.
 
     ``store``: of the snapshots; ``site``: the installation of the drivers in the plan, None without any.
     """
@@ -222,7 +224,7 @@ def prune(store: Store, run: PruneRun, site: Installation | None = None) -> Prun
 
 
 def tell_run(run: PruneRun) -> Iterator[str]:
-    """The plan: a line for each kept or removed item and for each directory."""
+    """Yield the plan: a line for each kept or removed item and for each directory."""
     for plan in run.sweeps:
         yield from tell(plan)
     for removal in run.directories:
@@ -252,7 +254,7 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
 
 
 def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
-    """The logs of a file sink, one for each version that it wrote: Spark compacts them, and never drops a line."""
+    """Yield the logs of a file sink, one for each version that it wrote. Spark compacts them, but drops no line."""
     release = state.serving_release
     manifest = stored_manifests(site, state, release).get(query) if release in state.described else None
     if manifest is None or manifest.sink.kind != "file":
@@ -264,10 +266,10 @@ def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[Chec
 
 
 def _versions(site: Installation, state: JobState, query: str, now: datetime) -> Iterator[tuple[Tree, PrunePlan]]:
-    """Plans for the existing checkpoint versions of a query.
+    """Yield the plans for the existing checkpoint versions of a query.
 
-    The age of a retired version is counted from the last commit of the current one. Counted from now, a clock that is
-    ahead, or a job that is idle, would remove the rollback path.
+    The age of a retired version counts up to the last commit of the current version. If it counted up to now, a clock
+    that is ahead, or an idle job, would remove the rollback path.
     """
     current = state.current_version(query)
     serving = site.checkpoint(state, query, current.version) if current is not None else None
@@ -278,7 +280,7 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
         tree = site.checkpoint(state, query, version.version)
         if tree.absence():
             if host := find_disk(site, state.job, version, tree):
-                kept = f"{told_disk(tree, host)}: a prune there covers it"
+                kept = f"{told_disk(tree, host)}; a prune on that machine covers it"
                 yield tree, PrunePlan(directory=tree.where(""), extent=Extent.LEFTOVERS, kept_whole=kept)
             continue
         serves = current is not None and version.version == current.version
@@ -289,7 +291,7 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
         inherited = version.committed if never_opened else None
         loss = "" if goes_on or never_opened else find_version_loss(site, state, query, version.version)
         if loss:
-            # Its owner is unknown, so none of its files is removed.
+            # The owner of the directory is unknown, so none of its files is removed.
             raise CheckpointLost(
                 f"checkpoint {version.version} of {state.job}/{query} is not what was recorded: {loss}"
             )
@@ -298,9 +300,9 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
         # Until a driver has claimed the newer version, the one before it may still be written.
         elif state.open_operation is not None or epoch is None or epoch.version == version.version:
             continue
-        # A version with its own commit has lost its metadata: a person has to inspect it.
+        # A version with its own commit has lost its metadata, so a person must inspect it.
         elif unpublished and (goes_on or last_committed(tree) in (None, version.batch, inherited)):
-            # Its writer may only be slow.
+            # The writer of the directory may only be slow.
             if goes_on or now.timestamp() - _last_changed(tree) > STALE_S:
                 yield tree, plan_unpublished(tree)
         else:
@@ -311,11 +313,11 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
 
 
 def _last_written(tree: Tree) -> float:
-    """Time of a checkpoint's last commit, seconds since the epoch: of its commit files, which a prune never changes."""
+    """Return the time of a checkpoint's last commit, from commit files, which a prune never changes; s since 1970."""
     commits = [tree.stamp(f"commits/{name}").modified for name in tree.files("commits")]
     return max(commits) / 1e9 if commits else _last_changed(tree)
 
 
 def _last_changed(tree: Tree) -> float:
-    """Time of the newest file, seconds since the epoch."""
+    """Return the time of the newest file, seconds since 1970."""
     return max((found.modified for found in tree.look().files.values()), default=0) / 1e9

@@ -39,7 +39,7 @@ MOST_LINES = 1_500
 
 
 def render_assessment(store: Store, job: str, operation: OperationState) -> str:
-    """The deploy's decision and the findings; raises RegistryDamaged if they cannot be read."""
+    """Return the deploy's decision and the findings as Markdown; raises RegistryDamaged if they cannot be read."""
     from streamkeeper.registry.objects import read_assessment
 
     assessment = read_assessment(store, job, operation.report)
@@ -54,10 +54,10 @@ def render_question(
     until: datetime | None = None,
     whole: bool = False,
 ) -> str:
-    """The whole question of an operation; ``until``: when it counts as declined.
+    """Return the whole question of an operation as Markdown; ``until``: when the question counts as declined.
 
-    ``site``, ``state`` and ``operation``: whose question it is; ``whole``: with all differing lines of code, without a
-    limit.
+    ``site``, ``state`` and ``operation``: the operation that asks; ``whole``: whether all differing lines of code are
+    shown, without a limit.
     """
     release, asked_by = operation.release, _asked_by(operation)
     about_output = current_step(operation) is Step.REVIEW
@@ -82,7 +82,7 @@ def render_question(
 
 
 def subject_of(state: JobState, operation: OperationState) -> str:
-    """The question in one line."""
+    """Return the question in one line."""
     release = operation.release
     if current_step(operation) is Step.REVIEW:
         return f"Replace the output of {state.predecessor} of {state.job} with the rebuilt output of {release}?"
@@ -92,10 +92,10 @@ def subject_of(state: JobState, operation: OperationState) -> str:
 def compose_question(
     site: Installation, state: JobState, operation: OperationState, *, until: datetime, link: str = ""
 ) -> Message:
-    """The question as a message for notifiers: subject, deadline, cost, and address (``link``).
+    """Return the question as a message for notifiers, with its subject, deadline, rollback cost and address.
 
-    ``site``, ``state`` and ``operation``: whose question it is; ``until``: when it counts as declined; ``link``: its
-    address, empty if unknown.
+    ``site``, ``state`` and ``operation``: the operation that asks; ``until``: when the question counts as declined;
+    ``link``: the question's address, empty if unknown.
     """
     job, release = state.job, operation.release
     about_output = current_step(operation) is Step.REVIEW
@@ -113,7 +113,7 @@ def compose_question(
         f"Code differences: {', '.join(files) or 'none'}.",
         "",
         *([f"Answer: {link}"] if link else []),
-        f"Full question: streamkeeper question {job} {operation.operation}",
+        f"For the full question, run `streamkeeper question {job} {operation.operation}`",
     ]
     heading = "A dual run waits for an answer about its output" if about_output else "A deploy waits for an approval"
     return Message(
@@ -135,13 +135,13 @@ def _asked_by(operation: OperationState) -> str:
 def _deadline(site: Installation, state: JobState, operation: OperationState, until: datetime | None) -> str:
     by = f"{until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else tell_span(operation.request.approve_s)
     when = f"by {by}" if until else f"within {by} of the question"
-    return f"Without an answer {when}, it counts as declined; {_if_declined(site, state)}."
+    return f"Without an answer {when}, the question counts as declined; {_if_declined(site, state)}."
 
 
 def _if_declined(site: Installation, state: JobState) -> str:
-    """What runs after a decline, according to the driver's current state; a clause."""
+    """Return what runs after a decline, according to the driver's current state, as a clause."""
     if not state.serving_release:
-        return "no release is running now, and none will be running then"
+        return "no release is running now, and none will run then"
     try:
         seen = overview_of(site, state)
     except StreamkeeperError as error:
@@ -157,13 +157,13 @@ def _if_declined(site: Installation, state: JobState) -> str:
 
 
 def who_may(site: Installation, state: JobState, operation: OperationState) -> str:
-    """Who may answer the operation's question, as a clause."""
+    """Return who may answer the operation's question, as a clause."""
     return right_to_answer(site.settings, state, operation.request.requested_by).sentence
 
 
 def find_code_differences(site: Installation, state: JobState, before: str, release: str) -> tuple[Difference, ...]:
-    """The differences of two releases in params, confs and files, without plans; or one entry with the reason why they
-    are unknown.
+    """Return the differences of two releases in params, confs and files, without plans; or, if they are unknown, one
+    entry with the reason.
     """
     if before not in state.releases:
         return (Difference(title="not known", note=f"{before or state.predecessor} is not recorded"),)
@@ -181,7 +181,7 @@ def _code_differences(site: Installation, state: JobState, operation: OperationS
     for difference in find_code_differences(site, state, state.serving_release, operation.release):
         over = len(difference.lines) - left
         if over > 0:
-            note = f"{over:,} more lines: streamkeeper question {state.job} {operation.operation}"
+            note = f"for {over:,} more lines, run `streamkeeper question {state.job} {operation.operation}`"
             difference = msgspec.structs.replace(difference, lines=difference.lines[:left], note=note)
         left = max(0, left - len(difference.lines))
         shown.append(difference)
@@ -198,7 +198,7 @@ def _kept_state(operation: OperationState) -> Iterator[str]:
 
 
 def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
-    """Why an answer is needed, and the rows that differ."""
+    """Yield why an answer is needed, and the rows that differ."""
     yield from ("### Why an answer is needed", "")
     yield from (f"- {escaped(reason)}" for reason in reasons_to_review(operation))
     yield ""
@@ -222,16 +222,19 @@ def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str
 
 
 def told_way_back(way: QueryWay, serving: str) -> str:
-    """The assessed cost for one query of a rollback to the release that is current until the cutover."""
+    """Return the assessed cost, for one query, of a rollback to the release that is current until the cutover."""
     match way.back:
         case Way.RESUME:
             return f"no rows are written again: {serving} resumes from the last commit of the new release"
         case Way.RESTORE:
             return (
                 f"{serving} returns to its last batch, from a snapshot;"
-                " the input read since is read and written again, and the new release's results for it are discarded"
+                " the input read since then is read and written again, and the new release's results for it are"
+                " discarded"
             )
         case Way.RETURN:
-            return f"{serving} returns to {way.before}, which is kept; the input read since is read and written again"
+            return (
+                f"{serving} returns to {way.before}, which is kept; the input read since then is read and written again"
+            )
         case _:
-            return f"rollback is NOT possible ({way.no_way_back}); a new release would have to fix it"
+            return f"rollback is NOT possible ({way.no_way_back}); only a new release can fix a problem"

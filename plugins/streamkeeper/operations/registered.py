@@ -1,4 +1,4 @@
-"""The baseline of a check: a registered job's current manifests and its live checkpoints."""
+"""The baseline of a check: the manifests of a registered job's current release, and its current checkpoints."""
 
 from __future__ import annotations
 
@@ -23,37 +23,39 @@ from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.objects import read_manifest
 
-WAY_OUT_OF_A_COPY = "restore a snapshot here: streamkeeper snapshot restore {series}; or deploy under another job name"
+WAY_OUT_OF_A_COPY = "run `streamkeeper snapshot restore {series}` to continue here, or deploy under another job name"
 
 
 class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     """The current release of a job."""
 
     release: str
-    """Its name."""
+    """The release's name."""
     params: dict[str, ParamValue]
-    """Its params."""
+    """The release's params."""
     conf: dict[str, str]
-    """Its Spark conf."""
+    """The release's Spark conf."""
     manifests: dict[str, Manifest]
     """Query -> manifest."""
     checkpoints: dict[str, str]
     """Query -> directory of its current checkpoint version."""
     findings: dict[str, tuple[Finding, ...]]
-    """Query -> recorded findings about that version."""
+    """Query -> findings from the records about that checkpoint version."""
     served: bool
     """Whether a running driver owns the checkpoints."""
     histories: dict[str, OutputHistory]
-    """Query -> the required content of its output."""
+    """Query -> the batches that its output must contain."""
 
 
 def deployed_of(site: Installation, job: str) -> Deployed:
-    """The current release; raises NotFound for an unknown job and for one without a current release."""
+    """Return the current release; raises NotFound for an unknown job, and for a job without a current release."""
     check_name("job", job)
     state = site.journal(job, writer="check").state()
     release = state.serving_release
     if not release or release not in state.described:
-        raise NotFound(f"job {job} has no current release", hint="streamkeeper jobs lists all jobs; or use --deployed")
+        raise NotFound(
+            f"job {job} has no current release", hint="run `streamkeeper jobs` to list all jobs, or use `--deployed`"
+        )
     content = state.releases[release].content
     return Deployed(
         release=release,
@@ -68,18 +70,18 @@ def deployed_of(site: Installation, job: str) -> Deployed:
 
 
 def is_served(site: Installation, state: JobState) -> bool:
-    """Whether a running driver owns the job's checkpoints: open batches there belong to it."""
+    """Whether a running driver owns the job's checkpoints, so that open batches there belong to that driver."""
     return any(site.runner.observe(state.job, owner.instance).life is Life.ALIVE for owner in state.owners)
 
 
 def stored_manifests(site: Installation, state: JobState, release: str) -> dict[str, Manifest]:
-    """Query -> manifest of a described release."""
+    """Return query -> manifest of a described release."""
     hashes = state.described[release]
     return {query: read_manifest(site.store, state.job, digest) for query, digest in hashes.items()}
 
 
 def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
-    """Query -> directory of its current checkpoint version, if that belongs to this installation."""
+    """Return query -> directory of its current checkpoint version, for versions that belong to this installation."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: site.checkpoint(state, query, version.version).spark_path
@@ -89,7 +91,7 @@ def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
 
 
 def output_histories(state: JobState) -> dict[str, OutputHistory]:
-    """Query -> the required content of its output from its current checkpoint version."""
+    """Return query -> the batches of its current checkpoint version that its output must contain."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: state.output_history(query, version.version) for query, version in current.items() if version is not None
@@ -97,7 +99,7 @@ def output_histories(state: JobState) -> dict[str, OutputHistory]:
 
 
 def known_version(site: Installation, state: JobState, query: str, version: str) -> KnownCheckpoint:
-    """The recorded facts of a checkpoint version, from the journal and its last driver; read before its directory."""
+    """Return a version's recorded facts, from the journal and the last driver. Call this before reading its files."""
     recorded = state.version(query, version)
     if recorded is None:
         return KnownCheckpoint(series=f"{state.job}/{query}", version=version)
@@ -109,7 +111,7 @@ def known_version(site: Installation, state: JobState, query: str, version: str)
 def must_know_commits(site: Installation, state: JobState) -> None:
     """Raise RegistryDamaged or FormatTooNew if the commits of a query's last driver cannot be read.
 
-    Without them a missing checkpoint, or an older copy, could be taken for one that was never written.
+    Without these commits, a missing checkpoint or an older copy could be taken for a checkpoint never written.
     """
     for query in state.versions:
         current = state.current_version(query)
@@ -118,7 +120,7 @@ def must_know_commits(site: Installation, state: JobState) -> None:
 
 
 def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
-    """The loss of a checkpoint version, as a clause; empty without a loss."""
+    """Return what is lost of a checkpoint version, as a clause; empty if nothing is lost."""
     if foreign := find_foreign(site, state, query, version):
         return foreign
     recorded, tree = state.version(query, version), site.checkpoint(state, query, version)
@@ -128,9 +130,9 @@ def find_version_loss(site: Installation, state: JobState, query: str, version: 
 
 
 def find_foreign(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Why this installation must not touch a version, as a clause; empty if it may.
+    """Return why this installation must not touch a version, as a clause; empty if it may.
 
-    The records of a copied store name the checkpoints of the original installation.
+    The records in a copied store name the checkpoints of the original installation.
     """
     recorded = state.version(query, version)
     if recorded is None or site.is_mine(recorded.installation):
@@ -146,7 +148,7 @@ def must_be_mine(site: Installation, state: JobState, query: str, version: str) 
 
 
 def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Finding, ...]]:
-    """Query -> findings from the records about its current checkpoint version, for a check."""
+    """Return query -> findings from the records about its current checkpoint version, for a check."""
     found: dict[str, tuple[Finding, ...]] = {}
     for query in state.versions:
         current = state.current_version(query)
@@ -160,7 +162,7 @@ def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Fi
             hint = WAY_OUT_OF_A_COPY.format(series=known.series)
             found[query] = (observations.checkpoint_of_another(current.version, foreign, hint),)
         elif host := find_disk(site, state.job, current, directory):
-            hint = f"run it on {host}"
+            hint = f"run the command on {host}"
             found[query] = (observations.checkpoint_lost(current.version, told_disk(directory, host), hint),)
         elif loss := find_loss(directory, known):
             found[query] = (observations.checkpoint_lost(current.version, loss, way_out(known)),)
@@ -172,9 +174,9 @@ def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Fi
 
 
 def find_damage(site: Installation, checkpoint: Tree) -> Damage | None:
-    """The damage of a deployed query's checkpoint version compared with its record; None without damage.
+    """Return the loss of a deployed query's checkpoint version as damage; None if nothing is lost.
 
-    Also None for a directory that is not such a version: the files of a new checkpoint are consistent in themselves.
+    None is also returned for a directory that is not a recorded version, because only a record reveals a loss.
     """
     *_, job, query, version = ("", "", "", *checkpoint.location.split("/"))
     if job not in list_jobs(site.store):

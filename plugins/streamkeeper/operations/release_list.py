@@ -30,19 +30,19 @@ class ListedRelease(msgspec.Struct, frozen=True, kw_only=True):
     author: str = ""
     """Who requested the operation; without one, who pushed the release."""
     reason: str = ""
-    """Why."""
+    """The reason of the operation."""
     operation: str = ""
-    """The operation; empty without one."""
+    """The operation's id; empty without one."""
     verdict: Verdict | None = None
-    """Its verdict; None without an assessment."""
+    """The operation's verdict; None without an assessment."""
     sentence: str = ""
-    """Its verdict in words."""
+    """The verdict in words."""
     stands: str = PUSHED
     """serves, before (the target of a rollback), replaced, under way, pushed, or the last operation's outcome."""
 
 
 def list_releases(site: Installation, state: JobState) -> list[ListedRelease]:
-    """All releases of a job, oldest first. Raises StoreUnavailable, RegistryDamaged, FormatTooNew."""
+    """Return all releases of a job, oldest first. Raises StoreUnavailable, RegistryDamaged, FormatTooNew."""
     entries = _registrations(site, state)
     operations = [operation for operation in state.operations.values() if not operation.request.dry_run]
     releases = sorted(state.releases.values(), key=lambda release: release.number)
@@ -53,7 +53,7 @@ def list_releases(site: Installation, state: JobState) -> list[ListedRelease]:
 
 
 def _registrations(site: Installation, state: JobState) -> dict[str, Entry]:
-    """Release -> the entry that registered it: the state does not contain the time."""
+    """Return release -> the entry that registered it, because the state does not contain the time."""
     found: dict[str, Entry] = {}
     for entry in read_entries(site.journal(state.job, "reader"), 1, state.number):
         if isinstance(entry.record, ReleaseRegistered):

@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 def push_release(
     site: Installation, job: str, *, params: Mapping[str, ParamValue], conf: Mapping[str, str], writer: str = ""
 ) -> Release:
-    """Register the code under the jobs root with these params and conf; equal content yields the existing release.
+    """Register the code under the jobs root with these params and conf, and return the release.
 
-    ``site``: the installation; ``job``: its name; ``params`` and ``conf``: of the release; ``writer``: signs the entry,
-    empty for this process.
+    ``site``: the installation; ``job``: the job's name; ``params`` and ``conf``: of the release; ``writer``: the author
+    of the entry, empty for this process.
 
-    Safe with any number of concurrent pushes. Raises InvalidInput, NotFound, JournalLost or JobUnusable before the
-    registration, and StoreUnavailable at any time: push again then.
+    Content that equals an existing release returns that release, so any number of pushes may run at once. Raises
+    InvalidInput, NotFound, JournalLost or JobUnusable before the registration, and StoreUnavailable at any time. After
+    StoreUnavailable, push again.
     """
     must_not_be_lost(site, check_name("job", job))
     find_references(params, conf)
@@ -59,7 +60,7 @@ def push_release(
 
 
 def _environment(settings: Settings, conf: Mapping[str, str]) -> Environment:
-    """The environment of the drivers, and of remote executors if the release's tasks run there."""
+    """Return the environment of the drivers, and of remote executors if the release's tasks run there."""
     archive = keep_archive(settings) if settings.master and MASTER not in conf else ""
     return read_environment(conf, settings.jars, settings.checkpoints, archive)
 
@@ -77,7 +78,7 @@ def _register(journal: Journal, job: str, content: ReleaseContent) -> Release:
 
 
 def _registered(state: JobState, content: ReleaseContent) -> Release | None:
-    """The release with this content, compared in its stored form: in Python the params 1, 1.0 and True are equal."""
+    """Return the release with this content. Stored forms are compared, as in Python 1, 1.0 and True are equal."""
     wanted = to_json(content)
     return next((release for release in state.releases.values() if to_json(release.content) == wanted), None)
 

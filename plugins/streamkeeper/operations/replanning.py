@@ -1,8 +1,8 @@
-"""Replanning of an open batch with an unreadable plan: the query continues after its last commit.
+"""Plan an open batch with an unreadable plan again: the query continues after its last commit.
 
 The damaged directory is not changed. Its last committed batch becomes a snapshot without the damaged plan, and that
-snapshot becomes the next checkpoint version (docs/decisions/0032). The output itself must report that it does not
-contain the open batch: the replanned batch has its old number and perhaps other rows.
+snapshot becomes the next checkpoint version (docs/decisions/0032). The output must report that it does not contain the
+open batch, because the replanned batch has the same number and perhaps other rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def look_at_replan(site: Installation, state: JobState, query: QueryLook, directory: Tree) -> Replan | None:
-    """The input of a replanned open batch; None if replanning is not possible. Changes nothing."""
+    """Return the input of an open batch that would be planned again; None if that is not possible."""
     if may_replan(query) or query.committed is None:
         return None
     try:
@@ -50,7 +50,7 @@ def look_at_replan(site: Installation, state: JobState, query: QueryLook, direct
 
 
 def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int]) -> dict[str, str]:
-    """Query -> a snapshot of its last commit without the damaged plan; ``batches``: query -> the batch to plan again.
+    """Snapshot the last commits without the damaged plans; return query -> snapshot. ``batches``: query -> damaged one.
 
     Idempotent. Raises the errors of ``capture``.
     """
@@ -64,22 +64,22 @@ def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int])
 
 
 def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int]) -> None:
-    """Raise OperationRefused if an output does not report that it lacks the batch. All drivers must have ended."""
+    """Raise OperationRefused if an output does not prove that it lacks the batch. All drivers must have ended."""
     manifests = stored_manifests(site, state, state.serving_release) if batches else {}
     for query, batch in sorted(batches.items()):
         current, sink = state.current_version(query), manifests[query].sink
         holds = ask(site, state, state.serving_release, query, sink, current.version if current is not None else "")
         lacks = capabilities_of(sink.kind).knows_batches and not holds.unknown
         if not lacks or holds.batch is None or holds.batch >= batch:
-            told = holds.unknown or f"it holds {'no batch' if holds.batch is None else f'batch {holds.batch}'}"
+            told = holds.unknown or f"it contains {'no batch' if holds.batch is None else f'batch {holds.batch}'}"
             raise OperationRefused(
                 f"query {query}: {sink.output} does not prove that it lacks batch {batch}: {told}",
-                hint=f"streamkeeper recover {state.job} shows the remaining actions",
+                hint=f"run `streamkeeper recover {state.job}` to see the remaining actions",
             )
 
 
 def _listed_since(tree: Tree, batch: int) -> list[str]:
-    """Files in the sources' own logs beyond a batch's plan: the input of the unreadable plan."""
+    """Return the files in the sources' own logs after a batch's plan, which are the input of the unreadable plan."""
     found: list[str] = []
     for source in file_sources(tree, read_offsets(tree, batch), None):
         newest = source.entries.newest

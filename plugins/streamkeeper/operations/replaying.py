@@ -1,4 +1,4 @@
-"""The snapshot for the restore of a damaged query, and the counted data that it reads and writes again."""
+"""Choose the snapshot from which a damaged query is restored, and count the data that is read and written again."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     """The damaged version that is left behind."""
 
     query: QueryLook
-    """Its observation."""
+    """The observation of the damaged version."""
     manifest: Manifest
-    """Its query's manifest."""
+    """The manifest of its query."""
     committed: int | None = None
-    """Its newest recorded batch; None without one."""
+    """The newest recorded batch of the version; None without one."""
     query_id: str = ""
-    """Its recorded query id of Spark."""
+    """Spark's query id as recorded for the version."""
 
 
 def choose_replay(
     site: Installation, state: JobState, left: Left, *, named: str = ""
 ) -> tuple[Replay | None, str, tuple[str, ...]]:
-    """The replay from the chosen snapshot or None, the reason if there is none, and the skipped snapshots with reasons.
+    """Return the replay of the chosen snapshot or None, why there is none, and why other snapshots were skipped.
 
-    Chooses the newest snapshot that has passed a drill, unless going back that far loses data that a newer one keeps.
-    Every object of it is read and compared with its hash. ``left``: the damaged version; ``named``: the only snapshot
-    to consider, empty for all.
+    The newest snapshot that has passed a drill is chosen, unless going back that far loses data that a newer snapshot
+    keeps. Every object of the chosen snapshot is read and compared with its hash. ``left``: the damaged version;
+    ``named``: the only snapshot to consider, empty for all.
     """
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
@@ -81,7 +81,8 @@ def choose_replay(
     for other in (newest, drilled):
         if other is not None and other is not chosen:
             known = "verified" if other.verified else "never drilled"
-            told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) is also available: --snapshot selects it"
+            also = "is also available; use `--snapshot` to select it"
+            told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) {also}"
             passed.insert(0, told)
     return chosen, "", tuple(passed)
 
@@ -89,16 +90,16 @@ def choose_replay(
 def _none(named: str, passed: list[str]) -> str:
     if passed:
         return "; ".join(passed)
-    return f"there is no snapshot {named}" if named else "there is no snapshot of it"
+    return f"there is no snapshot {named}" if named else "there is no snapshot of the query"
 
 
 def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collection[str]) -> str:
-    """Why a snapshot cannot be restored, or its output cannot be continued; empty if both are possible."""
+    """Return why a snapshot cannot be restored or its output cannot be continued; empty if both are possible."""
     if snapshot.version not in spans:
         return f"the output does not continue the output of {snapshot.version or 'another checkpoint'}"
     query = left.query
     if query.input_gone and (snapshot.version, snapshot.open_batch) == (query.version, query.open_batch):
-        take = f"streamkeeper snapshot take {catalogue.series} --without-open-batch takes one without it"
+        take = f"run `streamkeeper snapshot take {catalogue.series} --without-open-batch` for one without that plan"
         return f"it contains the plan of batch {snapshot.open_batch}, whose files are missing ({take})"
     if cannot := reconcile(left.manifest.sink, snapshot.version, snapshot.batch).refusal:
         return cannot
@@ -107,7 +108,7 @@ def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collec
 
 
 def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verified: bool, parted: bool) -> Replay:
-    """The data that is read and written again from a snapshot.
+    """Return the data that is read and written again after a restore of a snapshot.
 
     ``snapshot``: the source; ``left``: the damaged version; ``unseen``: scheme -> why files there cannot be checked;
     ``verified``: whether the snapshot has passed a drill; ``parted``: whether the damaged version branched off before
@@ -118,9 +119,9 @@ def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verifi
         snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified, takes=takes
     )
     query = left.query
-    # A restored version keeps its query's id, batch numbers and file list; a version that was handed over does not.
+    # A restored version keeps the query id, batch numbers and file list; a version that was handed over does not.
     if (snapshot.query_id != left.query_id and snapshot.version != query.version) or parted:
-        why = f"{query.version} has continued from {snapshot.version} since"
+        why = f"since then, {query.version} has continued from {snapshot.version}"
         return msgspec.structs.replace(replay, unknown=why)
     known = [batch for batch in (left.committed, query.committed, query.holds) if batch is not None]
     batches = max(0, max(known, default=-1) - snapshot.batch)

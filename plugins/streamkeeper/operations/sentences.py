@@ -35,7 +35,7 @@ from streamkeeper.model.step import label_of
 
 
 def render_record(record: Record) -> str:
-    """One line for a record."""
+    """Return one line for a record."""
     match record:
         case OperationStarted() | StepBegun() | StepDone() | Assessed() | ApprovalAnswered():
             return _render_progress(record)
@@ -65,7 +65,7 @@ def _render_instance(
 ) -> str:
     match record:
         case InstancePlanned(instance=instance, release=release, role=role):
-            return f"{instance} is planned: {role.value} for {release}"
+            return f"{instance} is planned as {role.value} for {release}"
         case InstanceAppointed(instance=instance, versions=versions):
             told = ", ".join(f"{query} in {version}" for query, version in sorted(versions.items()))
             return f"only {instance} may claim epochs from now on" + (f": {told}" if told else "")
@@ -86,7 +86,7 @@ def _render_version(record: CheckpointVersionCreated | StartOffsetsKnown | Hande
         case StartOffsetsKnown(query=query, version=version, offsets=offsets):
             return f"query {query} {version} started at {', '.join(offsets)}"
         case HandedOff(query=query, version=version, parent_batch=last, batch=batch):
-            return f"query {query} {version} continues after batch {last} of its parent, which is its batch {batch}"
+            return f"query {query} {version} continues after batch {last} of its parent, counted here as batch {batch}"
         case _:
             assert_never(record)
 
@@ -133,7 +133,7 @@ def _render_release(record: ReleaseRegistered | ReleaseDescribed | ReleasePromot
 
 
 def render_request(request: DeployRequest) -> str:
-    """A request in one line."""
+    """Return a request in one line."""
     before = "the previous release" if request.rollback else "the code under the jobs root"
     verb = "start" if request.start else "roll back to" if request.rollback else "deploy"
     if request.recover is not None:
@@ -153,7 +153,7 @@ def render_request(request: DeployRequest) -> str:
 
 
 def kind_of(request: DeployRequest) -> str:
-    """The kind of a request: ``deploy``, ``rollback``, ``start``, or the action of a recovery."""
+    """Return the kind of a request: ``deploy``, ``rollback``, ``start``, or the action of a recovery."""
     if request.recover is not None:
         return request.recover.asked_for.value
     return "start" if request.start else "rollback" if request.rollback else "deploy"

@@ -1,4 +1,4 @@
-"""The ages of a query's snapshots: read from the store every few minutes, and remembered in between."""
+"""The ages of a query's snapshots, which are read from the store every few minutes and remembered in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def look_at_snapshots(
     before: SnapshotFacts | None,
     now: float,
 ) -> SnapshotFacts:
-    """The facts of a query's snapshots, read now if that is due; jobs take turns, so that no pass reads all of them.
+    """Return the facts of a query's snapshots, read now if due. Jobs take turns, so that no pass reads all snapshots.
 
     ``site``: the installation; ``known`` and ``location``: the current checkpoint version and its directory; ``facts``:
     of the job; ``query``: its name; ``before``: the remembered facts; ``now``: seconds since 1970.
@@ -53,7 +53,7 @@ def look_at_snapshots(
 
 
 def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
-    """The input of the rules at ``now``: ages have grown since the snapshots were read."""
+    """Return the ages of the snapshots at ``now`` for the rules; they have grown since the snapshots were read."""
     lacks_s = facts.lacks_s + now - facts.looked_at if facts.lacks_s else facts.lacks_s
     return BackupLook(
         age_s=now - facts.taken_at if facts.taken_at is not None else None,
@@ -64,7 +64,7 @@ def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
 
 
 def newest_snapshots(catalogue: Catalogue, before: SnapshotFacts | None) -> SnapshotFacts:
-    """The newest snapshot and the newest verified one; for a remembered snapshot only new drills are read."""
+    """Return the newest snapshot and the newest verified one; of a remembered snapshot, only new drills are read."""
     found = replace(before, oldest_at=None) if before is not None else SnapshotFacts(looked_at=0.0)
     numbers = catalogue.numbers()
     if not numbers:

@@ -20,27 +20,27 @@ class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot in the list."""
 
     series: str
-    """Its series."""
+    """The series of the snapshot."""
     number: int
-    """Its number."""
+    """The snapshot's number."""
     snapshot: Snapshot | None = None
-    """Its record; None if it cannot be read."""
+    """The snapshot's record; None if the record cannot be read."""
     error: str = ""
-    """Why its record cannot be read; else empty."""
+    """Why the record cannot be read; else empty."""
     drills: tuple[DrillResult, ...] = ()
-    """Its drills, oldest first."""
+    """The snapshot's drills, oldest first."""
     pin: Pin | None = None
-    """Its pin; None without one."""
+    """The snapshot's pin; None without one."""
     holds: tuple[Hold, ...] = ()
-    """Its holds."""
+    """The snapshot's holds."""
     keep: bool = True
-    """Whether the next prune keeps it."""
+    """Whether the next prune keeps the snapshot."""
     kept: tuple[str, ...] = ()
     """The reasons for ``keep``."""
 
     @property
     def name(self) -> str:
-        """``s0007``."""
+        """The snapshot's name, such as ``s0007``."""
         return snapshot_name(self.number)
 
     @property
@@ -59,13 +59,14 @@ class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told_kept(self) -> str:
-        """The effect of the next prune on it, and the reasons."""
+        """The effect of the next prune on the snapshot, and the reasons."""
         reasons = ", ".join(self.kept)
         return f"kept: {reasons}" if self.keep else f"removed by the next prune: {reasons}"
 
 
 def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]:
-    """The snapshots of a series, oldest first, without any that a concurrent prune removes. Raises StoreUnavailable."""
+    """Return the snapshots of a series, oldest first; any that a prune removes meanwhile are omitted. Raises
+    StoreUnavailable."""
     found = [row for number in catalogue.numbers() if (row := _read(catalogue, number)) is not None]
     readable = [row for row in found if row.snapshot is not None]
     if len(readable) < len(found):
@@ -89,7 +90,7 @@ def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]
 
 
 def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold]) -> Iterator[str]:
-    """Drills, pin and holds of a snapshot, a line each; ``drills``: oldest first."""
+    """Yield the newest drill, the pin and the holds of a snapshot, one line each; ``drills``: oldest first."""
     if drills:
         yield f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"
     if pin is not None:
@@ -98,7 +99,7 @@ def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold
 
 
 def moment_taken(snapshot: Snapshot) -> datetime:
-    """The time of a snapshot for retention; a time without a zone is in UTC."""
+    """Return the time of a snapshot for retention; a time without a zone is in UTC."""
     return datetime.fromisoformat(snapshot.taken_at).astimezone(UTC)
 
 

@@ -1,7 +1,7 @@
-"""Starting a job: its last current release continues from its checkpoints.
+"""Start a job: its last current release continues from its checkpoints.
 
 A start is a deploy of that release, with the proofs and records of a deploy. The desired state is recorded first, so
-that an interrupted start is not forgotten. No query starts from the beginning.
+that an interrupted start is continued later. No query starts from the beginning.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streamkeeper.operations.whereabouts import must_be_here
 from streamkeeper.registry.control import Control
 
 FIRST_COMMIT_S = 1800.0
-"""Longer than a deploy's: after an outage the first batch may be large, and there is no other release to try."""
+"""Limit of the first commit, longer than in a deploy: after an outage the first batch may be large."""
 
 
 def open_start(
@@ -43,14 +43,14 @@ def open_start(
     handover: Handover = Handover.WARM,
     on_open: OnOpen = OnOpen.REFUSE,
 ) -> Deploy | None:
-    """Record the desired state and open the operation, or find both; None if the job is already running.
+    """Record the desired state and return the start operation; None if the job is already running.
 
     ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id, a repeated id continues the same
     start; ``unless_stopped``: for automatic starts, a stopped job stays stopped; ``handover``: warm starts one driver,
-    cold two, one after the other; ``on_open``: CONTINUE continues only another open start.
+    cold starts two, one after the other; ``on_open``: CONTINUE continues another open operation only if it is a start.
 
-    Raises NotFound, OperationOpen, JournalOutdated, WrongMachine, and OperationRefused for a job without a current
-    release, one that is stopped (``unless_stopped``), or one whose driver cannot be observed from any machine.
+    Raises NotFound, OperationOpen, JournalOutdated and WrongMachine. Raises OperationRefused for a job without a
+    current release, for a stopped job with ``unless_stopped``, and if no machine can observe the job's driver.
     """
     read_job(site, job)
     check_instance(operation)
@@ -79,7 +79,7 @@ def open_start(
         reason=reason,
         requested_by=requested_by,
         first_commit_s=FIRST_COMMIT_S,
-        # The release is not new: it has had its probation.
+        # The release is not new and has passed its probation.
         probation_batches=0,
         start=True,
     )
@@ -88,7 +88,7 @@ def open_start(
         _must_be_possible(now, unless_stopped=True)
         if now.serving_release != request.release:
             raise OperationRefused(
-                f"{now.serving_release} is now the current release, not {request.release}", hint="start it again"
+                f"{now.serving_release} is now the current release, not {request.release}", hint="start the job again"
             )
 
     return Deploy.open(site, operation, request, allowed=allowed)
@@ -106,10 +106,10 @@ def start_job(
 ) -> Progress | None:
     """Start a job and wait for the outcome; None if it is already running. Raises the errors of ``open_start``.
 
-    ``site`` and ``job``: which one; ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id;
-    ``unless_stopped``: a stopped job stays stopped; ``on_progress``: called with each progress.
+    ``site`` and ``job``: what to start; ``requested_by`` and ``reason``: of the request; ``operation``: the caller's
+    id; ``unless_stopped``: a stopped job stays stopped; ``on_progress``: called with each progress.
 
-    The progress has the operation's outcome; its sentence explains any outcome but SUCCEEDED.
+    The returned progress has the operation's outcome; its sentence explains every outcome other than SUCCEEDED.
     """
     deploy = open_start(
         site, job, requested_by=requested_by, reason=reason, operation=operation, unless_stopped=unless_stopped
@@ -126,10 +126,10 @@ def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
     must_not_be_forgotten(state)
     if not state.serving_release:
         before = f"was {state.rebuilt.sentence}" if state.rebuilt is not None else "never had a current release"
-        raise OperationRefused(f"job {state.job} {before}: there is no release to start", hint="deploy it")
+        raise OperationRefused(f"job {state.job} {before}: there is no release to start", hint="deploy the job")
     if unless_stopped and state.stopped is not None:
         by = state.stopped.requested_by or "somebody"
-        raise OperationRefused(f"job {state.job} was stopped by {by}", hint=f"streamkeeper start {state.job}")
+        raise OperationRefused(f"job {state.job} was stopped by {by}", hint=f"run `streamkeeper start {state.job}`")
 
 
 def _wish(
@@ -154,7 +154,7 @@ def _serves(site: Installation, state: JobState) -> bool:
     if seen.life is Life.UNKNOWN:
         raise OperationRefused(
             f"driver {instance} of job {state.job} cannot be observed from here: {seen.why}",
-            hint="start it on that machine",
+            hint="start the job on the machine of this driver",
         )
     ends = (CommandKind.DRAIN, CommandKind.STOP)
     return not any(command.kind in ends for command in control.commands(0))

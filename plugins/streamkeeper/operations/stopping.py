@@ -1,4 +1,4 @@
-"""Stopping a job: record the desired state, then drain the driver and prove its termination.
+"""Stop a job: record the desired state, then drain the driver and prove its termination.
 
 The desired state is recorded first, so that the next stop continues an interrupted one under the recorded id, and no
 process starts the job in between.
@@ -52,12 +52,12 @@ def stop_job(
 ) -> StopEnd:
     """Stop a job until a person starts it again. Idempotent; an interrupted stop is continued.
 
-    ``site`` and ``job``: which one; ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id for
+    ``site`` and ``job``: the job to stop; ``requested_by`` and ``reason``: of the request; ``operation``: an id for
     the record; ``drain_s``: seconds after which a driver is killed; ``say``: called with progress lines.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
-    never had a current release, and for one whose driver's termination cannot be proven from here: it is recorded as
-    stopped then.
+    never had a current release. Raises OperationRefused also if the termination of the driver cannot be proven from
+    here; the job is then recorded as stopped.
     """
     read_job(site, job)
     check_instance(operation)
@@ -76,7 +76,7 @@ def stop_job(
 
 
 def told_stopped(job: str, stopped: DesiredChanged) -> str:
-    """One sentence: the job is stopped, by whom and why."""
+    """Return one sentence: that the job is stopped, by whom and why."""
     why = f": {stopped.reason}" if stopped.reason else ""
     return f"job {job} is stopped, by {stopped.requested_by or 'an unknown user'}{why}"
 
@@ -89,7 +89,7 @@ def _record_wish(journal: Journal, wish: DesiredChanged) -> JobState:
             return None
         if not state.serving_release and not state.owners:
             raise OperationRefused(
-                f"job {state.job} never had a current release: there is no driver to stop", hint="deploy it first"
+                f"job {state.job} never had a current release: there is no driver to stop", hint="deploy the job first"
             )
         return wish
 
@@ -97,7 +97,7 @@ def _record_wish(journal: Journal, wish: DesiredChanged) -> JobState:
 
 
 class _Stop:
-    """One stop, carried out."""
+    """Carries out one stop."""
 
     def __init__(
         self, site: Installation, journal: Journal, job: str, stop: str, drain_s: float, say: Callable[[str], None]
@@ -176,7 +176,7 @@ class _Stop:
             liveness=self._site.runner.observe(self._job, instance),
             status=control.find_status(),
             exit=control.read_exit(),
-            # The driver receives the order to drain only once, also from different stops.
+            # The driver receives the order to drain only once, even from several stops.
             sent=frozenset(command.kind for command in control.commands(0)),
         )
 

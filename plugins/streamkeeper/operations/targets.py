@@ -28,23 +28,26 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     series: str
     """The series of its snapshots."""
     location: str
-    """Its directory."""
+    """The directory of the checkpoint."""
     origin: Origin
-    """Its version and release, for the snapshots."""
+    """The version and the release to record in the snapshots."""
     job: str = ""
-    """Its job; empty for an adopted checkpoint."""
+    """The job; empty for an adopted checkpoint, which was never deployed from here."""
     query: str = ""
-    """Its query; empty for an adopted checkpoint."""
+    """The query; empty for an adopted checkpoint."""
     known: KnownCheckpoint | None = None
     """The recorded facts of a deployed checkpoint."""
     elsewhere: WrongMachine | None = None
-    """The error if another machine's disk has it."""
+    """The error if the checkpoint is on the disk of another machine; else None."""
     outdated: JournalOutdated | None = None
-    """The error if the journal that names it is older than the written data."""
+    """The error if the job's journal is older than the written data; else None."""
 
     def open(self) -> Tree:
-        """Its directory; raises CheckpointDamaged if that of a deployed query is missing, CheckpointLost if it does not
-        match its record, WrongMachine if it is on another machine's disk, JournalOutdated, NotFound for an adopted one.
+        """Return the directory of the checkpoint.
+
+        Raises CheckpointDamaged if the directory of a deployed query is missing, CheckpointLost if it does not match
+        its record, WrongMachine if it is on another machine's disk, JournalOutdated, and NotFound if the directory of
+        an adopted checkpoint is missing.
         """
         if self.outdated is not None:
             raise self.outdated
@@ -59,29 +62,31 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             raise CheckpointDamaged(
                 f"checkpoint {self.origin.version} of {self.series} is missing, or has no commit yet: {self.location}",
-                hint=f"wait for its first commit; if it had one: streamkeeper snapshot restore {self.series}",
+                hint=f"wait for its first commit. If it had commits, run `streamkeeper snapshot restore {self.series}`",
             ) from None
 
 
 def adopted_target(location: str) -> Target:
-    """The target of a checkpoint that was never deployed from here; raises NotFound or CheckpointDamaged."""
+    """Return the target of a checkpoint that was never deployed from here; raises NotFound or CheckpointDamaged."""
     return Target(series=series_of_checkpoint(query_id_of(open_tree(location))), location=location, origin=Origin())
 
 
 def query_target(site: Installation, job: str, query: str) -> Target:
-    """A deployed query's current checkpoint version; raises NotFound."""
+    """Return the target of a deployed query's current checkpoint version; raises NotFound."""
     state = read_job(site, job)
     target = _target(site, state, query)
     if target is None:
-        known = ", ".join(sorted(state.versions)) or "none yet"
-        raise NotFound(f"job {job} has no checkpoint of a query {query}", hint=f"queries with one: {known}")
+        known = ", ".join(sorted(state.versions))
+        hint = f"name one of its queries: {known}" if known else "deploy the job first"
+        raise NotFound(f"job {job} has no checkpoint of a query {query}", hint=hint)
     return target
 
 
 def target_left(site: Installation, job: str, query: str, operation: str) -> Target:
-    """The checkpoint version that was current until this operation: the query leaves it or continues in it.
+    """Return the target of the checkpoint version that was current before this operation. Raises NotFound.
 
-    Until the operation's release is promoted, the current release is the one that is left. Raises NotFound.
+    The query leaves this version or continues in it. Call this before the operation's release is promoted, because
+    until then the current release is the old one.
     """
     state = read_job(site, job)
     known = state.operations.get(operation)
@@ -91,9 +96,9 @@ def target_left(site: Installation, job: str, query: str, operation: str) -> Tar
 
 
 def all_targets(site: Installation, *, job: str = "") -> list[Target]:
-    """Every deployed query that has ever planned a batch, of one job or of all, in order; raises NotFound.
+    """Return the target of every deployed query with a checkpoint, of one job or of all, in order; raises NotFound.
 
-    A forgotten job has none; its queries can still be named one by one.
+    Forgotten jobs are omitted; their queries can still be named one by one.
     """
     states = [read_job(site, name) for name in ([job] if job else recorded_jobs(site))]
     wanted = [state for state in states if not is_forgotten(state)]
@@ -129,7 +134,7 @@ def _made_of(site: Installation, state: JobState, version: CheckpointVersion, re
 
 
 def _outdated(site: Installation, state: JobState) -> JournalOutdated | None:
-    """The error of an outdated journal; a checkpoint that does not answer raises its own error when it is opened."""
+    """Return the error of an outdated journal, else None; a checkpoint that does not answer fails when it is opened."""
     try:
         must_not_be_outdated_as_far_as_seen(site, state)
     except JournalOutdated as error:

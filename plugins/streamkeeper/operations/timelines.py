@@ -30,56 +30,56 @@ from streamkeeper.operations.sentences import kind_of, render_record
 OPERATIONS = 10
 """Operations on one page of a timeline."""
 MOST_ENTRIES = 500
-"""Limit of entries read for a page: a driver that restarts repeatedly leaves an entry for each restart."""
+"""Limit of entries read for a page, because a driver that restarts repeatedly leaves an entry for each restart."""
 _READERS = 8
 
 
 class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation, or one record without an operation, which has only the fields up to ``sentence`` and a release."""
+    """One operation; or one record outside of operations, with only the fields up to ``sentence`` and a release."""
 
     number: int
-    """The number of its first entry."""
+    """The number of the first journal entry."""
     at: Structure
     """When that entry was written, ISO 8601, by its writer's clock."""
     kind: Structure
     """The kind of the request or record."""
     by: str = ""
-    """Who requested it."""
+    """The requester."""
     reason: str = ""
-    """Why."""
+    """The reason of the request."""
     sentence: str = ""
-    """Its outcome, or the record, in words."""
+    """The operation's outcome, or the record, in words."""
     operation: Structure = ""
     """The operation's id; empty for a record without one."""
     release: Structure = ""
     """The release."""
     dry_run: bool = False
-    """Whether it was a dry run."""
+    """Whether the operation was a dry run."""
     verdict: Structure = ""
-    """The name of its verdict; empty without one."""
+    """The name of the verdict; empty without one."""
     outcome: Structure = ""
-    """Its outcome, or ``open``."""
+    """The operation's outcome, or ``open``."""
     versions: dict[str, str] = {}
     """Query -> its transition."""
     gap_s: float | None = None
-    """As ``Ending.handover_s``."""
+    """Seconds without a running driver during a handover, as in ``Ending.handover_s``."""
     took_s: float | None = None
-    """Its duration in seconds; None while it is open."""
+    """The operation's duration in seconds; None while it is open."""
     dag: Structure = ""
-    """Its DAG in Airflow; empty if unknown."""
+    """The operation's DAG in Airflow; empty if unknown."""
     run: Structure = ""
-    """Its run in Airflow; empty if unknown."""
+    """The operation's DAG run in Airflow; empty if unknown."""
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """``rows``: newest first; ``older``: the value of ``before`` for the next page, 0 without one."""
+    """One page of a history. ``rows``: newest first; ``older``: ``before`` for the next page, 0 without one."""
 
     rows: tuple[TimelineRow, ...]
     older: int = 0
 
 
 def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Timeline:
-    """The newest rows, or those of entries with numbers below ``before``.
+    """Return the newest rows, or those of entries with numbers below ``before``.
 
     Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
     """
@@ -94,7 +94,7 @@ def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Ti
 
 
 def _read_carriers(site: Installation, job: str, operations: Sequence[OperationState]) -> dict[str, Carrier]:
-    """Operation -> its carrier; an unreadable carrier is left out, and the row lacks its link."""
+    """Return operation -> its carrier; an unreadable carrier is omitted, and its row has no link."""
 
     def read(operation: OperationState) -> Carrier | None:
         try:
@@ -141,7 +141,7 @@ def _operation(state: JobState, operation: OperationState, mine: Sequence[Entry]
 
 
 def _between(state: JobState, entries: Iterable[Entry]) -> Iterator[TimelineRow]:
-    """Records of persons without an operation."""
+    """Yield the records of persons outside of operations."""
     about = {release_of(operation) for operation in state.operations.values()}
     for entry in entries:
         match entry.record:

@@ -34,12 +34,12 @@ def leaves_nothing(site: Installation, request: DeployRequest) -> bool:
 
 
 def place_name(operation: str) -> str:
-    """The name of an operation's place, with the machine that has it."""
+    """Return the name of an operation's place, with its machine."""
     return f"{operation}@{socket.gethostname()}"
 
 
 def place_of(site: Installation, name: str) -> Installation:
-    """The installation with its own store and home for this one operation; repeated calls return the same place.
+    """Return an installation with its own store and home for this one operation. Repeated calls return the same place.
 
     ``name``: the operation's id, or the result of ``place_name``. Its drivers run on this machine, the only one with
     that home. Raises WrongMachine on any other machine, and the errors of ``check_place`` if the deploy's drivers could
@@ -50,7 +50,7 @@ def place_of(site: Installation, name: str) -> Installation:
     if host not in ("", socket.gethostname()) and not home.exists():
         raise WrongMachine(
             f"the dry run {operation} runs on {host}, and this machine is {socket.gethostname()}",
-            hint=f"continue it on {host}",
+            hint=f"continue the dry run on {host}",
         )
     if site.settings.drivers != LOCAL and not home.exists():
         site.runner.check_place()
@@ -61,7 +61,7 @@ def place_of(site: Installation, name: str) -> Installation:
 
 
 def clear_place(place: Installation, job: str) -> None:
-    """End the drivers of a place, and remove it."""
+    """End the drivers of a place, and remove the place."""
     until = time.monotonic() + _END_S
     for instance in place.journal(job, "dry-run").state().instances:
         while place.runner.observe(job, instance).life is Life.ALIVE and time.monotonic() < until:
@@ -72,7 +72,7 @@ def clear_place(place: Installation, job: str) -> None:
 
 @contextmanager
 def place_to_try_out(site: Installation, operation: str, job: str) -> Iterator[Installation]:
-    """The place of an operation, removed on exit."""
+    """Yield the place of an operation, and remove the place on exit."""
     place = place_of(site, operation)
     try:
         yield place

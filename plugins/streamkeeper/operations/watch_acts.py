@@ -30,17 +30,17 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     """An operation that the watch continues."""
 
     job: str
-    """Its job."""
+    """The operation's job."""
     operation: str
-    """Its id."""
+    """The operation's id."""
     on: str = ""
-    """The event that it waits for; empty without a wait."""
+    """The event that the operation waits for; empty without a wait."""
     since: float = 0.0
     """When that wait started, seconds since 1970."""
     sentence: str = ""
-    """Its progress in words."""
+    """The operation's progress in words."""
     over: bool = False
-    """Whether it needs no further advance."""
+    """Whether the operation needs no further advance."""
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,11 +51,11 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin(site: Installation, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
-    """Start an action, without waiting. Raises StreamkeeperError."""
+    """Start an action without waiting, and return its first result. Raises StreamkeeperError."""
     match planned.act:
         case Act.START:
             operation = start_again(site, job, facts, reason=planned.reason)
-            told = f"restarts {facts.serving_release} as {operation}" if operation else "found it already running"
+            told = f"restarts {facts.serving_release} as {operation}" if operation else "found the job already running"
             return Begun(sentence=told, operation=operation)
         case Act.BACK_UP:
             return Begun(sentence=back_up(site.snapshots, query_target(site, job, planned.query)).sentence)
@@ -65,7 +65,7 @@ def begin(site: Installation, job: str, facts: JobFacts, planned: PlannedAct) ->
 
 
 def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -> str:
-    """Start the current release from its checkpoint; returns the operation, empty if it is already running.
+    """Start the current release from its checkpoint. Return the operation, empty if the job is already running.
 
     Idempotent. Raises OperationOpen, and OperationRefused for a job that was stopped meanwhile.
     """
@@ -79,9 +79,9 @@ def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -
 def carry_on(
     site: Installation, operations: Iterable[Carried], *, now: Callable[[], float], until: float
 ) -> tuple[list[Carried], list[str]]:
-    """Advance operations side by side until each is done, or until ``until`` by the clock ``now``; also the failures.
+    """Advance operations side by side until each is done, or until ``until`` by the clock ``now``.
 
-    The next pass continues an operation that still waits, with the same deadline.
+    Return the operations and the failures. The next pass continues an operation that still waits, with its deadline.
     """
     left = list(operations)[:AT_ONCE]
     rest = list(operations)[AT_ONCE:]
@@ -93,7 +93,7 @@ def carry_on(
             try:
                 after = _advance(site, carried, now=now)
             except WrongMachine:
-                # The watch of that machine continues it.
+                # The watch of the right machine continues this operation.
                 over.append(carried)
                 continue
             except StreamkeeperError as error:

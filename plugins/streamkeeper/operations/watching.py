@@ -1,6 +1,6 @@
 """One pass of the watch: observe every job, find causes, record incidents, act if safe, send notices, write the index.
 
-The next pass completes an interrupted one: incidents and operations are records, and the index is only a copy.
+The next pass completes an interrupted pass, because incidents and operations are records and the index only a copy.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from streamkeeper.registry.jobs import stray_folders
 from streamkeeper.stores.counting import CountingStore
 
 ACT_S = 30.0
-"""How long a pass continues operations, seconds: the next pass continues the rest."""
+"""How long a pass continues operations, in seconds; the next pass continues the rest."""
 ELSEWHERE_S = 600.0
-"""How long a job is left to the watch of the only machine that can observe it, seconds. Then it is judged from here:
-passes run on several machines by chance, and a job that no watch observes is worth a ticket."""
+"""How long a job is left to the watch of the only machine that can observe it, in seconds. After that this watch judges
+the job: passes may run on any machine by chance, and a job that no watch observes is worth a ticket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ class Watch:
     acts: bool = True
     """Whether the pass takes safe actions."""
     but: frozenset[str] = frozenset()
-    """Rules that are left out."""
+    """Rules to leave out."""
     act_s: float = ACT_S
-    """How long it continues operations, seconds."""
+    """How long the pass continues operations, seconds."""
     now: Callable[[], float] = time.time
     """The clock, seconds since 1970."""
     by: str = ""
-    """Its name in records; empty for host and process id."""
+    """The name of the watch in records; empty for host and process id."""
     by_airflow: bool = False
-    """Whether Airflow runs it."""
+    """Whether Airflow runs the pass."""
 
 
 @dataclass
@@ -73,25 +73,25 @@ class _Job:
     """One job in a pass."""
 
     seen: Seen
-    """Its observation."""
+    """The observation of the job."""
     look: JobLook
     """The input of the rules."""
     memory: JobMemory
-    """What the next pass remembers."""
+    """The facts that the next pass remembers."""
     symptoms: tuple[Symptom, ...]
     """The findings of the rules."""
     log: IncidentLog
-    """Its incidents."""
+    """The job's incidents."""
     before: JobRow | None = None
-    """Its row of the last pass."""
+    """The job's row of the last pass; None without one."""
 
     @property
     def left(self) -> bool:
-        """Whether it is left to the watch of another machine."""
+        """Whether the job is left to the watch of another machine."""
         return bool(self.memory.elsewhere_at) and self.look.now - self.memory.elsewhere_at < ELSEWHERE_S
 
     def row(self) -> JobRow:
-        """Its row in the index; unchanged if it is left to another watch."""
+        """Return the job's row in the index, which is unchanged if the job is left to another watch."""
         if not self.left:
             return make_row(self.seen, self.look, self.memory, self.symptoms)
         row = self.before or make_row(self.seen, self.look, self.memory, ())
@@ -100,7 +100,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """The result of a pass: the index, and a line for each action or, in a dry run, each planned action."""
+    """The result of a pass: the index, and one line for each action or, in a dry run, for each planned action."""
 
     index: FleetIndex
     lines: tuple[str, ...]
@@ -112,7 +112,9 @@ def run_pass(watch: Watch) -> PassReport:
     watch = dataclasses.replace(watch, site=dataclasses.replace(watch.site, store=store))
     began, clock = watch.now(), time.monotonic()
     before = read_index(store, watch.site.id)
-    failed = [f"{folder} is not the name of a job, and is skipped" for folder in stray_folders(store)]
+    failed = [
+        f"folder {folder} is skipped, because its name is not the name of a job" for folder in stray_folders(store)
+    ]
     every = _look(watch, before, began, failed)
     jobs = [job for job in every if not job.left]
     crash_point("watch.looked")
@@ -128,7 +130,7 @@ def run_pass(watch: Watch) -> PassReport:
         index = _make_index(watch, before, every, failed, began)
         return replace(index, seconds=round(time.monotonic() - clock, 3), requests=store.requests + 1)
 
-    # Before the notices: Airflow may end this process while a notifier hangs, and the actions would be forgotten.
+    # Before the notices: Airflow may end this process while a notifier hangs, and the actions must be remembered.
     index = _leave(watch, store, index_now())
     crash_point("watch.indexed")
     senders = bound_senders(watch.senders)
@@ -162,9 +164,9 @@ def _leave(watch: Watch, store: CountingStore, index: FleetIndex) -> FleetIndex:
 
 
 def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
-    """The status of every job now, with the ages of its snapshots, without its checkpoints; writes nothing.
+    """Return the status of every job now, with the ages of snapshots but without checkpoints; nothing is written.
 
-    The memory of the last pass saves reading whole journals. Raises StoreUnavailable.
+    The memory of the last pass saves the reading of whole journals. Raises StoreUnavailable.
     """
     before = read_index(site.store, site.id)
     rows = []
@@ -190,7 +192,7 @@ def _look(watch: Watch, before: FleetIndex | None, now: float, failed: list[str]
 def _judge(
     watch: Watch, seen: Seen, now: float, prune: PruneRecord | None, failed: list[str]
 ) -> tuple[JobLook, JobMemory, tuple[Symptom, ...]]:
-    """The findings about one job; an error is added to ``failed`` and does not affect other jobs.
+    """Return the findings about one job; an error is added to ``failed`` and does not affect other jobs.
 
     ``watch``: the settings; ``seen``: the observation; ``now``: seconds since 1970; ``prune``: the last full prune.
     """
@@ -258,13 +260,13 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
 
 
 def _unknown_secrets(watch: Watch, job: _Job) -> str:
-    """Schemes of secrets that this watch cannot resolve: Airflow's connections do not exist outside Airflow."""
+    """Return the secret schemes that this watch cannot resolve; Airflow's connections do not exist outside Airflow."""
     needed = job.seen.facts.secrets if job.seen.facts is not None else ()
     return ", ".join(scheme for scheme in needed if scheme not in watch.site.resolvers)
 
 
 def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> list[Carried]:
-    """Start an action, record it in its incident and remember the time; returns the operation to continue, if any."""
+    """Start an action, record it in its incident and remember the time. Return the operation to continue, if any."""
     assert job.seen.facts is not None
     now, memory = watch.now(), job.memory
     operation = ""
@@ -275,7 +277,7 @@ def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> li
         sentence = f"could not {planned.act.value}: {error}"
     lines.append(f"{job.look.job}: {sentence}")
     first = planned.act is not Act.CARRY_ON or planned.name not in memory.acts
-    # After a backup the next pass reads the snapshots again: the missing one exists now.
+    # After a backup the next pass reads the snapshots again, because the missing one now exists.
     left = {query: snapshot for query, snapshot in memory.snapshots.items() if query != planned.query}
     acts = {**memory.acts, planned.name: (*memory.acts.get(planned.name, ()), now)}
     job.memory = replace(memory, acts=acts, snapshots=left)
@@ -286,7 +288,7 @@ def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> li
 
 
 def _own(job: _Job) -> list[Carried]:
-    """The open operation, if an earlier pass started it."""
+    """Return the open operation, if an earlier pass started it."""
     operation = "" if job.seen.unreadable else _operation_of(job)
     return [_wait_of(job, operation)] if operation.startswith(OWN) else []
 
@@ -296,7 +298,7 @@ def _operation_of(job: _Job) -> str:
 
 
 def _wait_of(job: _Job, operation: str) -> Carried:
-    """The operation with the wait that the last pass remembered."""
+    """Return the operation, with the wait that the last pass remembered."""
     known, on, since = job.memory.wait
     same = known == operation
     return Carried(job=job.look.job, operation=operation, on=on if same else "", since=since if same else 0.0)

@@ -1,7 +1,7 @@
 """Placement: whether this machine can observe a job's drivers and has its checkpoints.
 
-Only its own machine can prove the termination of a driver that is a process tree, and a checkpoint in a directory is on
-one disk. A task or command on another machine is refused before any record or start, and continues on the right machine
+A driver that is a process tree can be proven terminated only on its own machine, and a checkpoint directory is on one
+disk. A task or command on another machine is refused before any record or start, and can continue on the right machine
 (docs/decisions/0028).
 """
 
@@ -36,19 +36,19 @@ def must_see_drivers(site: Installation, state: JobState) -> None:
 
 
 def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str, str], Liveness]) -> None:
-    """Raise WrongMachine if only another machine can observe one of these; ``seen``: (job, instance) -> observation."""
+    """Raise WrongMachine if one is observable only elsewhere; ``seen``: (job, instance) -> observation."""
     for each in running:
         liveness = seen.get((job, each.instance))
         if liveness is not None and liveness.elsewhere:
             raise WrongMachine(
                 f"driver {each.instance} of job {job}: {liveness.why}; no change was made here",
-                hint=f"run it on {liveness.elsewhere}; if that is permanently lost, state it: streamkeeper state-dead"
-                f" {job} {each.instance}",
+                hint=f"run the command on {liveness.elsewhere}. If that machine is permanently lost, run `streamkeeper"
+                f" state-dead {job} {each.instance}`",
             )
 
 
 def running_instances(state: JobState) -> list[InstanceState]:
-    """Instances that may be running: owners of checkpoints and those of an open operation, without a recorded end."""
+    """Return instances without a recorded end that own checkpoints or belong to the open operation."""
     opened = state.open_operation.operation if state.open_operation is not None else ""
     return [
         each
@@ -58,9 +58,9 @@ def running_instances(state: JobState) -> list[InstanceState]:
 
 
 def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tree) -> str:
-    """The host on whose disk a checkpoint version was written, if that is another one; else empty.
+    """Return the host on whose disk a checkpoint version was written, if it is not this host; else empty.
 
-    Also empty for an existing directory, on any file system.
+    The result is also empty if the directory exists here, on any file system.
     """
     if not isinstance(tree, LocalTree) or not version.claimed_by or not tree.absence():
         return ""
@@ -71,13 +71,13 @@ def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tr
 
 
 def told_disk(tree: Tree, host: str) -> str:
-    """The disk of a checkpoint, as a clause."""
+    """Return a clause about the disk of a checkpoint."""
     return f"{tree.where('')} was written on {host}, and does not exist on {this_machine().host}"
 
 
 def other_disk(job: str, version: CheckpointVersion, tree: Tree, host: str) -> WrongMachine:
-    """The error of an operation that needs these files here."""
+    """Return the error of an operation that needs these files on this machine."""
     return WrongMachine(
         f"checkpoint {version.version} of {job}/{version.query}: {told_disk(tree, host)}; no change was made here",
-        hint=f"run it on {host}; if that is permanently lost, streamkeeper recover {job} restores a snapshot here",
+        hint=f"run the command on {host}. If that machine is permanently lost, run `streamkeeper recover {job}` here",
     )
