@@ -155,7 +155,7 @@ def test_a_request_that_answers_beforehand_is_not_begun(job: Registered) -> None
     """By who may not answer, nothing is recorded; negative control: without the rule it is begun."""
     job.set(approvers=("ada",))
     request = DeployRequest(job=JOB, release="r0001", requested_by="mallory", accept_risk=True)
-    with pytest.raises(OperationRefused, match="accept_risk: mallory is not among the approvers"):
+    with pytest.raises(OperationRefused, match="accept_risk may not be set: mallory is not among the approvers"):
         Deploy.open(job.site, "op-bold", request)
     assert "op-bold" not in job.site.journal(JOB, "test").state().operations
     job.set(approvers=())
@@ -167,7 +167,7 @@ def test_a_request_that_answers_beforehand_ends_nobody_elses_operation(job: Regi
     ask(job, OPERATION)
     job.set(approvers=("ada",))
     theirs = DeployRequest(job=JOB, release="r0001", requested_by="mallory", compare=False, reason="mine")
-    with pytest.raises(OperationRefused, match="compare=false: mallory is not among the approvers"):
+    with pytest.raises(OperationRefused, match="compare=false may not be set: mallory is not among the approvers"):
         Deploy.open(job.site, "op-bold", theirs, on_open=OnOpen.ABORT)
     assert not asked(job, OPERATION).abort
     Deploy.open(job.site, "op-bold", replace(theirs, requested_by="ada"), on_open=OnOpen.ABORT)

@@ -155,7 +155,7 @@ def test_its_name_is_refused_with_words_about_its_checkpoint(
     number = forget_and_count(job)
     words = (
         r"forgotten by cli:ada \(the shop has closed\); its old checkpoint still exists: totals v0001 "
-        r".*--revive continues"
+        r".*--revive` to continue"
     )
     with pytest.raises(OperationRefused, match=words):
         again(job)

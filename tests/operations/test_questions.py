@@ -132,7 +132,7 @@ def test_code_that_is_too_long_for_a_page_is_said_to_be(job: Registered, monkeyp
     ask(job, OPERATION)
     give_code(job, "r0001", "A = 1\n")
     give_code(job, "r0002", "".join(f"X{number} = 1\n" for number in range(100)))
-    assert re.search(rf"for 9\d more lines, run `streamkeeper question {JOB} {OPERATION}`", question(job))
+    assert re.search(rf"for 9\d more lines, run \\`streamkeeper question {JOB} {OPERATION}\\`", question(job))
     assert "+X99 = 1" not in question(job)
     assert "+X99 = 1" in question(job, whole=True)
 

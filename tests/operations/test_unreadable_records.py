@@ -175,7 +175,7 @@ def test_a_record_under_another_ones_number_is_passed_over(house: House) -> None
     log = IncidentLog(store, JOB)
     assert set(log.state().open) == {"driver-dead/-"}
     assert log.state().number == newest + 1
-    assert log.passed == [f"{incident_key(JOB, newest + 1)} holds record 1"]
+    assert log.passed == [f"{incident_key(JOB, newest + 1)} contains record 1"]
 
 
 def test_when_a_torn_record_ends_the_reading_nothing_is_sent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

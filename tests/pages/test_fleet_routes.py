@@ -126,10 +126,10 @@ def test_without_an_index_the_way_out_is_told(tmp_path: Path) -> None:
     """No pass yet, another installation's, one that cannot be read, one of a newer version; each refreshes itself."""
     site = make_site(tmp_path)
     page = make_viewed(site)
-    assert "has not looked at any job" in get(page, "/").text
-    assert "switch streaming_watch on in Airflow" in get(page, "/").text
+    assert "has made no pass over the jobs" in get(page, "/").text
+    assert "switch on the DAG streaming_watch in Airflow" in get(page, "/").text
     leave_index(changed(site, record=replace(site.record, id="another")), row())  # type: ignore[type-var]
-    assert "is of another installation" in get(page, "/").text
+    assert "belongs to another installation" in get(page, "/").text
     assert "orders" not in get(page, "/").text
     site.store.replace(INDEX_KEY, b"{")
     assert "fleet/index.json" in get(page, "/").text

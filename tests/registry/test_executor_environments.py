@@ -88,7 +88,7 @@ def test_an_archive_that_changes_while_it_is_read_is_not_kept(
 
     with monkeypatch.context() as during:
         during.setattr(executor_environments.shutil, "copyfileobj", changed)
-        with pytest.raises(InvalidInput, match="it was changed while it was read"):
+        with pytest.raises(InvalidInput, match="the archive was changed while it was read"):
             keep_archive(settings)
     assert os.listdir(settings.environments) == []
     old, new = (settings.environments / f".copying-{name}" for name in ("old", "new"))

@@ -30,7 +30,9 @@ def test_thresholds_are_read_without_running_the_job(tmp_path: Path) -> None:
 def test_what_is_not_written_out_is_refused(tmp_path: Path) -> None:
     """Thresholds that only running the job could tell are refused by file and line."""
     (tmp_path / "sales.py").write_text("H = {}\n@streaming_job(name='sales', health=H)\ndef sales(a, b): ...\n")
-    with pytest.raises(JobUnusable, match=r"^sales.py:2: the health of job sales can only be known by running it"):
+    with pytest.raises(
+        JobUnusable, match=r"^sales.py:2: the health thresholds of job sales cannot be read without running"
+    ):
         build_bundle(tmp_path, "sales")
 
 

@@ -267,7 +267,7 @@ def test_entry_under_another_number_is_damage() -> None:
     store = MemoryStore()
     written(store, 3)
     store.values[entry_key("sales", 3)] = store.values[entry_key("sales", 2)]
-    with pytest.raises(RegistryDamaged, match=r"0000000003\.json holds entry 2"):
+    with pytest.raises(RegistryDamaged, match=r"0000000003\.json contains entry 2"):
         Journal(store, "sales", writer="r").state()
 
 
@@ -329,7 +329,7 @@ def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> N
     store = MemoryStore()
     written(store, 2)
     of_tomorrow(store, 3, record, may_pass=True)
-    with pytest.raises(FormatTooNew, match=rf"0000000003\.json holds a {record['type']} record.*newer Streamkeeper"):
+    with pytest.raises(FormatTooNew, match=rf"0000000003\.json contains a {record['type']} record.*newer Streamkeeper"):
         Journal(store, "sales", writer="o").append(next_version)
     assert len(store.values) == 3
 
@@ -337,7 +337,7 @@ def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> N
 @pytest.mark.parametrize(
     ("record", "may_pass", "told"),
     [
-        ({"type": "something-of-tomorrow"}, False, "holds a something-of-tomorrow record.*newer Streamkeeper"),
+        ({"type": "something-of-tomorrow"}, False, "contains a something-of-tomorrow record.*newer Streamkeeper"),
         ({"type": "instance-appointed", "instance": 7}, True, "cannot be read"),
         ({"type": "shadow-appointed"}, True, "cannot be read"),
         ({}, True, "cannot be read"),

@@ -54,7 +54,7 @@ def test_a_journal_that_is_gone_is_told_and_then_looked_at_anew(store: CountingS
     assert known.read(JOB).number == 5
     for number in range(1, 6):
         store.delete(entry_key(JOB, number))
-    with pytest.raises(RegistryDamaged, match="was there, and is gone"):
+    with pytest.raises(RegistryDamaged, match="existed and is missing"):
         known.read(JOB)
     write(store, 2)
     assert known.read(JOB).number == 2

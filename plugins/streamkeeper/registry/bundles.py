@@ -1,6 +1,7 @@
-"""A release's code as one zip: the job's file and all its imports from under the jobs root. Never executes any of it.
+"""A release's code as one zip: the job's file and all its imports from under the jobs root. No code is executed.
 
-The zip is deterministic (sorted, stored without compression, fixed times and permissions): same code, same sha256.
+The zip is deterministic (sorted, stored without compression, fixed times and permissions), so the same code always has
+the same sha256.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
     """The zip."""
     sha256: str
-    """Its hash."""
+    """The hash of the zip."""
     entry: str
     """The job's file, relative to the bundle's root."""
     health: dict[str, float | None] = {}
     """Rule -> the job's own threshold."""
     approvers: tuple[str, ...] = ()
-    """The people whom the job allows to answer."""
+    """The people who may answer questions about the job, as declared in its code."""
 
 
 def build_bundle(jobs_root: Path, job: str) -> Bundle:
-    """The bundle of ``<jobs_root>/<job>.py``.
+    """Return the bundle of ``<jobs_root>/<job>.py``.
 
     Raises InvalidInput (bad name, missing root, too large, a file that leads out of the root), NotFound (unknown job)
     and JobUnusable (a file that is not Python, or whose thresholds or approvers are not literals, as file:line).
@@ -61,7 +62,9 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
     check_name("job", job)
     root = jobs_root.resolve()
     if not root.is_dir():
-        raise InvalidInput(f"the jobs root {jobs_root} is not a directory", hint="point STREAMKEEPER_JOBS at it")
+        raise InvalidInput(
+            f"the jobs root {jobs_root} is not a directory", hint="set STREAMKEEPER_JOBS to the directory with the jobs"
+        )
     entry = root / f"{job}.py"
     if not entry.is_file():
         raise NotFound(f"there is no job {job} under {jobs_root}", hint=_hint(root, job))
@@ -73,17 +76,19 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
 
 
 def _hint(root: Path, job: str) -> str:
-    """The job that was probably meant, otherwise the known ones, as many as fit on a line."""
+    """Return a hint with the job that was probably meant, else with the known jobs, as many as fit on a line."""
     known = sorted(path.stem for path in root.glob("*.py") if path.is_file() and path.stem != "__init__")
     if meant := nearest(job, known):
         return f"perhaps {meant}"
     left = len(known) - _MOST_NAMED
     more = f" and {left} more" if left > 0 else ""
-    return f"jobs there: {', '.join(known[:_MOST_NAMED]) or 'none'}{more}"
+    return (
+        f"name one of the jobs there: {', '.join(known[:_MOST_NAMED])}{more}" if known else "put the job's file there"
+    )
 
 
 def read_code(root: Path, entry: str) -> dict[str, bytes]:
-    """The files of a job's code by their names below ``root``: its own file and all its imports from there.
+    """Return name below ``root`` -> content, for the job's own file and all its imports from there.
 
     Raises JobUnusable for a file that is not Python, InvalidInput for too much code and for a file that leads out of
     the root.
@@ -95,7 +100,7 @@ def read_code(root: Path, entry: str) -> dict[str, bytes]:
         largest = max(files, key=lambda file: file.stat().st_size).relative_to(root)
         raise InvalidInput(
             f"the job's code and data are {total} bytes, more than {MAX_BYTES}",
-            hint=f"keep data out of the jobs root; the largest file is {largest}",
+            hint=f"move data out of the jobs root; the largest file is {largest}",
         )
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
@@ -112,18 +117,18 @@ def _zip(files: dict[str, bytes]) -> bytes:
 
 
 def unpack_job(store: Store, job: str, bundle: str, settings: Settings) -> Path:
-    """The directory that contains a release's code: never the working tree. Raises RegistryDamaged."""
+    """Unpack a release's code, and return its directory. Raises RegistryDamaged."""
     root = settings.bundles / bundle
     unpack_bundle(read_object(store, job, "bundles", bundle, ".zip"), root)
     return root
 
 
 def unpack_bundle(data: bytes, target: Path) -> None:
-    """Unpack the bundle into ``target`` (named by the bundle's sha256); appears as a whole, and can be repeated.
+    """Unpack the bundle into ``target``, which is named by the bundle's sha256 and appears as a whole. Idempotent.
 
-    A target with other code than the bundle's is replaced, and compiled code that is cached there is removed: Python
-    would run it in place of the checked files. Raises RegistryDamaged for a bundle with another hash than the name, for
-    a name that leads out of the target, and for data that is not a zip.
+    A target with other code is replaced. Compiled code that is cached in the target is removed, because Python would
+    run it instead of the checked files. Raises RegistryDamaged for a bundle whose hash differs from the target's name,
+    for a file name that leads out of the target, and for data that is not a zip.
     """
     found = hashlib.sha256(data).hexdigest()
     if _SHA256.fullmatch(target.name) and found != target.name:
@@ -131,7 +136,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
     files = read_bundle(data, target.name)
     if _holds(target, files):
         _remove_caches(target)
-        # A prune reads it: this bundle is in use.
+        # A prune reads this time, which shows that the bundle is in use.
         os.utime(target)
         return
     make_folders(target.parent)
@@ -144,7 +149,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
 
 
 def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
-    """The files of a bundle by their names; raises RegistryDamaged for data that is not a bundle."""
+    """Return file name -> content of a bundle; raises RegistryDamaged for data that is not a bundle."""
     files: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -153,29 +158,30 @@ def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
                 member, path = info.filename, PurePosixPath(info.filename)
                 outside = not member or path.is_absolute() or ".." in path.parts or "\\" in member
                 if outside or member in files:
-                    raise RegistryDamaged(f"bundle {name} holds the file name {member!r}, which is not allowed")
+                    raise RegistryDamaged(f"bundle {name} contains the file name {member!r}, which is not allowed")
                 if not info.is_dir():
                     files[info.filename] = archive.read(info)
-    # Other than BadZipFile: encrypted members, unknown compression methods, undecodable names, torn structures.
+    # The other errors stand for encrypted members, unknown compression, undecodable names and torn structures.
     except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error) as error:
         raise RegistryDamaged(f"bundle {name} is not a zip: {error}") from error
     return files
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
-    """Uncompressed content cannot be larger than its zip; several members may claim the same bytes, though."""
+    """Raise RegistryDamaged for a compressed or too large member; several members may claim the same bytes."""
     compressed = [member.filename for member in members if member.compress_type != zipfile.ZIP_STORED]
     total = sum(member.file_size for member in members)
     if compressed or total > MAX_BYTES:
         reason = f"{compressed[0]!r} is compressed" if compressed else f"its files are {total:,} bytes"
         raise RegistryDamaged(
-            f"bundle {name} is none of Streamkeeper's: {reason}, and a bundle holds up to {MAX_BYTES:,}, uncompressed",
-            hint="push the release again, and find out who wrote this one",
+            f"Streamkeeper did not write bundle {name}: {reason}, but a bundle is uncompressed and has up to"
+            f" {MAX_BYTES:,}",
+            hint="push the release again, and find out who wrote this bundle",
         )
 
 
 def _holds(target: Path, files: dict[str, bytes]) -> bool:
-    """Whether every file of the bundle, and no other importable file, is under ``target``.
+    """Whether ``target`` contains every file of the bundle, and no other importable file.
 
     A link counts as another file: its target may change after this check. Caches of compiled code are ignored.
     """
@@ -192,14 +198,14 @@ def _holds(target: Path, files: dict[str, bytes]) -> bool:
 
 
 def _remove_caches(target: Path) -> None:
-    """A driver that runs from there has already loaded its modules, and recreates the cache."""
+    """Remove cached compiled code. A driver that runs from there has loaded its modules and recreates the cache."""
     caches = [Path(folder, _CACHE) for folder, folders, _ in os.walk(target) if _CACHE in folders]
     if not caches:
         return
     aside = Path(tempfile.mkdtemp(prefix=".changed-", dir=target.parent))
     try:
         for number, cache in enumerate(caches):
-            # Another driver that is starting may have removed it already.
+            # Another driver that is starting may have removed this cache already.
             with suppress(FileNotFoundError):
                 os.rename(cache, aside / str(number))
     finally:
@@ -207,7 +213,7 @@ def _remove_caches(target: Path) -> None:
 
 
 def _write(folder: Path, files: dict[str, bytes], bundle: str) -> None:
-    """Write the files; raises RegistryDamaged for names that no folder can contain together."""
+    """Write the files; raises RegistryDamaged for file names that cannot exist together in a folder."""
     for name, data in files.items():
         path = folder / name
         try:
@@ -218,8 +224,8 @@ def _write(folder: Path, files: dict[str, bytes], bundle: str) -> None:
             if not impossible and error.errno != errno.ENAMETOOLONG:
                 raise
             raise RegistryDamaged(
-                f"bundle {bundle} holds the file name {name[:80]!r}, which cannot be written:"
-                " it is too long, or another file is in its way",
+                f"bundle {bundle} contains the file name {name[:80]!r}, which cannot be written:"
+                " the name is too long, or conflicts with another file",
                 hint="push the release again",
             ) from error
 

@@ -33,15 +33,16 @@ from streamkeeper.stores.contract import Store
 T = TypeVar("T")
 _MOST_KEPT = 4096
 _UNREADABLE_STATUS = (
-    "a driver that lives writes it anew; of one that has ended it is the record of its last commits: put it back, or"
-    ' see docs/operations/runbook.md, "The last status of a driver cannot be read"'
+    "wait if the driver is running, because it writes its status again. The status of an ended driver is the record of"
+    " its last commits: put the file back, or follow docs/operations/runbook.md,"
+    ' "The last status of a driver cannot be read"'
 )
 _literals: dict[tuple[str, str, str], dict[str, str]] = {}
-"""Secrets contained in instances' params; a launch never changes, and a page reads it every few seconds."""
+"""(store, job, instance) -> secrets in its params. Cached, because a launch never changes and pages read it often."""
 
 
 def instances(store: Store, job: str) -> list[str]:
-    """Names of all instances of a job with a control folder, in order; a file next to the folders is not one."""
+    """Return the names of all instances of a job that have a control folder, in order; other files are skipped."""
     folder = control_key(check_name("job", job), "")
     return sorted(
         {inside[0] for key in store.list(folder) if len(inside := key.removeprefix(folder).split("/", 1)) > 1}
@@ -49,7 +50,7 @@ def instances(store: Store, job: str) -> list[str]:
 
 
 def stray_orders(store: Store, job: str) -> list[str]:
-    """The keys among the commands to a job's instances that are not commands; they are skipped. One listing."""
+    """Return the keys among the commands to a job's instances that are no commands and are skipped. One listing."""
     folder = control_key(check_name("job", job), "")
     strays = []
     for key in store.list(folder):
@@ -60,9 +61,9 @@ def stray_orders(store: Store, job: str) -> list[str]:
 
 
 class Control:
-    """One instance's control folder: create-only, except for status, history and evidence.
+    """One instance's control folder: its records are create-only, except for status, history and evidence.
 
-    Foreign files in it are skipped. It has no state of its own; threads may share it.
+    Other files in the folder are skipped. The object has no state, so threads may share it.
     """
 
     def __init__(self, store: Store, job: str, instance: str) -> None:
@@ -71,7 +72,7 @@ class Control:
         self._instance = check_instance(instance)
 
     def write_launch(self, spec: LaunchSpec) -> bool:
-        """Store the driver's launch; False if there is one already, which is then valid."""
+        """Store the driver's launch; return False if a launch is stored already, which remains the valid one."""
         try:
             self._store.create(self._key("launch.json"), to_json(spec))
         except KeyExists:
@@ -79,11 +80,11 @@ class Control:
         return True
 
     def read_launch(self) -> LaunchSpec | None:
-        """The driver's launch; None before it."""
+        """Return the driver's launch; None if none is stored."""
         return self._read(self._key("launch.json"), LaunchSpec)
 
     def write_application(self, application: Application) -> Application:
-        """Store the application that will run it, and return the recorded one: the first writer's."""
+        """Record the YARN application that will run the instance; return the recorded one, from the first writer."""
         try:
             self._store.create(self._key("application.json"), to_json(application))
         except KeyExists:
@@ -91,7 +92,7 @@ class Control:
         return application
 
     def read_application(self) -> Application | None:
-        """The YARN application of the instance, recorded before it is submitted; None if none is recorded."""
+        """Return the instance's YARN application, recorded before it is submitted; None if none is recorded."""
         return self._read(self._key("application.json"), Application)
 
     def write_pod(self, pod: Pod) -> Pod:
@@ -103,33 +104,33 @@ class Control:
         return pod
 
     def read_pod(self) -> Pod | None:
-        """The pod of the instance, recorded before it is created; None if none is recorded."""
+        """Return the instance's pod, which is recorded before it is created; None if none is recorded."""
         return self._read(self._key("pod.json"), Pod)
 
     def write_process(self, record: ProcessRecord) -> None:
-        """Claim a generation for one process; raises KeyExists if another process has it."""
+        """Claim a generation for one process; raises KeyExists if another process has claimed it."""
         self._store.create(self._process_key(record.generation), to_json(record))
 
     def processes(self) -> list[ProcessRecord]:
-        """All processes that ever claimed a generation, oldest first."""
+        """Return all processes that ever claimed a generation, oldest first."""
         first = self._key("process-")
         keys = self._store.list(self._key(""), after=first)
         records = [self._require(key, ProcessRecord) for key in keys if key_number(key, self._process_key)]
         return sorted(records, key=lambda record: record.generation)
 
     def write_status(self, status: DriverStatus) -> None:
-        """Replace the driver's last report."""
+        """Replace the driver's stored report."""
         self._store.replace(self._key("status.json"), to_json(status))
 
     def find_status(self) -> DriverStatus | None:
-        """The last report, None also if it is unreadable: for decisions that need no proof of the driver's commits."""
+        """Return the last report, or None if it is unreadable; for decisions that need no proof of commits."""
         try:
             return self.read_status()
         except (FormatTooNew, RegistryDamaged):
             return None
 
     def read_status(self) -> DriverStatus | None:
-        """The driver's last report; None before its first. Raises FormatTooNew, and RegistryDamaged with the remedy."""
+        """Return the driver's last report, or None. Raises FormatTooNew, and RegistryDamaged with the remedy."""
         try:
             status = self._read(self._key("status.json"), DriverStatus)
         except RegistryDamaged as error:
@@ -140,11 +141,11 @@ class Control:
         return self._without_literals(status) if any(told) else status
 
     def write_history(self, history: History) -> None:
-        """Replace the driver's measurements of the last hours."""
+        """Replace the driver's stored measurements of the last hours."""
         self._store.replace(self._key("history.json"), to_json(history))
 
     def read_history(self) -> History | None:
-        """The driver's measurements of the last hours; None if there are none, or none that can be read."""
+        """Return the driver's measurements of the last hours; None if they do not exist or cannot be read."""
         try:
             return self._read(self._key("history.json"), History)
         except (FormatTooNew, RegistryDamaged):
@@ -159,7 +160,7 @@ class Control:
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
         output_losses: Mapping[str, int] | None = None,
     ) -> Command:
-        """Send a command once: an operation that already sent this kind of command gets that one back.
+        """Send a command, unless the operation has sent one of this kind; return the command that counts.
 
         ``kind``: the command.
         ``operation``: the operation that sends it.
@@ -189,21 +190,21 @@ class Control:
             return command
 
     def commands(self, after: int) -> list[Command]:
-        """Commands with a number above ``after``, in order: one list request, and one read for each."""
+        """Return the commands with a number above ``after``, in order; one list request, and one read for each."""
         keys = self._store.list(self._key("commands", ""), after=command_key(self._job, self._instance, after))
         numbers = (key_number(key, partial(command_key, self._job, self._instance)) for key in keys)
         newest = max((number for number in numbers if number is not None), default=after)
-        # By number, because a listing taken during other writes may miss one and show its successor.
+        # By number, because a listing taken during other writes may miss a command and show its successor.
         return [self._command(number) for number in range(after + 1, newest + 1)]
 
     def write_manifests(self, manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
-        """Store query -> manifest, and return the stored ones: these, or those of an earlier generation."""
+        """Store query -> manifest, unless an earlier generation has; return the stored manifests."""
         data = to_json(dict(manifests))
         stored = None if self._create_or_same("manifests.json", data) else self.read_manifests()
         return dict(manifests) if stored is None else stored
 
     def read_manifests(self) -> dict[str, Manifest] | None:
-        """Query -> manifest; None before the driver has described itself."""
+        """Return query -> manifest; None before the driver has described itself."""
         key = self._key("manifests.json")
         try:
             return from_json(self._store.read(key), dict[str, Manifest], where=key)
@@ -211,25 +212,25 @@ class Control:
             return None
 
     def write_evidence(self, evidence: Evidence) -> None:
-        """Replace the evidence that this instance has gathered: a later generation gathers it again."""
+        """Replace the evidence that this instance has gathered, because a later generation gathers it again."""
         self._store.replace(self._key("evidence.json"), to_json(evidence))
 
     def read_evidence(self) -> Evidence | None:
-        """The evidence that this instance has gathered; None if it was not requested, or is not complete yet."""
+        """Return the evidence that this instance has gathered; None if it was not requested or is not complete yet."""
         return self._read(self._key("evidence.json"), Evidence)
 
     def write_exit(self, ending: DriverExit) -> None:
-        """Store the instance's final record; repeating the same one is allowed, another one raises KeyExists."""
+        """Store the instance's final record. The same record may be stored again; a different one raises KeyExists."""
         if not self._create_or_same("exit.json", to_json(ending)):
             raise KeyExists(self._key("exit.json"))
 
     def read_exit(self) -> DriverExit | None:
-        """How the instance ended; None as long as its supervisor has not recorded it."""
+        """Return how the instance ended; None until its supervisor has recorded that."""
         end = self._read(self._key("exit.json"), DriverExit)
         return self._without_literals(end) if end is not None and end.error else end
 
     def _without_literals(self, told: T) -> T:
-        """Remove the secrets that its params contain: a driver of an earlier version did not mask those."""
+        """Redact secrets that are written in the params, because drivers of earlier versions did not mask them."""
         place = (self._store.url, self._job, self._instance)
         if place not in _literals:
             try:

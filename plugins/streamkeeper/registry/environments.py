@@ -1,4 +1,4 @@
-"""The environment of the running code: interpreter, packages, jars, as hashes. Reads names and sizes; imports none."""
+"""The environment of the running code as hashes of interpreter, packages and jars, from names and sizes only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamkeeper.model.release import Environment
 def read_environment(
     conf: Mapping[str, str] | None = None, jars: str = "", checkpoints: str = "", archive: str = ""
 ) -> Environment:
-    """This process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation add.
+    """Return this process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation add.
 
     ``archive``: name from ``keep_archive``, for releases whose tasks run on executors of other machines.
 
@@ -46,15 +46,15 @@ def read_environment(
 
 
 def installed_jars(jars: str, checkpoints: str = "") -> tuple[str, ...]:
-    """Paths of the jars that every driver gets, from the ``Settings``; none without such a directory."""
+    """Return the paths of the jars that every driver gets; empty without a directory of jars."""
     directories = _jar_directories(jars, checkpoints)
     return tuple(str(path) for directory in directories for path in sorted(directory.glob("*.jar")))
 
 
 def _jar_directories(jars: str, checkpoints: str) -> list[Path]:
-    """By default the directory of `make connectors`, in the environment that runs the drivers.
+    """Return the directories of jars: those of the setting, else those of `make connectors` in this environment.
 
-    Kafka's jars, and s3a's if checkpoints are on S3.
+    The latter contain Kafka's jars, and s3a's jars if checkpoints are on S3.
     """
     if jars:
         return [Path(path).absolute() for path in jars.split(":") if path]
@@ -68,13 +68,13 @@ def _spark_version() -> str:
     except PackageNotFoundError:
         raise InvalidInput(
             "pyspark is not installed in this environment",
-            hint="make releases where the drivers' packages are installed",
+            hint="push releases from an environment in which the drivers' packages are installed",
         ) from None
 
 
 @cache
 def _installed() -> tuple[str, tuple[str, ...]]:
-    """The packages' hash and Spark's jars, read once per process: both require a walk over many files."""
+    """Return the packages' hash and Spark's jars; both are read once per process, because there are many files."""
     found: dict[str, str] = {}
     for distribution in distributions():
         name = distribution.metadata["Name"]
@@ -87,7 +87,7 @@ def _installed() -> tuple[str, tuple[str, ...]]:
 def _spark_jars_folder() -> Path:
     spec = PathFinder.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise InvalidInput("pyspark's files are not where its package says", hint="install pyspark again")
+        raise InvalidInput("the files of pyspark are not where its package declares them", hint="install pyspark again")
     return Path(spec.origin).parent / "jars"
 
 

@@ -1,7 +1,7 @@
 """The Python environment that executors on other machines unpack: an archive, stored under its hash.
 
-Executors come and go while a release is current, and each fetches the archive at its start: an archive replaced in
-place would give the next executor another environment. The archive that is sent is therefore an immutable copy.
+Each executor fetches the archive when it starts, and executors start at any time while a release is current. If the
+archive were replaced in place, the next executor would get another environment. So executors get an immutable copy.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _VARIABLE = "STREAMKEEPER_EXECUTOR_ENVIRONMENT"
 
 
 def keep_archive(settings: Settings) -> str:
-    """Copy the installation's archive to a name by its content's hash, unless that exists; returns the copy's name.
+    """Copy the installation's archive to a name with its content's hash, unless that exists. Return the copy's name.
 
-    Empty if the installation has none. Raises InvalidInput if it cannot be read or copied.
+    The name is empty if the installation has no archive. Raises InvalidInput if the archive cannot be read or copied.
     """
     if not settings.executor_environment:
         return ""
@@ -40,20 +40,20 @@ def keep_archive(settings: Settings) -> str:
     except OSError as error:
         raise InvalidInput(
             f"{_VARIABLE}={source} cannot be used: {error.strerror or error}",
-            hint=f"mend it; or unset {_VARIABLE} where every worker has the drivers' environment",
+            hint=f"repair the archive, or unset {_VARIABLE} if every worker has the drivers' environment",
         ) from error
     return name
 
 
 def find_archive(settings: Settings, name: str) -> str:
-    """The path of a stored archive; raises InvalidInput if it is missing and not the installation's present one."""
+    """Return the path of a stored archive; raises InvalidInput if it is missing and the installation has another."""
     if not name:
         return ""
     kept = settings.environments / name
     if not kept.exists() and (not settings.executor_environment or keep_archive(settings) != name):
         raise InvalidInput(
-            f"the environment of the release's executors, {name}, is not in {settings.environments} any more",
-            hint=f"point {_VARIABLE} at the archive it was made with; or push the release's code again",
+            f"the environment of the release's executors, {name}, is no longer in {settings.environments}",
+            hint=f"set {_VARIABLE} to the archive with which the release was pushed, or push the release's code again",
         )
     return str(kept)
 
@@ -63,7 +63,7 @@ def _suffix(name: str) -> str:
 
 
 def _copy(source: Path, kept: Path) -> None:
-    """Copy so that the file appears as a whole; the copied content must equal the hashed one."""
+    """Copy the archive so that the file appears as a whole; raises OSError if its content has changed since."""
     make_folders(kept.parent)
     for left in kept.parent.glob(f"{_COPYING}*"):
         if time.time() - left.stat().st_mtime > _DAY_S:
@@ -77,7 +77,7 @@ def _copy(source: Path, kept: Path) -> None:
             target.seek(0)
             found = hashlib.file_digest(target, "sha256").hexdigest()
         if not kept.name.startswith(found):
-            raise OSError("it was changed while it was read")
+            raise OSError("the archive was changed while it was read")
         os.chmod(draft, FILE)
         os.rename(draft, kept)
     finally:

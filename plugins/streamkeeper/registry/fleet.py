@@ -1,4 +1,4 @@
-"""The fleet index and the last prune in a store: replaced as a whole, and read in one request."""
+"""The watch's index of all jobs, and the record of the last prune, each replaced as a whole."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.fleet import INDEX_KEY, PRUNE_KEY, FleetIndex, PruneRecord
 from streamkeeper.stores.contract import Store
 
-_LOOK = "switch streaming_watch on in Airflow, or run: streamkeeper watch"
+_LOOK = "switch on the DAG streaming_watch in Airflow, or run `streamkeeper watch`"
 
 
 def read_index(store: Store, installation: str) -> FleetIndex | None:
-    """The index of this installation's last pass; None before the first.
+    """Return the index of this installation's last pass; None before the first pass.
 
-    None also for an unreadable index, and for another installation's: it is only a copy.
+    None is also returned for an unreadable index and for the index of another installation. The next pass replaces it.
     """
     try:
         return open_index(store, installation)
@@ -23,28 +23,28 @@ def read_index(store: Store, installation: str) -> FleetIndex | None:
 
 
 def open_index(store: Store, installation: str) -> FleetIndex:
-    """The index of this installation's last pass, for callers that cannot continue without it.
+    """Return the index of this installation's last pass, for callers that cannot continue without it.
 
     Raises NotFound before the first pass of this installation, RegistryDamaged, FormatTooNew, StoreUnavailable.
     """
     try:
         data = store.read(INDEX_KEY)
     except KeyMissing:
-        raise NotFound(f"the watch has not looked at any job of {store.url} yet", hint=_LOOK) from None
+        raise NotFound(f"the watch has made no pass over the jobs of {store.url} yet", hint=_LOOK) from None
     found = from_json(data, FleetIndex, where=INDEX_KEY, newest_format=fleet.FORMAT)
     if found.installation != installation:
-        raise NotFound(f"what the watch left at {store.url} is of another installation", hint=_LOOK)
+        raise NotFound(f"the index of the watch at {store.url} belongs to another installation", hint=_LOOK)
     return found
 
 
 def write_index(store: Store, index: FleetIndex) -> None:
     """Replace the index; raises StoreUnavailable."""
-    # In order: the newest incident of a job is last.
+    # In order, because the newest incident of a job must be the last one.
     store.replace(INDEX_KEY, to_json(index, in_order=True))
 
 
 def read_prune(store: Store) -> PruneRecord | None:
-    """The last complete prune; None before one was recorded."""
+    """Return the record of the last complete prune; None without a readable record."""
     try:
         return from_json(store.read(PRUNE_KEY), PruneRecord, where=PRUNE_KEY, newest_format=fleet.FORMAT)
     except (KeyMissing, RegistryDamaged, FormatTooNew):

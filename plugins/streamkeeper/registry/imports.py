@@ -1,7 +1,7 @@
-"""The files under the jobs root that a job's file needs, read from its import statements; no code is executed.
+"""Find the files under the jobs root that a job's file needs, from its import statements; no code is executed.
 
-Recognised: ``import``, ``from … import`` (relative ones too), and ``import_module("literal")``, at any place. A package
-adds its ``__init__`` and its data files. Names computed at run time are not visible here.
+These are recognised anywhere in a file: ``import``, ``from … import`` (relative too), and ``import_module("literal")``.
+A package adds its ``__init__`` and its data files. Module names that are computed at run time are not found.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from streamkeeper.errors import InvalidInput, JobUnusable
 
 
 def find_files(root: Path, entry: Path) -> list[Path]:
-    """``entry`` and all its dependencies from under ``root`` (resolved), transitively, sorted.
+    """Return ``entry`` and all its transitive dependencies under ``root`` (a resolved path), sorted.
 
-    Raises JobUnusable for a file that cannot be parsed, InvalidInput for one that leads out of the root.
+    Raises JobUnusable for a file that cannot be parsed, and InvalidInput for a file that leads out of the root.
     """
     found: set[Path] = set()
     waiting = [entry]
@@ -40,7 +40,7 @@ def _inside(root: Path, path: Path) -> Path:
 
 
 def _imported(root: Path, path: Path) -> Iterator[tuple[str, ...]]:
-    """Dotted names, as tuples, that a file may import; ``("a", "*")`` means all modules of package ``a``."""
+    """Yield the dotted names that a file may import, as tuples; ``("a", "*")`` means all modules of package ``a``."""
     for node in ast.walk(_parse(root, path)):
         match node:
             case ast.Import(names=names):
@@ -67,13 +67,15 @@ def _parse(root: Path, path: Path) -> ast.Module:
 
 
 def _anchor(root: Path, path: Path, level: int) -> tuple[str, ...]:
-    """The package that ``level`` leading dots mean in ``path``."""
+    """Return the package that ``level`` leading dots mean in ``path``."""
     if level == 0:
         return ()
     parts = path.relative_to(root).parts[:-1]
     if level > len(parts):
         name = path.relative_to(root).as_posix()
-        raise JobUnusable(f"{name}: a relative import leads out of its package", hint="import it by its full name")
+        raise JobUnusable(
+            f"{name}: a relative import leads out of its package", hint="import the module by its full name"
+        )
     return parts[: len(parts) - level + 1]
 
 
@@ -86,7 +88,7 @@ def _is_import_call(func: ast.expr) -> bool:
 
 
 def _files_of(root: Path, module: tuple[str, ...]) -> list[Path]:
-    """The files under ``root`` that importing a dotted name loads; none if it is not from there."""
+    """Return the files under ``root`` that the import of a dotted name loads; empty if the name is not from there."""
     files: list[Path] = []
     folder = root
     for part in module:
@@ -106,7 +108,7 @@ def _files_of(root: Path, module: tuple[str, ...]) -> list[Path]:
 
 
 def _package_files(package: Path) -> list[Path]:
-    """A package's own ``__init__`` and data files, including those in plain folders within it."""
+    """Return a package's own ``__init__`` and its data files, including those in plain folders within the package."""
     files = [file for file in (package / "__init__.py",) if file.is_file()]
     waiting = [package]
     while waiting:

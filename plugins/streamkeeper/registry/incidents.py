@@ -1,4 +1,4 @@
-"""A job's incident records in a store: numbered and create-only, like its journal; the number is the lock."""
+"""A job's incident records in a store, which are numbered and create-only, like its journal: the number is the lock."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from streamkeeper.stores.contract import Store
 
 
 class IncidentLog:
-    """One reader and writer of a job's incidents; not thread-safe.
+    """Reads and writes a job's incidents; not thread-safe.
 
-    A record that is unreadable, or missing before later ones, is skipped: its incident is raised again, and its notices
-    are sent again, but no later notice waits for it. ``passed``: the reason, a sentence for each of them.
+    A record that is unreadable, or missing before later records, is skipped. Its incident is then raised again and its
+    notices are sent again, but no later notice waits for it. ``passed``: one sentence for each skipped record.
 
-    ``known``: the result of an earlier reader, so that only newer records are read; None: all of them are read.
+    ``known``: the state of an earlier reader, so that only newer records are read; None to read all records.
     """
 
     def __init__(self, store: Store, job: str, *, writer: str = "reader", known: JobIncidents | None = None) -> None:
@@ -42,7 +42,7 @@ class IncidentLog:
         self.passed: list[str] = []
 
     def state(self) -> JobIncidents:
-        """The fold of the records now: one read, and one for each new record."""
+        """Return the incidents after all records so far; costs one read, and one for each new record."""
         if self._read_all:
             for number in range(1, self._newest() + 1):
                 self._fold(number, self._read(number))
@@ -52,7 +52,7 @@ class IncidentLog:
         return self._state
 
     def append(self, decide: Callable[[JobIncidents], IncidentRecord | None], *, now: float) -> int:
-        """Add the record that ``decide`` makes from the newest state; its number, 0 if there is nothing to add.
+        """Add the record that ``decide`` makes from the newest state. Return its number; 0 if ``decide`` returns None.
 
         ``decide`` is called again each time another writer was faster. Raises StoreUnavailable.
         """
@@ -65,7 +65,7 @@ class IncidentLog:
             try:
                 self._store.create(incident_key(self._job, entry.number), to_json(entry))
             except KeyExists:
-                # A store may have retried a write whose first answer was lost: then the winner is this very entry.
+                # A store may have retried a write whose first answer was lost. Then the existing entry is this one.
                 if self._fold(entry.number, self._read(entry.number)) != entry:
                     continue
             else:
@@ -75,14 +75,14 @@ class IncidentLog:
         return 0
 
     def entries(self) -> Iterator[IncidentEntry]:
-        """Every readable record, from the first on."""
+        """Yield every readable record, from the first on."""
         for number in range(1, self._newest() + 1):
             entry = self._understand(number, self._read(number))
             if entry is not None:
                 yield entry
 
     def _newest(self) -> int:
-        """The highest number; files that are not our records, such as an editor's copy, are skipped."""
+        """Return the highest number; files that are not records, such as an editor's copy, are skipped."""
         keys = self._store.list(incident_prefix(self._job))
         return max((key_number(key, partial(incident_key, self._job)) or 0 for key in keys), default=0)
 
@@ -93,7 +93,7 @@ class IncidentLog:
             return None
 
     def _fold(self, number: int, data: bytes | None) -> IncidentEntry | None:
-        """Add one record to the state; for an unreadable one only its number."""
+        """Add one record to the state; of an unreadable record, add only the number."""
         entry = self._understand(number, data)
         self._state = replace(self._state, number=number) if entry is None else fold_incident(self._state, entry)
         return entry
@@ -101,7 +101,7 @@ class IncidentLog:
     def _understand(self, number: int, data: bytes | None) -> IncidentEntry | None:
         key = incident_key(self._job, number)
         if data is None:
-            self.passed.append(f"{key} is missing, and later records are there")
+            self.passed.append(f"{key} is missing, although later records exist")
             return None
         try:
             entry = from_json(data, IncidentEntry, where=key, newest_format=FORMAT)
@@ -109,6 +109,6 @@ class IncidentLog:
             self.passed.append(str(error))
             return None
         if entry.number != number:
-            self.passed.append(f"{key} holds record {entry.number}")
+            self.passed.append(f"{key} contains record {entry.number}")
             return None
         return entry

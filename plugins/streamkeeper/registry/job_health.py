@@ -1,6 +1,6 @@
-"""Whether a file declares a job, and the job's own health thresholds, read from its text; no code is executed.
+"""Read from a file's text whether it declares a job, and the job's own health thresholds; no code is executed.
 
-The thresholds become part of the release, so that the watch need not run the job.
+The thresholds become part of the release, so the watch does not need to run the job's code.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from streamkeeper.errors import JobUnusable
 from streamkeeper.health.rules import check_thresholds
 from streamkeeper.job_declarations import declarations
 
-_HINT = 'write it out where the job is declared: health={"lag-seconds": 600, "frozen": None}'
+_HINT = 'write a literal in the declaration of the job, such as health={"lag-seconds": 600, "frozen": None}'
 
 
 def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, float | None]:
-    """Rule -> threshold, None if switched off, from ``@streaming_job(name=job, health={...})``.
+    """Return rule -> threshold, None if switched off, from ``@streaming_job(name=job, health={...})``.
 
-    Raises JobUnusable, naming file and line, for a value that is not a literal; InvalidInput for an unknown rule or
+    Raises JobUnusable with file and line for a value that is not a literal, and InvalidInput for an unknown rule or
     value.
     """
     for given in _given(ast.parse(source), job):
@@ -28,14 +28,15 @@ def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, f
             found = None
         if not isinstance(found, dict):
             raise JobUnusable(
-                f"{where}:{given.lineno}: the health of job {job} can only be known by running it", hint=_HINT
+                f"{where}:{given.lineno}: the health thresholds of job {job} cannot be read without running its code",
+                hint=_HINT,
             )
         return check_thresholds(job, found)
     return {}
 
 
 def declares_job(source: bytes, job: str) -> bool:
-    """Whether a file contains ``@streaming_job(name=job)``, or one whose name is known only at run time.
+    """Whether a file contains ``@streaming_job(name=job)``, or a declaration whose name is known only at run time.
 
     Raises SyntaxError or ValueError for text that is not Python.
     """
@@ -43,7 +44,7 @@ def declares_job(source: bytes, job: str) -> bool:
 
 
 def _given(tree: ast.Module, job: str) -> Iterator[ast.expr]:
-    """The argument ``health`` in this job's declaration."""
+    """Yield the argument ``health`` of this job's declarations."""
     for given in declarations(tree, job):
         if "health" in given:
             yield given["health"]

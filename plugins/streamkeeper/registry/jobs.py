@@ -10,15 +10,15 @@ _ROOTS = (_ROOT, "control/", "carriers/", "incidents/")
 
 
 def list_jobs(store: Store) -> list[str]:
-    """Names of all jobs with any record in the registry, in order; one list request for a thousand jobs."""
+    """Return the names of all jobs with any record in the registry, in order; one list request per thousand jobs."""
     return list_job_folders(store, _ROOT)
 
 
 def list_job_folders(store: Store, root: str) -> list[str]:
-    """Names of the jobs with a folder under ``root``, in order; folders with invalid job names are skipped."""
+    """Return the names of the jobs with a folder under ``root``, in order; other folders are skipped."""
     return sorted(filter(is_name, store.folders(root)))
 
 
 def stray_folders(store: Store) -> list[str]:
-    """The folders among those of jobs whose names are not valid job names, such as copies made by a person."""
+    """Return the folders next to those of jobs whose names are not valid job names, such as copies by a person."""
     return [f"{root}{name}" for root in _ROOTS for name in sorted(store.folders(root)) if not is_name(name)]

@@ -1,8 +1,8 @@
-"""A job's journal in a store: numbered, create-only entries, and the state they fold to.
+"""A job's journal in a store: numbered, create-only entries, and the state that they fold to.
 
-The number is the lock: of all writers of a number exactly one creates it; the others read the winning entry and decide
-again. Entries are never changed or removed. A listing is used only to find the journal's end. Entries are read by
-number, because a listing taken during other writes may miss one and show its successor.
+The number is the lock: exactly one writer can create the entry of a number. The other writers read that entry and
+decide again. Entries are never changed or removed. A listing is used only to find the journal's end. Entries are read
+by number, because a listing taken during other writes may miss an entry and show its successor.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from streamkeeper.stores.contract import Store
 
 FOLD_EVERY = 100
 KEPT_FOLDS = 2
-"""One to read, and an earlier one in case the first is unreadable."""
+"""The number of folded copies to keep: the newest, and an earlier one in case the newest is unreadable."""
 
 
-_NEWER = "a newer Streamkeeper wrote it: run this with that version"
+_NEWER = "run this with the newer version of Streamkeeper that wrote the record"
 
 
 def _utc_now() -> pendulum.DateTime:
@@ -44,15 +44,15 @@ def _utc_now() -> pendulum.DateTime:
 
 
 def has_journal(store: Store, job: str) -> bool:
-    """Whether a job has any record; one read, however long its journal is.
+    """Whether a job's journal has any entry; costs one read, however long the journal is.
 
-    A journal that has lost its first entry is damaged: its job must not be skipped.
+    The result is also True for a journal that has lost its first entry. It is damaged, and its job must not be skipped.
     """
     return grew_beyond(store, job, 0) or any(True for _ in store.list(journal_prefix(job)))
 
 
 def grew_beyond(store: Store, job: str, number: int) -> bool:
-    """Whether a job's journal has an entry after ``number``; one read. Raises StoreUnavailable."""
+    """Whether a job's journal has an entry after ``number``; costs one read. Raises StoreUnavailable."""
     try:
         store.read(entry_key(job, number + 1))
     except KeyMissing:
@@ -61,16 +61,16 @@ def grew_beyond(store: Store, job: str, number: int) -> bool:
 
 
 def newest_number(store: Store, job: str, known: int) -> int:
-    """The newest entry of a journal that had ``known`` entries, in one listing; less than that if it was put back.
+    """Return the number of the newest entry of a journal that had ``known`` entries; costs one listing.
 
-    Raises StoreUnavailable.
+    The number is below ``known`` if an older copy of the journal was put in its place. Raises StoreUnavailable.
     """
     keys = store.list(journal_prefix(job), after=entry_key(job, max(known - 1, 0)))
     return max((key_number(key, partial(entry_key, job)) or 0 for key in keys), default=0)
 
 
 def _frame(data: bytes) -> _Frame | None:
-    """The entry without its record; None if it is not an entry of any version."""
+    """Return the entry without its record; None if the data is not an entry of any version."""
     try:
         return from_json(data, _Frame, where="entry")
     except RegistryDamaged:
@@ -93,7 +93,7 @@ class _Frame(msgspec.Struct):
     record: _Kind
     """The record's kind."""
     drivers_may_pass: bool = False
-    """As in Entry."""
+    """Whether the writer allows drivers to skip the record, as in Entry."""
 
     @property
     def may_pass(self) -> bool:
@@ -109,10 +109,11 @@ _KNOWN, _NEEDED = _tags(get_args(Record)), _tags(NEEDED_BY_DRIVERS)
 
 
 class Journal:
-    """One reader and writer of a job's journal; not thread-safe: one object per thread.
+    """Reads and writes a job's journal; not thread-safe, so use one object per thread.
 
-    ``writer`` names it for people; a token makes it unique, so that it can recognise its own entries. ``passing``: skip
-    records of a newer version if their writer lets drivers skip them; otherwise FormatTooNew is raised at the first.
+    ``writer``: the author of new entries, for people; a token is added, by which the object recognises its own entries.
+    ``passing``: whether to skip records of a newer version whose writer lets drivers skip them; otherwise the first one
+    raises FormatTooNew.
     """
 
     def __init__(
@@ -135,9 +136,9 @@ class Journal:
         self._fold_due = False
 
     def state(self) -> JobState:
-        """The job's state now: one list request, and one read per entry that is new to this object.
+        """Return the job's state now; costs one list request, and one read per entry that is new to this object.
 
-        The first call also looks for the newest folded copy. Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
+        The first call also reads the newest folded copy. Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
         """
         if self._opened:
             return self._catch_up()
@@ -149,10 +150,11 @@ class Journal:
         return self._state
 
     def append(self, decide: Callable[[JobState], Record | None]) -> JobState:
-        """Add the record that ``decide`` makes from the newest state; None means there is nothing to add.
+        """Add the record that ``decide`` makes from the newest state, and return the state after it.
 
-        ``decide`` is called again each time another writer was faster, and may raise. Returns the state after the
-        entry. After StoreUnavailable it is unknown whether the entry was written: read the state and decide again.
+        No entry is added if ``decide`` returns None. ``decide`` is called again each time another writer was faster,
+        and may raise. After StoreUnavailable it is unknown whether the entry was written: read the state and decide
+        again.
         """
         state = self.state()
         while (record := decide(state)) is not None:
@@ -162,29 +164,29 @@ class Journal:
         return state
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry from the first on, without the skipped ones."""
+        """Yield every entry from the first on, without skipped ones."""
         for number in range(1, self._newest_number() + 1):
             entry = self._read(number)
             if isinstance(entry, Entry):
                 yield entry
 
     def entry(self, number: int) -> Entry | PassedEntry:
-        """One entry by its number; raises RegistryDamaged if it is missing."""
+        """Return one entry by its number; raises RegistryDamaged if it is missing."""
         return self._read(number)
 
     def _write(self, record: Record, number: int) -> bool:
-        """Create entry ``number``; False if another writer has it, whose entry is then part of the state."""
+        """Create entry ``number``; return False if another writer has, whose entry is then part of the state."""
         key = entry_key(self._job, number)
         at, may_pass = self._now().to_iso8601_string(), not isinstance(record, NEEDED_BY_DRIVERS)
         data = to_json(Entry(number=number, at=at, by=self._by, record=record, drivers_may_pass=may_pass))
-        # In the readers' form: no unreadable entry is written, and the writer folds what they fold.
+        # Decoded as readers do it, so that no unreadable entry is written and writer and readers fold the same.
         entry = from_json(data, Entry, where=key)
         tag = str(type(record).__struct_config__.tag)
         crash_point(f"record.{tag}.before")
         try:
             self._store.create(key, data)
         except KeyExists:
-            # A store may have retried a write whose first answer was lost: then the winner is this very entry.
+            # A store may have retried a write whose first answer was lost. Then the existing entry is this one.
             if self._fold_next(number) != entry:
                 self._catch_up()
                 return False
@@ -206,19 +208,19 @@ class Journal:
         return entry
 
     def _newest_number(self, after: int = 0) -> int:
-        """Raises RegistryDamaged if entry ``after``, which existed, is missing: the same request shows it."""
+        """Return the newest number; raises RegistryDamaged if entry ``after``, which existed, is missing."""
         keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, max(after - 1, 0)))
         numbers = {number for key in keys if (number := key_number(key, partial(entry_key, self._job))) is not None}
         if after and after not in numbers:
             raise RegistryDamaged(
-                f"{entry_key(self._job, after)} was there, and is gone from {self._store.url}: the store was lost, or"
+                f"{entry_key(self._job, after)} existed and is missing in {self._store.url}: the store was lost, or"
                 " an older copy was put in its place",
-                hint='docs/operations/runbook.md, "The store is lost"',
+                hint='follow docs/operations/runbook.md, "The store is lost"',
             )
         return max(numbers, default=after)
 
     def strays(self) -> list[str]:
-        """The keys in the journal's folder that are not entries; they are skipped."""
+        """Return the keys in the journal's folder that are not entries and are skipped."""
         keys = self._store.list(journal_prefix(self._job))
         return [key for key in keys if key_number(key, partial(entry_key, self._job)) is None]
 
@@ -227,10 +229,10 @@ class Journal:
         try:
             data = self._store.read(key)
         except KeyMissing:
-            raise RegistryDamaged(f"{key} is missing, and later entries are there") from None
+            raise RegistryDamaged(f"{key} is missing, although later entries exist") from None
         entry = self._understood(data, key)
         if entry.number != number:
-            raise RegistryDamaged(f"{key} holds entry {entry.number}")
+            raise RegistryDamaged(f"{key} contains entry {entry.number}")
         return entry
 
     def _understood(self, data: bytes, key: str) -> Entry | PassedEntry:
@@ -241,33 +243,33 @@ class Journal:
             if frame is None or (frame.record.type in _KNOWN and not frame.may_pass):
                 raise
             if not (self._passing and frame.may_pass):
-                told = f"{key} holds a {frame.record.type} record that this version does not understand"
-                hint = f"{_NEWER}; what serves goes on" if frame.may_pass else _NEWER
+                told = f"{key} contains a {frame.record.type} record that this version does not understand"
+                hint = f"{_NEWER}; running drivers continue" if frame.may_pass else _NEWER
                 raise FormatTooNew(told, hint=hint) from error
             self._passed = True
             return PassedEntry(number=frame.number, at=frame.at, by=frame.by, kind=frame.record.type)
 
     def _newest_fold(self) -> JobState:
-        """The newest usable folded copy; a copy only saves reading, so an unusable one is skipped."""
+        """Return the state of the newest usable folded copy. A copy only saves reading, so others are skipped."""
         for key in reversed(self._fold_keys()):
             try:
                 found = from_json(self._store.read(key), JobState, where=key, newest_format=job_state.FORMAT)
             except (KeyMissing, RegistryDamaged, FormatTooNew):
                 continue
-            # An older format was folded by older rules: the entries are authoritative, so they are folded again.
+            # A copy in an older format was folded by older rules. Entries are authoritative, so they are folded again.
             is_mine = found.job == self._job and fold_key(found.job, found.number) == key
             if is_mine and found.format == job_state.FORMAT:
                 return found
         return JobState(job=self._job)
 
     def _write_fold(self) -> None:
-        """Every 100th entry's writer stores a folded copy; a writer that finds one missing stores it.
+        """Store a folded copy after every 100th entry, or if such a copy is missing.
 
-        A reader that has skipped a record leaves that to readers that understand all of them.
+        An object that has skipped a record stores no copy, because its state lacks that record.
         """
         if self._passed or (self._state.number % FOLD_EVERY and not self._fold_due):
             return
-        # In order, because a state distinguishes older instances and operations from newer ones by it.
+        # In order, because the order shows which instances and operations are older.
         copy = to_json(self._state, in_order=True)
         try:
             self._store.create(fold_key(self._job, self._state.number), copy)
@@ -280,7 +282,7 @@ class Journal:
         self._forget_folds()
 
     def _forget_folds(self) -> None:
-        """Only the newest copies are ever read; with all of them a job's folder grows by the square of its journal."""
+        """Delete older copies, which are never read; all copies together would grow with the square of the journal."""
         with suppress(StoreUnavailable):
             for key in self._fold_keys()[:-KEPT_FOLDS]:
                 self._store.delete(key)

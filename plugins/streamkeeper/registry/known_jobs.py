@@ -12,19 +12,19 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
 
 MOST = 64
-"""Number of jobs whose state is kept: the most recently read ones."""
+"""Limit of jobs whose state is kept; the most recently read ones are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A journal is not thread-safe: only the holder of ``lock`` may use it."""
+    """A journal and its lock: a journal is not thread-safe, so only the holder of ``lock`` may use it."""
 
     journal: Journal
     lock: Lock = field(default_factory=Lock)
 
 
 class KnownJobs:
-    """One request for a job whose journal has no new entry. Threads may share it."""
+    """The cached states of jobs; a journal without a new entry costs one request. Threads may share the object."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class KnownJobs:
         self._lock = Lock()
 
     def read(self, job: str) -> JobState:
-        """The job's state now; raises like ``Journal.state``, and rereads the whole journal after damage."""
+        """Return the job's state now. Raises like ``Journal.state``; after an error the whole journal is read again."""
         known = self._find(job)
         with known.lock:
             try:

@@ -14,7 +14,7 @@ from streamkeeper.stores.contract import Store
 
 
 def object_key(job: str, kind: str, sha256: str, suffix: str) -> str:
-    """``registry/<job>/<kind>/<sha256><suffix>``."""
+    """Return the key of an object: ``registry/<job>/<kind>/<sha256><suffix>``."""
     return f"registry/{job}/{kind}/{sha256}{suffix}"
 
 
@@ -36,19 +36,19 @@ def put_object(store: Store, job: str, kind: str, data: bytes, suffix: str) -> s
 
 
 def read_manifest(store: Store, job: str, sha256: str) -> Manifest:
-    """A manifest by which a release of the job has described itself; raises RegistryDamaged like read_object."""
+    """Return a manifest by which a release of the job described itself; raises RegistryDamaged like read_object."""
     data = read_object(store, job, "manifests", sha256, ".json")
     return from_json(data, Manifest, where=f"manifest {sha256}")
 
 
 def read_assessment(store: Store, job: str, sha256: str) -> Assessment:
-    """The assessment that an operation made before it changed anything; raises RegistryDamaged like read_object."""
+    """Return the assessment that an operation made before any change; raises RegistryDamaged like read_object."""
     data = read_object(store, job, "reports", sha256, ".json")
     return from_json(data, Assessment, where=f"report {sha256}")
 
 
 def read_object(store: Store, job: str, kind: str, sha256: str, suffix: str) -> bytes:
-    """The object with this hash; raises RegistryDamaged if it is missing or differs from the stored one.
+    """Return the object with this hash; raises RegistryDamaged if it is missing or its content has another hash.
 
     ``store``: the store.
     ``job``: the job.
@@ -60,7 +60,7 @@ def read_object(store: Store, job: str, kind: str, sha256: str, suffix: str) -> 
     try:
         data = store.read(key)
     except KeyMissing:
-        raise RegistryDamaged(f"{key} is missing", hint="pushing the same code again stores it again") from None
+        raise RegistryDamaged(f"{key} is missing", hint="push the same code again to store the object again") from None
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise RegistryDamaged(f"{key} does not hold what its name says: it was changed after it was stored")
+        raise RegistryDamaged(f"{key} was changed after it was stored: its content has another hash than its name")
     return data

@@ -1,7 +1,7 @@
-"""Questions to a person before any operation is recorded, so that they are visible outside Airflow.
+"""Questions that a person is asked before an operation is recorded. They are stored to be visible outside Airflow.
 
-``questions/<job>/<operation>.json``: written when a task starts to wait, removed after the answer. A question left by a
-  killed task counts until its deadline, after which no answer means no.
+``questions/<job>/<operation>.json`` is written when a task starts to wait, and removed after the answer. The question
+of a killed task counts until its deadline. After the deadline, a missing answer means no.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _ROOT = "questions/"
 
 
 class PendingQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A question."""
+    """A question to a person."""
 
     format: int = FORMAT
     """Format version of the record."""
     operation: str
-    """The operation that a yes starts."""
+    """The operation that starts if the answer is yes."""
     action: str
     """The recovery's action."""
     sentence: str
-    """The losses and duplicates."""
+    """The losses and duplicates to accept, in words."""
     asked_by: str
-    """The requester."""
+    """The person who requests the recovery."""
     asked_at: float
-    """Seconds since 1970."""
+    """When the question was asked, seconds since 1970."""
     until: float
-    """Its deadline, seconds since 1970."""
+    """The deadline of the answer, seconds since 1970."""
     may: str = ""
     """Who may answer."""
     link: str = ""
@@ -43,7 +43,7 @@ class PendingQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def note_question(store: Store, job: str, question: PendingQuestion) -> None:
-    """Record that a person is asked; repeating it replaces the record. Raises StoreUnavailable."""
+    """Record that a person is asked; a second call replaces the record. Raises StoreUnavailable."""
     store.replace(_key(job, question.operation), to_json(question))
 
 
@@ -53,12 +53,12 @@ def drop_question(store: Store, job: str, operation: str) -> None:
 
 
 def questions_of(store: Store, job: str, *, now: float) -> list[PendingQuestion]:
-    """The questions of one job whose deadline has not passed, oldest first; an unreadable one is left out."""
+    """Return the questions of one job whose deadline has not passed, oldest first; unreadable ones are skipped."""
     return _read(store, store.list(f"{_ROOT}{job}/"), now)
 
 
 def asked_person(store: Store, job: str, *, now: float) -> AskedPerson | None:
-    """The oldest question in the form of the health rules; None without any."""
+    """Return the oldest question in the form that the health rules use; None without a question."""
     questions = questions_of(store, job, now=now)
     if not questions:
         return None
@@ -74,7 +74,7 @@ def asked_person(store: Store, job: str, *, now: float) -> AskedPerson | None:
 
 
 def jobs_asked(store: Store) -> frozenset[str]:
-    """Jobs with a recorded question, by one listing. Raises StoreUnavailable."""
+    """Return the jobs with a recorded question, at the cost of one listing. Raises StoreUnavailable."""
     return frozenset(key.split("/")[1] for key in store.list(_ROOT) if key.count("/") > 1)
 
 
