@@ -123,7 +123,7 @@ def test_who_is_left_to_answer_is_told() -> None:
     assert both.sentence == "bob"
     nobody = RightToAnswer(lists={"the installation": ("ada",)}, four_eyes=True, asked_by="ada")
     assert nobody.named() == ()
-    assert nobody.sentence == "nobody: the installation names ada"
+    assert nobody.sentence == "no user is left: the installation names ada"
     twice = right_to_answer(settings("ada=3", "bob=1"), job(serving=("ada", "bob=2")), "carol")
     assert twice.sentence == "ada"
     apart = right_to_answer(settings("ada"), job(serving=("bob",)), "carol")

@@ -373,7 +373,7 @@ def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Regist
     assert subject_of(state, operation) == "Replace the output of r0001 of sales with the rebuilt output of r0002?"
     text = render_question(rebuilt.site, state, operation)
     for words in (
-        "**r0002** will replace **r0001**, requested by somebody: right sums",
+        "**r0002** will replace **r0001**, requested by an unknown user: right sums",
         "- query totals: the outputs differ: 4 of 4 common rows differ (amount 4)",
         "4 rows and 4: 0 only old, 0 only new, 4 differ (amount 4)",
         "| customer='a\\|b' | amount | 1 | 2 |",

@@ -238,7 +238,7 @@ def _versions_back(at: Observation) -> dict[str, str]:
 
 
 def ways_back(operation: OperationState) -> dict[str, QueryWay]:
-    """The rollback paths that restore a snapshot."""
+    """Return query -> its transition, for the rollback paths that restore a snapshot."""
     return {query: way for query, way in operation.ways.items() if way.back is Way.RESTORE}
 
 

@@ -38,5 +38,7 @@ def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -
     operation = state.operations.get(mine.operation)
     is_open = operation is not None and operation.outcome is None
     if state.stopped is not None and mine.appointed and not is_open:
-        return Verdict(goes_on=False, reason=f"the job was stopped by {state.stopped.requested_by or 'somebody'}")
+        return Verdict(
+            goes_on=False, reason=f"the job was stopped by {state.stopped.requested_by or 'an unknown user'}"
+        )
     return Verdict(goes_on=True)

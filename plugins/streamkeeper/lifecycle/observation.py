@@ -84,7 +84,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return {query.query: query.behind for query in told if query.behind is not None}
 
     def triggers_of(self, queries: frozenset[str]) -> int:
-        """The smallest number of triggers that one of these queries has completed since the driver's start."""
+        """Return the smallest number of triggers that any of these queries has completed since the driver's start."""
         told = self.status.queries if self.status is not None else {}
         return min((told[name].triggers if name in told else 0 for name in queries), default=0)
 

@@ -7,7 +7,7 @@ from streamkeeper.model.ways import Way
 
 
 def reasons_to_review(operation: OperationState) -> tuple[str, ...]:
-    """The reasons, one sentence per query; none if no question is needed, or if the comparison is still to come.
+    """Return why a person must review, one sentence per query; none if it is not needed or not compared yet.
 
     A review is needed for outputs that differ by more than the request allows, for outputs that could not be compared,
     and for changed code whose effect no rule proves. Each can be accepted in advance: by thresholds and columns,

@@ -34,7 +34,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: str
 
     def objection(self, by: str, user_id: str = "") -> str:
-        """Why an answer of this person does not count; empty if it does. ``user_id``: the id in Airflow, if known."""
+        """Return why an answer by this person does not count, else empty. ``user_id``: the id in Airflow, if known."""
         if not by.strip():
             return "the user who answers is unknown"
         for whose, names in self.lists.items():
@@ -66,7 +66,9 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
         if left is None:
             return f"every user who may trigger it{', except the requester' if self.four_eyes else ''}"
         if not left:
-            return "nobody: " + "; ".join(f"{whose} names {', '.join(names)}" for whose, names in self.lists.items())
+            return "no user is left: " + "; ".join(
+                f"{whose} names {', '.join(names)}" for whose, names in self.lists.items()
+            )
         return ", ".join(dict.fromkeys(approver.name for approver in left))
 
 
@@ -119,7 +121,7 @@ def _own_list(state: JobState, release: str) -> tuple[str, ...]:
 
 
 def _said_beforehand(request: DeployRequest) -> Iterator[str]:
-    """The questions and acceptances that the request answers in advance; a dry run needs none."""
+    """Yield the options by which a request answers questions in advance; none for a dry run."""
     if request.dry_run:
         return
     if request.accept_risk:

@@ -200,18 +200,18 @@ STEPS = (
 
 
 def deadline_s(step: Step, request: DeployRequest) -> float:
-    """Seconds that a step may wait."""
+    """Return the seconds that a step may wait."""
     (deadline,) = (row.deadline for row in STEPS if row.step is step)
     return float(getattr(request, deadline)) if isinstance(deadline, str) else deadline
 
 
 def path(operation: OperationState) -> tuple[Step, ...]:
-    """The steps of this operation, as far as known: steps that the verdict does not require are left out."""
+    """Return the steps of this operation, as far as known, without steps that the verdict does not require."""
     return tuple(row.step for row in STEPS if row.asked(operation.request) and row.taken(operation))
 
 
 def current_step(operation: OperationState) -> Step:
-    """The step of an open operation: the first on its path that is not done, or FALL_BACK after it gave up."""
+    """Return the step of an open operation: the first on its path that is not done, or FALL_BACK after it gave up."""
     if operation.fall_back:
         return Step.FALL_BACK
     return next((step for step in path(operation) if not operation.has_done(step)), Step.PROMOTE)
@@ -233,7 +233,7 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 def plan_deploy(
     request: DeployRequest, *, serving: str, stopped: DesiredChanged | None = None
 ) -> tuple[PlannedStep, ...]:
-    """Every step that this operation may take, as announced before its verdict is known.
+    """Return every step that this operation may take, as announced before its verdict is known.
 
     ``serving``: name of the current release, empty if there is none.
     ``stopped``: the record of the job's stop, None if the job should run.
@@ -252,7 +252,7 @@ def plan_deploy(
 def plan_assessed(
     operation: OperationState, *, serving: str, stopped: DesiredChanged | None = None
 ) -> tuple[PlannedStep, ...]:
-    """The steps that the real run of an assessed operation takes; a dry run prints them.
+    """Return the steps that the real run of an assessed operation takes; a dry run prints them.
 
     ``serving`` and ``stopped``: as for ``plan_deploy``. A review is listed until the outputs are compared: the
     comparison decides whether a person is asked.
@@ -276,7 +276,7 @@ def _planned(row: StepRow, request: DeployRequest, words: Mapping[str, str], *, 
 
 
 def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None) -> dict[str, str]:
-    """The parts of the table's texts that depend on the deploy."""
+    """Return the parts of the table's texts that depend on the deploy."""
     compare = f"compare it with {serving}" if serving else "no comparison: there is no checkpoint yet"
     if request.recover is not None:
         compare = "check it against its checkpoints"
@@ -322,7 +322,7 @@ def _tell_stopped(stopped: DesiredChanged) -> str:
 
 
 def told_inherited(request: DeployRequest) -> str:
-    """ " with the params (…) of r0004": the values inherited from the current release, and those left out."""
+    """Return a clause about inherited and omitted values, such as " with the params (…) of r0004"; empty if none."""
     if not request.inherited_from:
         return ""
     kept = [

@@ -186,7 +186,7 @@ def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
 
 
 def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
-    """Resume from the last commit if the old release can; otherwise return to its kept version or its last snapshot.
+    """Resume from the last commit if the old release can; else return to its kept version or its last snapshot.
 
     Of these two, the first that loses no rows is chosen. If both lose rows, the first one is chosen and requires
     ``accept_loss``.

@@ -226,7 +226,7 @@ def gone_of_sources(site: Installation, state: JobState, query: str, version: st
 
 
 def _boundary_of(site: Installation, job: str, query: str, release: str) -> Boundary | None:
-    """The snapshot of a release's last batch; None without one."""
+    """Return the snapshot of a release's last batch; None without one."""
     catalogue = Catalogue(site.snapshots, series_of_query(job, query))
     found = [snapshot for snapshot in catalogue.snapshots() if snapshot.release == release]
     if not found:
@@ -236,7 +236,7 @@ def _boundary_of(site: Installation, job: str, query: str, release: str) -> Boun
 
 
 def _named(site: Installation, job: str, query: str, name: str) -> Boundary:
-    """The snapshot that a recovery names; raises NotFound, SnapshotDamaged."""
+    """Return the snapshot that a recovery names; raises NotFound, SnapshotDamaged."""
     snapshot = Catalogue(site.snapshots, series_of_query(job, query)).read(snapshot_number(name))
     return Boundary(snapshot=snapshot.name, batch=snapshot.batch)
 
@@ -254,7 +254,7 @@ def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
 def _sentence(
     site: Installation, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str
 ) -> str:
-    """One line with the verdict, each query's transition and the replayed data; or the refusal.
+    """Return one line with the verdict, each query's transition and the replayed data; or with the refusal.
 
     ``site`` and ``state``: the installation and the job's state; ``word``: the first one; ``release``: the candidate's;
     ``ways``: query -> transition; ``refusal``: may be empty.
@@ -282,7 +282,7 @@ def _sentence(
 
 
 def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
-    """The subjects of a person's approval, as clauses."""
+    """Yield what a person must approve, as clauses."""
     opaque = [query for query, way in sorted(ways.items()) if way.opaque]
     resumed = [query for query in opaque if ways[query].way is not Way.START]
     if resumed:
@@ -291,7 +291,7 @@ def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
 
 
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
-    """The cost of a transition, as a clause.
+    """Return the cost of a transition, as a clause.
 
     ``site``, ``state`` and ``query``: of which job and query; ``way``: the transition; ``conf``: the candidate's Spark
     conf.

@@ -32,7 +32,7 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the newest snapshot; empty without one."""
 
     def exceeds(self, objective_s: float) -> str:
-        """One sentence if the objective is missed, else an empty string."""
+        """Return one sentence if the backup is later than the objective allows, else an empty string."""
         if self.late_s <= objective_s:
             return ""
         what = f"{self.snapshot} is {self.behind} batches behind" if self.snapshot else "there is no snapshot"
@@ -101,7 +101,7 @@ def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, no
 
 
 def hold_for(owner: str, reason: str) -> Hold:
-    """A hold that lasts until its owner releases it."""
+    """Return a hold that lasts until its owner releases it."""
     return Hold(owner=owner, reason=reason, at=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
@@ -116,7 +116,7 @@ def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error:
 
 
 def _committed_at(tree: Tree, first: int) -> float:
-    """Commit time of the oldest existing batch from ``first`` on, seconds since the epoch."""
+    """Return the commit time of the oldest existing batch from ``first`` on, seconds since 1970."""
     for batch in sorted(number for number in numbered(tree, "commits") if number >= first):
         try:
             return tree.stamp(f"commits/{batch}").modified / 1e9

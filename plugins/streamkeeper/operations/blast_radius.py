@@ -32,7 +32,7 @@ def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) 
 
 
 def told_going_back(site: Installation, record: OperationRecord) -> dict[str, str]:
-    """Query -> the data that a rollback to the previous release would read and write again now.
+    """Return query -> the data that a rollback to the previous release would read and write again now.
 
     Empty unless the operation's release is still current in the operation's checkpoint versions and had a predecessor.
     Starts no process; reads checkpoints and outputs. Raises StoreUnavailable.

@@ -50,7 +50,7 @@ def nobody_knows(dag: str, run: str) -> bool:
 
 
 def this_process() -> Carrier:
-    """The current process as a carrier."""
+    """Return the current process as a carrier."""
     here, mine = this_machine(), read_process(os.getpid())
     return Carrier(machine=here.text, host=here.host, pid=os.getpid(), started=mine.started if mine else 0)
 
@@ -61,7 +61,7 @@ def note_carrier(store: Store, job: str, operation: str, carrier: Carrier) -> No
 
 
 def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
-    """The newest carrier of an operation; None if none was recorded. Raises StoreUnavailable."""
+    """Return the newest carrier of an operation; None if none was recorded. Raises StoreUnavailable."""
     key = _key(job, operation)
     try:
         return from_json(store.read(key), Carrier, where=key, newest_format=1)

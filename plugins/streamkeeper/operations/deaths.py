@@ -156,7 +156,7 @@ def _record(site: Installation, job: str, instance: InstanceState, proof: str, b
 
 
 def _risks(site: Installation, state: JobState, instance: InstanceState, seen: Liveness) -> Iterator[str]:
-    """The effect on each output and checkpoint if the driver is running after all."""
+    """Yield the effects on each output and checkpoint if the driver is running after all."""
     yield f"{instance.instance} cannot be observed: {seen.why}"
     status = Control(site.store, state.job, instance.instance).find_status()
     at = (status.at or "an unknown time") if status is not None else ""

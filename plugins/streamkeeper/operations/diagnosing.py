@@ -92,7 +92,7 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
     refuse_unknown("query", dict.fromkeys([*chosen, *snapshots]), manifests)
     seen = RecoveryLook(job=state.job, release=release, instance=instance, full=_full(site))
     if state.stopped is not None:
-        by, reason = state.stopped.requested_by or "somebody", state.stopped.reason or "no reason given"
+        by, reason = state.stopped.requested_by or "an unknown user", state.stopped.reason or "no reason given"
         seen = msgspec.structs.replace(seen, stopped=f"{by}: {reason}")
     if opened is not None:
         at = f"{opened.operation} (at {current_step(opened).label})"

@@ -69,7 +69,7 @@ def find_readers(
 
 
 def _unreadable(query: str, sink: SinkDescription) -> str:
-    """Why the readers of an output are unknown; empty if they can be found."""
+    """Return why the readers of an output are unknown; empty if they can be found."""
     if sink.kind != "file":
         return (
             f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
@@ -80,7 +80,7 @@ def _unreadable(query: str, sink: SinkDescription) -> str:
 
 
 def _described(site: Installation, row: JobRow) -> dict[str, Manifest] | str:
-    """The manifests of a job's driver, or the reason why they are unknown."""
+    """Return the manifests of a job's driver, or why they are unknown."""
     try:
         found = Control(site.store, row.job, row.instance).read_manifests()
     except StreamkeeperError as error:

@@ -41,7 +41,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_ending(journal: Journal, operation: str) -> Ending:
-    """The result of an operation, or its progress."""
+    """Return the result of an operation, or its progress."""
     state = journal.state()
     asked = state.operations[operation]
     return Ending(

@@ -41,13 +41,13 @@ class OperationFindings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def last_assessed(state: JobState) -> OperationState | None:
-    """The newest operation that has a report."""
+    """Return the newest operation that has a report; None without one."""
     assessed = (operation for operation in state.operations.values() if operation.report)
     return max(assessed, key=lambda operation: operation.started, default=None)
 
 
 def read_findings(site: Installation, state: JobState, operation: OperationState) -> OperationFindings:
-    """The findings of an assessed operation; raises RegistryDamaged, FormatTooNew, StoreUnavailable."""
+    """Return the findings of an assessed operation; raises RegistryDamaged, FormatTooNew, StoreUnavailable."""
     before = served_before(state, operation)
     differences, undiffered = _differences(site, state, before, release_of(operation))
     return OperationFindings(

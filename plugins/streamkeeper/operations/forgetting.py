@@ -42,7 +42,7 @@ def told_forgotten(state: JobState) -> str:
     if state.forgotten is None:
         return ""
     why = f" ({state.forgotten.reason})" if state.forgotten.reason else ""
-    told = f"job {state.job} was forgotten by {state.forgotten.requested_by or 'somebody'}{why}"
+    told = f"job {state.job} was forgotten by {state.forgotten.requested_by or 'an unknown user'}{why}"
     left = []
     for query in sorted(state.versions):
         version = state.current_version(query)

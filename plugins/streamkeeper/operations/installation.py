@@ -127,7 +127,7 @@ class Installation:
         return tree_at(state.checkpoint(query, check_version(version), self.settings.checkpoints))
 
     def new_checkpoints(self, job: str, query: str) -> Tree:
-        """The directory of the query's new checkpoint versions."""
+        """Return the directory of a query's new checkpoint versions."""
         return tree_at(checkpoint_location(self.settings.checkpoints, job, query))
 
     def journal(self, job: str, writer: str) -> Journal:

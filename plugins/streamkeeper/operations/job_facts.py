@@ -46,7 +46,7 @@ def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts
 
 
 def make_facts(site: Installation, state: JobState) -> JobFacts:
-    """The facts of a job's state."""
+    """Return the facts of a job's state."""
     release = state.releases.get(state.serving_release)
     operation = state.open_operation
     failed = failed_last(state)
@@ -86,7 +86,7 @@ def _owner(state: JobState) -> str:
 
 
 def _secrets(release: Release | None) -> tuple[str, ...]:
-    """The schemes of a release's secret references."""
+    """Return the schemes of a release's secret references."""
     if release is None:
         return ()
     references = find_references(release.content.params, release.content.conf)
@@ -94,7 +94,7 @@ def _secrets(release: Release | None) -> tuple[str, ...]:
 
 
 def _serving_versions(site: Installation, state: JobState) -> dict[str, CheckpointVersion]:
-    """Query -> its current version with its root, for the queries of the current release."""
+    """Return query -> its current version with its root, for the queries of the current release."""
     queries = state.described.get(state.serving_release, {})
     found: dict[str, CheckpointVersion] = {}
     for query in queries:

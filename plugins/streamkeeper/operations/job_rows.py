@@ -67,7 +67,7 @@ def _error(seen: Seen, before: ToldError | None, now: float) -> ToldError | None
 
 
 def _told_error(seen: Seen) -> str:
-    """The driver's own error; without one, the failure of the last deploy."""
+    """Return the driver's own error; without one, the failure of the last deploy."""
     if seen.exit is not None and seen.exit.error:
         return seen.exit.error
     if seen.status is not None:
@@ -108,5 +108,5 @@ def _statuses(seen: Seen) -> dict[str, QueryStatus]:
 
 
 def _names(facts: JobFacts | None, seen: Seen) -> list[str]:
-    """The current release's queries; if none is recorded, those of the driver's status."""
+    """Return the current release's queries; if none is recorded, the queries in the driver's status."""
     return sorted(facts.versions if facts is not None and facts.versions else _statuses(seen))

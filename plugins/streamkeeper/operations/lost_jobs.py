@@ -53,7 +53,7 @@ def must_not_be_lost(site: Installation, job: str) -> None:
 
 
 def way_out(job: str) -> str:
-    """The remedy for a lost journal."""
+    """Return the remedy for a lost journal, as a hint."""
     return f"put registry/{job} back in the store, or run `streamkeeper registry rebuild {job} --dry-run`"
 
 

@@ -108,7 +108,7 @@ def plan_rebuild(
 
 
 def checkpoint_root(settings: Settings) -> Tree:
-    """The root of the checkpoints, which reveals lost jobs; raises InvalidInput if it is not a directory."""
+    """Return the root of the checkpoints, where lost jobs are found; raises InvalidInput if it does not exist."""
     root = tree_at(settings.checkpoints)
     if root.absence():
         hint = "mount it, or set STREAMKEEPER_CHECKPOINTS"
@@ -197,7 +197,7 @@ def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], sna
 
 
 def _journal_there(site: Installation, job: str) -> str:
-    """Why a job's journal must not be recreated; empty without a journal."""
+    """Return why a job's journal must not be recreated; empty without a journal."""
     try:
         state = site.journal(job, "reader").state()
     except RegistryDamaged as error:
@@ -217,7 +217,7 @@ def _journal_there(site: Installation, job: str) -> str:
 
 
 def _folders(root: Tree, folder: str) -> list[str]:
-    """Names of jobs or queries; folders with invalid names are skipped."""
+    """Return the names of jobs or queries; folders with invalid names are skipped."""
     found = []
     for name in root.folders(folder):
         with suppress(InvalidInput):
@@ -250,7 +250,7 @@ def _ids_of_claims(lost: Iterable[LostJob], present: str) -> set[str]:
 
 
 def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
-    """The snapshots of a query; None if none can be read."""
+    """Return the snapshots of a query; None if none can be read."""
     catalogue = Catalogue(store, series_of_query(job, query))
     found: list[Snapshot] = []
     for number in catalogue.numbers():

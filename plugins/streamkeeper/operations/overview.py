@@ -65,12 +65,12 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_overview(site: Installation, job: str) -> JobOverview:
-    """The overview of one job; raises NotFound for a job without a record in the store."""
+    """Return the overview of one job; raises NotFound for a job without a record in the store."""
     return overview_of(site, read_job(site, job))
 
 
 def overview_of(site: Installation, state: JobState) -> JobOverview:
-    """The overview of a job's state; secrets that a release has as literal values are redacted."""
+    """Return the overview of a job's state; secrets that are written in a release as literals are redacted."""
     instance = state.serving_instance
     exit, liveness = _look(site, state, instance) if instance else (None, None)
     status, unread = _read_status(site, state, instance) if instance else (None, "")
@@ -97,7 +97,7 @@ def overview_of(site: Installation, state: JobState) -> JobOverview:
 
 
 def job_overviews(site: Installation) -> list[JobOverview]:
-    """Every recorded job, by name."""
+    """Return the overviews of all recorded jobs, by name."""
     return [job_overview(site, job) for job in recorded_jobs(site)]
 
 

@@ -129,7 +129,7 @@ def compose_question(
 
 
 def _asked_by(operation: OperationState) -> str:
-    return f"{operation.request.requested_by or 'somebody'}: {operation.request.reason or 'no reason given'}"
+    return f"{operation.request.requested_by or 'an unknown user'}: {operation.request.reason or 'no reason given'}"
 
 
 def _deadline(site: Installation, state: JobState, operation: OperationState, until: datetime | None) -> str:

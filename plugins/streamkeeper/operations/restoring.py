@@ -284,7 +284,7 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
 
 
 def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str) -> str:
-    """The accepted loss, as a clause of the version's origin; empty without a loss. Raises OperationRefused.
+    """Return the accepted loss, as a clause for the version's origin; empty without one. Raises OperationRefused.
 
     ``site`` and ``state``: the installation and the job's state; ``plan``: the restore; ``series``: of the snapshot;
     ``by`` and ``reason``: of the person.

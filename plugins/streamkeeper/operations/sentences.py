@@ -43,9 +43,9 @@ def render_record(record: Record) -> str:
             return _render_end(record)
         case DesiredChanged(serve=serve, requested_by=who, reason=reason):
             wanted = "start" if serve else "stop"
-            return f"{wanted} requested by {who or 'somebody'}" + (f": {reason}" if reason else "")
+            return f"{wanted} requested by {who or 'an unknown user'}" + (f": {reason}" if reason else "")
         case JobForgotten(requested_by=who, reason=reason):
-            return f"forgotten by {who or 'somebody'}" + (f": {reason}" if reason else "")
+            return f"forgotten by {who or 'an unknown user'}" + (f": {reason}" if reason else "")
         case JobRebuilt(queries=queries):
             told = ", ".join(f"{query} in {of.version}" for query, of in sorted(queries.items()) if of.version)
             lost = "".join(f"; {what}" for what in record.lost)
@@ -113,7 +113,7 @@ def _render_end(record: FallBackDecided | AbortRequested | OperationFinished) ->
         case FallBackDecided(operation=operation, reason=reason):
             return f"{operation} will not continue: {reason}"
         case AbortRequested(operation=operation, requested_by=who, reason=reason):
-            return f"abort of {operation} requested by {who or 'somebody'}" + (f": {reason}" if reason else "")
+            return f"abort of {operation} requested by {who or 'an unknown user'}" + (f": {reason}" if reason else "")
         case OperationFinished(operation=operation, outcome=outcome, sentence=sentence):
             return f"{operation} {outcome.value}: {sentence}"
         case _:

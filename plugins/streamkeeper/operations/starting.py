@@ -128,7 +128,7 @@ def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
         before = f"was {state.rebuilt.sentence}" if state.rebuilt is not None else "never had a current release"
         raise OperationRefused(f"job {state.job} {before}: there is no release to start", hint="deploy the job")
     if unless_stopped and state.stopped is not None:
-        by = state.stopped.requested_by or "somebody"
+        by = state.stopped.requested_by or "an unknown user"
         raise OperationRefused(f"job {state.job} was stopped by {by}", hint=f"run `streamkeeper start {state.job}`")
 
 

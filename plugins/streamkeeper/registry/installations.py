@@ -44,7 +44,7 @@ def _record_keys(store: Store) -> list[str]:
 
 
 def newest_record(store: Store) -> int:
-    """The number of the newest record, in one request; 0 for a store without one."""
+    """Return the number of the newest record, in one request; 0 for a store without one."""
     keys = _record_keys(store)
     return (key_number(keys[-1], installation_key) or 0) if keys else 0
 
