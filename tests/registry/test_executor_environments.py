@@ -65,7 +65,7 @@ def test_a_kept_archive_that_is_gone_comes_back_from_where_it_came_from(settings
         other()
         with pytest.raises(InvalidInput, match="STREAMKEEPER_EXECUTOR_ENVIRONMENT"):
             find_archive(settings, name)
-    with pytest.raises(InvalidInput, match=f"{name}, is not in .*push the release's code again"):
+    with pytest.raises(InvalidInput, match=f"{name}, is no longer in .*push the release's code again"):
         find_archive(replace(settings, executor_environment=""), name)
 
 

@@ -31,5 +31,5 @@ def test_changed_object_is_never_returned() -> None:
 
 def test_missing_object_is_damage() -> None:
     """What a record names must be there: the line names the key and the way out."""
-    with pytest.raises(RegistryDamaged, match=r"registry/sales/bundles/0+\.zip is missing \(pushing"):
+    with pytest.raises(RegistryDamaged, match=r"registry/sales/bundles/0+\.zip is missing \(push the same code"):
         read_object(MemoryStore(), "sales", "bundles", "0" * 64, ".zip")

@@ -74,17 +74,14 @@ def _unreachable(at: RecoveryLook) -> Rung | None:
     return (
         Cause.DRIVER_UNREACHABLE,
         told,
-        "run this command on the driver's machine, or boot that machine. If the machine is permanently lost, run"
+        "diagnose the job on the driver's machine, or boot that machine. If the machine is permanently lost, run"
         f" `streamkeeper state-dead {at.job} {at.instance}`, or trigger the DAG streaming_state_dead",
     )
 
 
 def _full(at: RecoveryLook) -> Rung | None:
-    return (
-        (Cause.DISK_FULL, at.full, "free disk space, but delete nothing inside a checkpoint; then restart")
-        if at.full
-        else None
-    )
+    space = "free disk space, but delete nothing inside a checkpoint; then restart"
+    return (Cause.DISK_FULL, at.full, space) if at.full else None
 
 
 def _lost(at: RecoveryLook) -> Rung | None:
@@ -105,7 +102,7 @@ def _damaged(at: RecoveryLook) -> Rung | None:
 def _ahead(at: RecoveryLook) -> Rung | None:
     told = [
         f"query {query.query}: {query.output} contains batch {query.holds} of {query.version}, but its checkpoint has"
-        f" planned {'none' if query.planned is None else f'only up to {query.planned}'}, so an older one replaced it"
+        f" planned {'no batch' if query.planned is None else f'only up to {query.planned}'}: an older one replaced it"
         for query in at.queries
         if query.ahead
     ]
@@ -285,7 +282,7 @@ def _advice(cause: Cause, ranked: list[Option]) -> str:
     if not best.possible and cause is Cause.CHECKPOINT_LOST:
         return "put the directory back as it was, then restart; without it, no action is possible from here"
     if not best.possible:
-        return "no action is possible from here; read why for each action below, and see the runbook"
+        return "no action is possible from here; see the reason given for each action, and the runbook"
     person = ", and a person must accept the rows that it loses or duplicates" if best.asks else ""
     return f"{best.action.value}{person}"
 
@@ -345,9 +342,7 @@ def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
     swapped = "all rows, unpublished; they replace the output once they cover all input that was read"
     return Option(
         action=RecoveryAction.REBUILD,
-        does=f"rebuild {', '.join(query.query for query in wanted)} from the beginning of the sources"
-        if wanted
-        else "",
+        does=f"rebuild {', '.join(query.query for query in wanted)} from the start of its sources" if wanted else "",
         why_not=why_not,
         prices=tuple(
             Price(query=query.query, output=query.output, read=query.rebuild, written=swapped) for query in wanted

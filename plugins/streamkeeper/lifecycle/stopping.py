@@ -74,7 +74,7 @@ def _end(at: StopView, owner: InstanceState) -> StopDecision:
         # Also sent to a driver that cannot be observed: it stops by itself, and only the proof is left to its machine.
         return _say(Send(name, CommandKind.DRAIN), f"{owner.release} must stop")
     if seen.life is Life.UNKNOWN and at.waited_s > at.drain_s:
-        why = f"driver {name} was ordered to drain, but its end cannot be proven from here: {seen.liveness.why}"
+        why = f"driver {name} was ordered to drain, but cannot be proven dead from here: {seen.liveness.why}"
         return _say(Unprovable(), why)
     if killing and at.waited_s > KILL_S:
         return _say(Unprovable(), f"driver {name} was killed, but is still alive: {seen.liveness.why}")

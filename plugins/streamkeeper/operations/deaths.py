@@ -70,7 +70,9 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
 
 
 def is_stated(site: Installation, job: str, instance: str, *, by: str, reason: str) -> bool:
-    """Whether exactly this statement is recorded, so that a task that was killed after recording it has finished.
+    """Whether exactly this statement is recorded.
+
+    If it is, a task that was killed after recording it has nothing left to do.
 
     ``site``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: of the statement.
     """

@@ -36,7 +36,7 @@ KEPT_FOLDS = 2
 """The number of folded copies to keep: the newest, and an earlier one in case the newest is unreadable."""
 
 
-_NEWER = "run this with the newer version of Streamkeeper that wrote the record"
+_NEWER = "run this with the newer Streamkeeper that wrote the record"
 
 
 def _utc_now() -> pendulum.DateTime:
