@@ -159,7 +159,7 @@ def test_an_error_is_a_result_as_well(job: Registered, dry_run: tuple[str, ...])
     told = result_of(*deploy(*dry_run), code=2)
     assert (told["outcome"], told["operation"]) == ("error", "op2")
     assert told["message"] == f"job {JOB} has an open operation op2"
-    assert told["hint"] == "--on-open continue continues it, --on-open abort ends it first"
+    assert told["hint"] == "add --on-open continue to continue that operation, or --on-open abort to end it first"
     plain = run(*deploy(*dry_run))
     assert plain.stdout == ""
     assert plain.stderr == f"error: {told['message']} ({told['hint']})\n"
@@ -175,7 +175,7 @@ def test_ctrl_c_is_a_result_as_well(job: Registered, monkeypatch: pytest.MonkeyP
     told = result_of("start", JOB, code=130)
     assert told["outcome"] == "interrupted"
     assert f"operation {told['operation']} of job {JOB} stays open" in told["message"]
-    assert f"Continue it: streamkeeper start {JOB}." in told["message"]
+    assert f"To continue it, run `streamkeeper start {JOB}`." in told["message"]
 
 
 def test_stop_and_forget(job: Registered) -> None:

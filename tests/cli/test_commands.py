@@ -327,7 +327,7 @@ def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, 
     assert list(home.iterdir()) == []
     home.rmdir()
     home.touch()
-    assert f"STREAMKEEPER_HOME={home}: {home} is a file (STREAMKEEPER_HOME must be a directory" in run(*words).stderr
+    assert f"STREAMKEEPER_HOME={home}: {home} is a file (set STREAMKEEPER_HOME to a directory" in run(*words).stderr
     home.unlink()
     (home / "store").mkdir(parents=True)
     assert f"{home}: no job was ever deployed or pushed to {(home / 'store').as_uri()}" in run(*words).stderr
@@ -371,7 +371,7 @@ def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: p
     assert f"job orders has an open operation {operation}" in other.stderr
     again = run("deploy", "orders", "--params", PARAMS, "--reason", "first")
     assert again.exit_code == 130
-    assert f"operation {operation} is open and was started by the same command: continuing it" in again.stdout
+    assert f"operation {operation} is open and was started by the same command; continuing it" in again.stdout
     assert list(Journal(LocalStore(home / "store"), "orders", writer="test").state().operations) == [operation]
     assert operation in run("jobs").stdout
 

@@ -80,7 +80,7 @@ def test_what_is_wrong_what_is_under_way_and_the_last_error_are_told_in_words() 
     error = ToldError(text="out of\n\x1b[31m[red]memory[/red]", since=AT - 7200, lasts=False)
     told = [
         "page: stalled (q) and 1 more: no trigger",
-        "deploy op-1 at approve for 10 min, waits for a person: streamkeeper question orders op-1",
+        "deploy op-1 at approve for 10 min, waits for a person (run `streamkeeper question orders op-1`)",
         "last error, 2 h ago: out of \\x1b[31m[red]memory[/red]",
     ]
     assert shown(row(**given, error=error))[1].endswith("; ".join(told))
@@ -112,6 +112,6 @@ def test_how_old_the_look_is_is_said() -> None:
     assert shown(row())[1] == shown(row(), after_s=9000)[1]
     assert shown(row())[2] == "observed by the watch 40 s ago (--now checks again)"
     assert shown(row(), after_s=9000)[2].endswith(
-        "2.5 h ago (--now checks again); it has made no pass since: check that it runs"
+        "2.5 h ago (--now checks again). The watch has made no pass since. Check that it runs"
     )
     assert shown(row(), number=0)[2] == "observed now"

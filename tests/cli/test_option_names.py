@@ -31,8 +31,8 @@ def test_an_open_operation_names_commands_that_take_the_option() -> None:
     typed = as_typed(OperationOpen("sales", "op-1"))
     assert typed.message == "job sales has an open operation op-1"
     assert typed.hint == (
-        "continue it: streamkeeper deploy sales --on-open continue;"
-        " end it, then deploy: streamkeeper deploy sales --on-open abort"
+        "to continue that operation, run `streamkeeper deploy sales --on-open continue`."
+        " To end it and then deploy, run `streamkeeper deploy sales --on-open abort`"
     )
 
 

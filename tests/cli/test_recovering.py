@@ -196,4 +196,4 @@ def test_an_interrupted_recovery_is_not_called_a_deploy(job: Registered, monkeyp
     monkeypatch.setattr(Deploy, "run", interrupt)
     done = recover("--action", "restore", "--reason", "the disk lost a file")
     assert done.exit_code == 130
-    assert f"Continue it: streamkeeper recover {JOB} --action restore." in done.stderr
+    assert f"To continue it, run `streamkeeper recover {JOB} --action restore`." in done.stderr

@@ -180,7 +180,7 @@ def test_a_forgotten_job_is_named_below_the_others_and_what_stays_is_listed(job:
     assert f"kept: checkpoint {job.directory}" in done.stdout
     assert run("forget", JOB, "--reason", "again").stdout == done.stdout
     shown = run("jobs").stdout
-    assert "was forgotten: deploy one with --revive, or a new one" in shown
+    assert "was forgotten. Deploy one of them with `--revive`, or deploy a new job" in shown
     assert f"forgotten: {JOB}" in shown
     assert "the shop has closed" in run("status", JOB).stdout
     assert "forgotten by cli:" in run("history", JOB).stdout

@@ -264,10 +264,9 @@ def test_an_empty_list_says_what_to_do(shell: Shell) -> None:
     """Nothing is there yet: the command that takes the first snapshot is named."""
     (shell.root / "store").mkdir()
     told = shell.snapshot("list").output
-    assert (
-        told
-        == f"no snapshot of {shell.root / 'live'} yet: streamkeeper snapshot take --checkpoint {shell.root / 'live'}\n"
-    )
+    live = shell.root / "live"
+    take = f"streamkeeper snapshot take --checkpoint {live}"
+    assert told == f"there is no snapshot of {live} yet. To take one, run `{take}`\n"
 
 
 def test_a_prune_of_one_query_keeps_what_the_installation_keeps(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,9 +73,9 @@ def test_a_pass_by_another_watch_does_not_hide_a_dead_scheduler(job: Registered)
     found = CliRunner().invoke(app, ["watch", "--overdue-s", "180"])
     assert found.exit_code == 1
     assert re.match(
-        r"the last pass of the watch, by Airflow, is 10(\.\d)? min old, and at most 3 min are allowed: ", found.output
+        r"the last pass of the watch, by Airflow, is 10(\.\d)? min old, and at most 3 min are allowed\. ", found.output
     )
-    told = r"Airflow made its last pass 10(\.\d)? min ago and sends no notices: check that it runs"
+    told = r"Airflow made its last pass 10(\.\d)? min ago and sends no notices\. Check that Airflow runs"
     assert re.search(told, run("jobs").output)
 
 

@@ -177,7 +177,7 @@ def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place:
     (operation,) = site.journal("orders", "test").state().operations
     again = run(*words)
     assert again.exit_code == 0, again.stderr
-    assert f"operation {operation} is open and was started by the same command: continuing it" in again.stdout
+    assert f"operation {operation} is open and was started by the same command; continuing it" in again.stdout
     state = site.journal("orders", "test").state()
     assert (list(state.operations), state.serving_release) == ([operation], "r0001")
 

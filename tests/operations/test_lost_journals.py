@@ -111,7 +111,10 @@ def test_a_store_that_nobody_has_made_again_is_rebuilt(lost: Lost, left: bool) -
     if left:
         (lost.root / "store").mkdir()
     looked = CliRunner().invoke(app, ["jobs"])
-    assert (looked.exit_code, "if the store was lost: streamkeeper registry rebuild" in looked.stderr) == (2, True)
+    assert (looked.exit_code, "If the store was lost, run `streamkeeper registry rebuild`" in looked.stderr) == (
+        2,
+        True,
+    )
     everything = lost.files
     assert lost.rebuild("--dry-run", "--no-driver-elsewhere").exit_code == 0
     assert lost.files == everything

@@ -40,7 +40,7 @@ def test_who_wanted_what_and_why() -> None:
     assert dict(told.settings) == {
         "Strategy": "resume",
         "Accept the risk": "yes",
-        "Columns that are meant to differ": "total, count",
+        "Columns expected to differ": "total, count",
         "Drain (s)": "5",
     }
     assert "/in" not in str(told.settings)

@@ -1,4 +1,4 @@
-"""``question``, ``approve`` and ``decline``: show what an operation asks, and record the answer."""
+"""``question``, ``approve`` and ``decline``: show the question of an operation, and record a person's answer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,29 @@ from streamkeeper.operations.approval import answer_approval, asked_about
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.questions import render_question, subject_of
 
-Operation = Annotated[str, typer.Argument(metavar="OPERATION", help="The operation's id, as printed by status")]
-Reason = Annotated[str, options.asked("reason")]
-Bundle = Annotated[
-    str, typer.Option("--bundle", metavar="SHA256", help="Answer only if the question is about this bundle")
+Operation = Annotated[
+    str, typer.Argument(metavar="OPERATION", help="Id of the operation, as `streamkeeper status` prints it")
 ]
-Asked = Annotated[About | None, typer.Option("--about", help="Answer only if the question is about this")]
+Reason = Annotated[str, options.asked("reason", help="Your reason for this answer, recorded in the job's journal")]
+Bundle = Annotated[
+    str,
+    typer.Option(
+        "--bundle",
+        metavar="SHA256",
+        help="Bundle (its SHA-256) that the question must be about. Otherwise the answer is refused",
+    ),
+]
+Asked = Annotated[
+    About | None,
+    typer.Option(
+        "--about", help="Subject that the question must have, state or output. Otherwise the answer is refused"
+    ),
+]
 
 
 def question(job: Job, operation: Operation, *, json: JsonResult = False) -> None:
-    """Show the question that an operation asks: findings, snapshots taken, differing rows, rollback cost."""
+    """Show the question that a waiting operation asks a person: findings, snapshots taken, differing rows, rollback
+    cost."""
     with reporting("question", job=job, as_json=json) as report:
         site = open_to_look()
         state = read_job(site, job)
@@ -35,7 +48,8 @@ def question(job: Job, operation: Operation, *, json: JsonResult = False) -> Non
         about = asked_about(asked) if asked is not None else None
         if asked is None or about is None:
             raise OperationRefused(
-                f"operation {operation} of job {job} has no open question", hint=f"see: streamkeeper status {job}"
+                f"operation {operation} of job {job} has no open question",
+                hint=f"run `streamkeeper status {job}` to see its operations",
             )
         subject, text = subject_of(state, asked), render_question(site, state, asked, whole=True)
         report.describe(subject, about=about.value, release=asked.release, question=text)
@@ -54,8 +68,8 @@ def approve(
     about: Asked = None,
     json: JsonResult = False,
 ) -> None:
-    """Approve: the new release may continue from the state of an opaque change, or the rebuilt output may replace the
-    current one. The waiting operation continues."""
+    """Approve the question of a waiting operation, which then continues. The new release takes over the state despite
+    an opaque change, or the rebuilt output replaces the current one."""
     with reporting("approve", job=job, as_json=json) as report:
         _answer(report, job, operation, approved=True, reason=reason, bundle=bundle, about=about)
 
@@ -69,13 +83,13 @@ def decline(
     about: Asked = None,
     json: JsonResult = False,
 ) -> None:
-    """Decline: the waiting operation ends, and the current release stays current."""
+    """Decline the question of a waiting operation, which then ends. The current release stays current."""
     with reporting("decline", job=job, as_json=json) as report:
         _answer(report, job, operation, approved=False, reason=reason, bundle=bundle, about=about)
 
 
 def command_line(job: str, operation: str) -> str:
-    """The command that approves."""
+    """Return the command that approves an operation."""
     return f"streamkeeper approve {job} {operation} --reason …"
 
 

@@ -1,4 +1,4 @@
-"""The user who runs a command: that of the operating system, independent of the environment."""
+"""The user who runs a command, according to the operating system and not to environment variables."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from streamkeeper.system_user import user_name
 
 
 def caller() -> str:
-    """``cli:ada``: the name under which requests and answers from the command line are recorded."""
+    """Return the name under which requests and answers from the command line are recorded, such as ``cli:ada``."""
     return f"{CLI}{user_name()}"

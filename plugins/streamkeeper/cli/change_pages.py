@@ -1,4 +1,4 @@
-"""The report on all changed jobs: as text, as JSON, and as a pull request comment."""
+"""The report on all changed jobs as text, as JSON, or as a pull request comment."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from streamkeeper.model.secret_names import masked_code
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange
 
 MARKER = "<!-- streamkeeper-check -->"
-"""The first line of a comment; the next run finds the comment by it."""
+"""The first line of a comment, by which the next run finds the comment."""
 MOST_CHARACTERS = 60_000
-"""GitHub refuses a comment of more than 65,536."""
+"""The longest comment in characters; GitHub refuses more than 65,536."""
 
 _LONGEST_CELL = 1_000
 _MOST_NAMES = 100
@@ -41,17 +41,20 @@ class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error(self) -> str:
-        """Why the job could not be checked; empty if it was checked, or need not be."""
+        """Why the job could not be checked; empty if it was checked or needs no check."""
         return masked_code(self.change.error or (self.answer.error if self.answer is not None else ""))
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict; None if the job was not checked."""
+        """The verdict of the check; None if the job was not checked."""
         return self.answer.assessment.verdict if self.answer is not None and self.answer.assessment else None
 
 
 def changes_json(jobs: Iterable[CheckedJob]) -> dict[str, object]:
-    """Job -> change and release; of a changed job also the fields of ``check --json``, and its paths."""
+    """Return the JSON report: job -> its kind of change and its current release.
+
+    A changed job also has the fields of ``check --json`` and the planned transitions.
+    """
     return {"jobs": {job.change.job: _job_json(job) for job in jobs}}
 
 
@@ -66,7 +69,7 @@ def _job_json(job: CheckedJob) -> dict[str, object]:
 
 
 def render_changes(jobs: Sequence[CheckedJob]) -> str:
-    """Plain text: each changed job, then one line for each other kind."""
+    """Return the report as plain text: each changed job, then one line for each other kind of change."""
     lines: list[str] = []
     for job in jobs:
         if job.error:
@@ -84,7 +87,10 @@ def render_changes(jobs: Sequence[CheckedJob]) -> str:
 
 
 def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> str:
-    """Markdown: a table of the changed jobs; findings and differences folded, or only named if they are too long."""
+    """Return the report as Markdown: a table of the changed jobs, then folded findings and differences.
+
+    Parts that would make the comment too long are only named.
+    """
     page = "\n".join([MARKER, *_summary(jobs)])
     left_out: list[str] = []
     parts = [*_findings(jobs), *(_differences(jobs) if differences else ())]
@@ -112,7 +118,7 @@ def _summary(jobs: Sequence[CheckedJob]) -> Iterator[str]:
 
 
 def _rows(jobs: Sequence[CheckedJob]) -> Iterator[str]:
-    """The most severe first, as many as fit."""
+    """Yield as many table rows as fit, one per changed job, the most severe first."""
     left = MOST_CHARACTERS // 2
     for number, job in enumerate(jobs):
         row = f"| {_code(job.change.job)} | {' | '.join(_cells(job))} |"
@@ -129,7 +135,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _code(name: str) -> str:
-    """A name as code; a file name may contain any character."""
+    """Return a name as Markdown code, safe for a file name with any characters."""
     return f"`{visible(name).translate(_NO_CODE)}`"
 
 
@@ -155,7 +161,7 @@ def _cell(text: str) -> str:
 
 
 def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], str]]:
-    """Heading, names and consequence for the jobs that need no comparison."""
+    """Yield heading, names and consequence for each kind of job that needs no comparison."""
     of_kind = {kind: [job.change.job for job in jobs if job.change.kind is kind] for kind in ChangeKind}
     first, gone, same = of_kind[ChangeKind.FIRST], of_kind[ChangeKind.NO_FILE], of_kind[ChangeKind.SAME]
     if first:
@@ -182,6 +188,6 @@ def _differences(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
 
 
 def _folded(what: str, change: JobChange, summary: str, text: str) -> tuple[str, str]:
-    """The title for a part that does not fit, and the part itself."""
+    """Return a title, used if the part does not fit into the comment, and the folded part."""
     part = f"<details><summary>{change.job}: {summary}</summary>\n\n{text}\n</details>\n"
     return f"{what} of `{change.job}`", part

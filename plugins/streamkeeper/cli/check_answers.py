@@ -25,7 +25,9 @@ ERROR = 2
 
 
 def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
-    """The answers, in order. If a driver dies, its request gets an error, and a new driver answers the rest.
+    """Yield the answers in the order of the requests.
+
+    If a driver dies, the request that it was answering gets an error, and a new driver answers the remaining ones.
 
     Raises DriverDied if a driver cannot start.
     """
@@ -39,7 +41,7 @@ def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[Ch
 
 
 def _without_secrets(request: CheckRequest, answer: CheckAnswer) -> CheckAnswer:
-    """The answer with secrets masked that the params contain instead of a reference."""
+    """Return the answer with every secret masked that params or confs contain literally."""
     given = (values for job in (request.candidate, request.deployed) if job for values in (job.params, job.conf))
     literal = {secret: secret for values in given for secret in literal_secrets(values)}
     if not literal:
@@ -60,7 +62,7 @@ def _ask_one_driver(requests: list[CheckRequest], conf: dict[str, str]) -> Itera
 
 
 def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
-    """Reference -> value for all references of the requests; raises InvalidInput for a secret that is not set."""
+    """Return reference -> value for all secrets that the requests refer to; raises InvalidInput if one is not set."""
     found: dict[str, str] = {}
     resolvers = built_in_resolvers(os.environ)
     for request in requests:
@@ -73,9 +75,9 @@ def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
 def find_request_differences(
     site: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[Difference, ...]:
-    """The differences between the two compared jobs; of a candidate that could not be described, those in its files.
+    """Return the differences between the two compared jobs; only those in files if the candidate was not described.
 
-    If one of them cannot be read, one difference says so; the verdict is valid without it.
+    If a job cannot be read, return one difference that reports this. The verdict stays valid.
     """
     try:
         return find_differences(*_versions(site, job, request, answer))

@@ -1,4 +1,4 @@
-"""Turn the options of ``check``, or a line of a batch, into a request for the driver."""
+"""Make the request for the driver from the options of ``check``, or from a line of a batch file."""
 
 from __future__ import annotations
 
@@ -40,31 +40,38 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     no_rehearsal: bool = False
     """Whether the candidate is not run."""
     json: bool = True
-    """Accepted for lines that copy the command's options; without effect."""
+    """Accepted because lines may copy the command's options; without effect."""
 
 
 def read_request(line: str) -> Asked:
-    """A line of a batch; raises InvalidInput."""
+    """Parse a line of a batch file; raises InvalidInput."""
     try:
         found = msgspec.json.decode(line)
         if isinstance(found, dict):
             refuse_unknown("a request's key", found, Asked.__struct_fields__)
         return msgspec.convert(found, Asked)
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"not a request: {error}", hint="keys are the long options with underscores") from None
+        raise InvalidInput(f"not a request: {error}", hint="use the long options as keys, with underscores") from None
 
 
 def request_of(asked: Asked, site: Callable[[], Installation]) -> CheckRequest:
-    """The request for the driver; raises InvalidInput or NotFound. ``site`` is opened for a registered job only."""
+    """Return the request for the driver; raises InvalidInput or NotFound.
+
+    ``site``: opens the installation; called only for a registered job.
+    """
     if not asked.candidate:
-        raise InvalidInput("no candidate is named", hint="--candidate FILE:NAME")
+        raise InvalidInput("no candidate is named", hint="add --candidate FILE:NAME")
     if asked.job:
         if asked.deployed or asked.checkpoint:
-            raise InvalidInput("--job replaces --deployed and --checkpoint", hint="leave those two out")
+            raise InvalidInput(
+                "--job replaces --deployed and --checkpoint", hint="leave out --deployed and --checkpoint"
+            )
         return _registered(asked, site())
     if not asked.deployed or not asked.checkpoint:
         missing = "deployed job" if not asked.deployed else "checkpoint"
-        raise InvalidInput(f"no {missing} is named", hint="--deployed FILE:NAME --checkpoint DIR, or --job NAME")
+        raise InvalidInput(
+            f"no {missing} is named", hint="give --deployed FILE:NAME and --checkpoint DIR, or --job NAME"
+        )
     return CheckRequest(
         candidate=_candidate(asked, asked.params, asked.conf),
         deployed=read_job_file(asked.deployed, asked.params, asked.conf),
@@ -89,7 +96,7 @@ def _registered(asked: Asked, site: Installation) -> CheckRequest:
 
 
 def _candidate(asked: Asked, params: dict[str, ParamValue], conf: dict[str, str]) -> JobFile:
-    """The candidate gets the deployed job's params and confs, except those that are given for it."""
+    """Return the candidate, with the deployed job's params and confs except those given for the candidate."""
     return read_job_file(asked.candidate, {**params, **asked.candidate_params}, {**conf, **asked.candidate_conf})
 
 

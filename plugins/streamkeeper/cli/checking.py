@@ -1,4 +1,4 @@
-"""``check``: can a candidate resume from a checkpoint? A short-lived driver process answers; nothing is changed."""
+"""``check``: find out in a short-lived driver process whether a candidate can resume from a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,37 +21,81 @@ from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.check import CheckAnswer, CheckRequest, answer_json
 
-_Deployed = Annotated[str, typer.Option("--deployed", metavar="FILE:NAME", help="The job as it runs now")]
-_Candidate = Annotated[str, typer.Option("--candidate", metavar="FILE:NAME", help="The job as it would be deployed")]
+_Deployed = Annotated[
+    str, typer.Option("--deployed", metavar="FILE:NAME", help="File and name of the job as it runs now")
+]
+_Candidate = Annotated[
+    str, typer.Option("--candidate", metavar="FILE:NAME", help="File and name of the job as it would be deployed")
+]
 _Checkpoint = Annotated[
     str,
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="The query's checkpoint, or the folder with the job's checkpoints; only read",
+        help="Checkpoint of the query, or the folder with the checkpoints of all queries of the job. It is only read",
     ),
 ]
 _Job = Annotated[
-    str, typer.Option("--job", metavar="NAME", help="A registered job, instead of --deployed and --checkpoint")
+    str,
+    typer.Option(
+        "--job",
+        metavar="NAME",
+        help="Name of a registered job, whose current release and checkpoints replace --deployed and --checkpoint",
+    ),
 ]
-_Query = Annotated[str, typer.Option("--query", metavar="NAME", help="Check only this query")]
-_Params = Annotated[str, typer.Option("--params", metavar="JSON", help="Params of both jobs")]
+_Query = Annotated[str, typer.Option("--query", metavar="NAME", help="Name of the only query to check")]
+_Params = Annotated[
+    str,
+    typer.Option(
+        "--params", metavar="JSON", help="Params of both the deployed job and the candidate, as a JSON object"
+    ),
+]
 _NewParams = Annotated[
-    str, typer.Option("--candidate-params", metavar="JSON", help="Values that differ for the candidate")
+    str,
+    typer.Option(
+        "--candidate-params", metavar="JSON", help="Params whose values differ for the candidate, as a JSON object"
+    ),
 ]
-_Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark conf of both jobs")]
+_Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="KEY=VALUE", help="A Spark conf of both the deployed job and the candidate. Repeatable"
+    ),
+]
 _NewConf = Annotated[
-    list[str] | None, typer.Option("--candidate-conf", metavar="KEY=VALUE", help="Values that differ for the candidate")
+    list[str] | None,
+    typer.Option(
+        "--candidate-conf", metavar="KEY=VALUE", help="A Spark conf whose value differs for the candidate. Repeatable"
+    ),
 ]
-_NoRehearsal = Annotated[bool, typer.Option("--no-rehearsal", help="Compare and read only; do not run the candidate")]
+_NoRehearsal = Annotated[
+    bool,
+    typer.Option(
+        "--no-rehearsal",
+        help="Do not run the candidate on a copy of the checkpoint (the rehearsal); only compare and read",
+    ),
+]
 _Changed = Annotated[
     bool,
-    typer.Option("--changed", help="Check every job under the jobs root whose code differs from its current release"),
+    typer.Option(
+        "--changed",
+        help="Check every job in the jobs root (STREAMKEEPER_JOBS) whose code differs from its current release",
+    ),
 ]
 _Markdown = Annotated[
-    str, typer.Option("--markdown", metavar="FILE", help="With --changed: write a comment for a pull request")
+    str,
+    typer.Option(
+        "--markdown",
+        metavar="FILE",
+        help="With --changed, write the result to this file, as a pull request comment in Markdown",
+    ),
 ]
-_Batch = Annotated[str, typer.Option("--batch", metavar="FILE", help="Requests as JSON lines; one answer per line")]
+_Batch = Annotated[
+    str,
+    typer.Option(
+        "--batch", metavar="FILE", help="File with one check request per line, as JSON. One answer per line is printed"
+    ),
+]
 
 
 def check(
@@ -73,13 +117,13 @@ def check(
     diff: Diff = False,
     diff_to: DiffTo = "",
 ) -> None:
-    """Check whether a candidate can resume from a checkpoint, and report why. Exit code 0 RESUME, 10 BACKUP, 11 SWITCH,
-    12 REFUSE, 2 for an error."""
+    """Check whether a candidate can resume from a checkpoint, and report why. The exit code shows the verdict: 0
+    RESUME, 10 BACKUP, 11 SWITCH, 12 REFUSE. Exit code 2 means an error."""
     page = _page_of(batch=batch, changed=changed, markdown=markdown, as_json=as_json, diff=diff, diff_to=diff_to)
     if batch or changed:
         alone = "--batch takes its requests only from the file" if batch else "--changed finds its jobs itself"
         if any((candidate, deployed, checkpoint, job, query, conf, candidate_conf, params != "{}")):
-            raise InvalidInput(alone, hint="leave the other options out")
+            raise InvalidInput(alone, hint="leave out the other options")
         if batch:
             _answer_batch(local_path("--batch", batch))
             return
@@ -117,18 +161,21 @@ def check(
 
 
 def _page_of(*, batch: str, changed: bool, markdown: str, as_json: bool, diff: bool, diff_to: str) -> Path | None:
-    """The file for the differences; raises InvalidInput for options that cannot be combined."""
+    """Return the file for the differences, None without one; raises InvalidInput for options that exclude each
+    other."""
     if batch and (changed or diff or diff_to):
-        raise InvalidInput("--batch prints one object per line", hint="leave --changed and --diff out")
+        raise InvalidInput("--batch prints one object per line", hint="leave out --changed, --diff and --diff-to")
     if markdown and not changed:
-        raise InvalidInput("--markdown reports all changed jobs", hint="--changed --markdown FILE")
+        raise InvalidInput("--markdown reports all changed jobs", hint="add --changed")
     if as_json and diff:
-        raise InvalidInput("--json prints one object and nothing else", hint="--diff-to FILE writes the differences")
+        raise InvalidInput(
+            "--json prints one object and nothing else", hint="write the differences to a file with --diff-to FILE"
+        )
     return page_file("--diff-to", diff_to, ".md", ".html")
 
 
 def _answer_batch(file: Path) -> None:
-    """Print one answer per line, in the same order; a failed request gets ``error``, the others are answered."""
+    """Print one answer per request, in the same order. The answer to a request that fails has the field ``error``."""
     try:
         lines = [line for line in file.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:

@@ -28,7 +28,7 @@ from streamkeeper.operations.installation import Installation
 
 
 def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown: bool, page: Path | None) -> int:
-    """Check and report the jobs; returns the exit code of the strictest verdict, or ERROR if a job was not checked.
+    """Check and report all changed jobs. Return the exit code of the strictest verdict, or ERROR if a check failed.
 
     ``rehearse``: whether candidates are run.
     ``as_json``: whether to print JSON.
@@ -59,7 +59,7 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
 def _check_all(
     site: Installation, changes: list[JobChange], *, rehearse: bool, differences: bool
 ) -> Iterator[CheckedJob]:
-    """Each job in order; an error of one job is reported for that job only."""
+    """Yield each job with its result, in order. An error of one job is reported for that job only."""
     requests: dict[str, CheckRequest] = {}
     failed: dict[str, CheckAnswer] = {}
     for change in changes:
@@ -92,7 +92,7 @@ def _request(site: Installation, job: str, *, rehearse: bool) -> CheckRequest:
 
 
 def _ask_together(requests: dict[str, CheckRequest]) -> dict[str, CheckAnswer]:
-    """Job -> answer. Jobs with equal confs share a session, because Spark reads some confs only at its start."""
+    """Return job -> answer. Jobs with equal confs share a session, because Spark reads some confs only at its start."""
 
     def conf_of(job: str) -> bytes:
         return to_json(requests[job].candidate.conf)
@@ -109,7 +109,7 @@ def _ask_together(requests: dict[str, CheckRequest]) -> dict[str, CheckAnswer]:
 
 
 def _with_ways(site: Installation, checked: CheckedJob, request: CheckRequest) -> CheckedJob:
-    """Add what a deploy with default options would do, and its cost."""
+    """Return the job with the transitions that a deploy with default options would make, and their costs."""
     answer = checked.answer
     if answer is None or answer.assessment is None or answer.evidence is None:
         return checked

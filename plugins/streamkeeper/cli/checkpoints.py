@@ -28,18 +28,26 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
 from streamkeeper.operations.registered import find_damage
 
-Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpoint directory, s3a://… or hdfs://…")]
+Directory = Annotated[
+    str, typer.Argument(metavar="DIR", help="Checkpoint of a query: a local directory, s3a://… or hdfs://…")
+]
 
 
 def offsets(
     directory: Directory,
     *,
     batch: Annotated[
-        int | None, typer.Option("--batch", metavar="N", help="This batch; without it, the last committed one")
+        int | None,
+        typer.Option(
+            "--batch",
+            metavar="N",
+            help="Print the positions after this batch. Without it, after the last committed batch",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the position of every source after a batch. A Kafka position can be used as startingOffsets."""
+    """Print the position of every source after a batch. The position of a Kafka source can be used as
+    startingOffsets."""
     checkpoint = open_tree(directory)
     facts, found = read_facts(checkpoint), offsets_at(checkpoint, batch)
     number = batch_of(checkpoint, batch)
@@ -55,17 +63,22 @@ def fsck(
     directory: Directory,
     *,
     stateful: Annotated[
-        bool, typer.Option("--stateful", help="The query keeps state: report it if all of it is missing")
+        bool,
+        typer.Option(
+            "--stateful",
+            help="State that the query keeps state, so that a checkpoint without any state is reported as damaged",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Report the damage in a checkpoint and what a start would do. Exit code 1: a start is unsafe."""
+    """Report the damage in a checkpoint, and what a query that starts there would do. The exit code is 1 if a start is
+    unsafe."""
     checkpoint = open_tree(directory)
     found = (*examine(checkpoint, stateful=stateful), *_recorded_damage(checkpoint))
     if not found and not any(not name.startswith(".") for name in checkpoint.names("")):
         raise NotFound(
             f"{directory} is empty: it contains no checkpoint",
-            hint="a query that starts here reads its sources from the beginning; check that the disk is mounted",
+            hint="check that the disk is mounted. A query that starts here reads its sources from the beginning",
         )
     if json:
         echo_json(to_json(found))
@@ -80,7 +93,7 @@ def fsck(
 
 
 def _recorded_damage(checkpoint: Tree) -> Iterator[Damage]:
-    """Damage that only this installation's records show, if there is one; without them only the files are examined."""
+    """Yield the damage that only the records of this installation show; nothing without an installation."""
     if not os.environ.get("STREAMKEEPER_HOME"):
         return
     try:
@@ -100,7 +113,7 @@ def _standing(facts: CheckpointFacts, number: int) -> Iterator[str]:
 
 
 def _moment(milliseconds: int | None) -> str:
-    """A watermark as UTC time; Spark writes 0 until there is one."""
+    """Return a watermark as UTC time, or "-" for None or 0, which Spark writes before there is a watermark."""
     return pendulum.from_timestamp(milliseconds / 1000).to_iso8601_string() if milliseconds else "-"
 
 

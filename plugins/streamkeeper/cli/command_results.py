@@ -1,11 +1,15 @@
-"""``--json`` of commands that act: one object on stdout, also after an error; progress goes to stderr.
+"""The option ``--json`` of commands that act. It prints one object on stdout, also after an error.
 
-The object has the same seven keys for every command (docs/guides/scripts.md):
+Progress goes to stderr. The object has the same seven keys for every command (docs/guides/scripts.md):
 
-``command``: the words typed, ``release push``. ``job``: the job's name, null if the command names none. ``operation``:
-the operation's id, null without one. ``outcome``: ``succeeded``, ``dry-run``, ``refused``, ``aborted``, ``fell-back``
-or ``failed`` as in the journal; ``error`` if the command ended before it had an outcome; ``interrupted`` after Ctrl-C.
-``message``: one sentence. ``hint``: the remedy, empty without one. ``details``: fields of the command itself.
+- ``command``: the words typed, such as ``release push``
+- ``job``: the job's name, null if the command names none
+- ``operation``: the operation's id, null without one
+- ``outcome``: ``succeeded``, ``dry-run``, ``refused``, ``aborted``, ``fell-back`` or ``failed`` as in the journal;
+  ``error`` if the command ended before it had an outcome; ``interrupted`` after Ctrl-C
+- ``message``: one sentence
+- ``hint``: the remedy, empty without one
+- ``details``: the fields that only this command has
 
 Commands that only read (``jobs``, ``status`` and others) print their own objects instead.
 """
@@ -27,7 +31,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.journal import Outcome
 
 JsonResult = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object at the end, and the progress to stderr")
+    bool, typer.Option("--json", help="Print the result as one JSON object at the end, and the progress on stderr")
 ]
 
 ERROR = "error"
@@ -44,19 +48,20 @@ class CommandResult(msgspec.Struct, kw_only=True):
     operation: str | None = None
     """The operation's id; None without one."""
     outcome: str = Outcome.SUCCEEDED.value
-    """The outcome, ``error`` or ``interrupted``."""
+    """The outcome as in the journal, ``error`` or ``interrupted``."""
     message: str = ""
     """One sentence."""
     hint: str = ""
     """The remedy; empty without one."""
     details: dict[str, Any] = {}
-    """Fields of the command itself."""
+    """The fields that only this command has."""
 
 
 class Report:
     """Prints the progress of one command, and collects its result.
 
-    ``result``: what ``--json`` prints at the end. ``as_json``: whether it was requested; progress then goes to stderr.
+    ``result``: the object that ``--json`` prints at the end. ``as_json``: whether ``--json`` was given; progress then
+    goes to stderr.
     """
 
     def __init__(self, result: CommandResult, *, as_json: bool) -> None:
@@ -64,7 +69,7 @@ class Report:
         self.as_json = as_json
 
     def line(self, text: str) -> None:
-        """Print one line of progress, however long it is."""
+        """Print one line of progress, without wrapping it."""
         self.console(whole_lines=True).print(Text(text))
 
     def end(self, message: str, **details: Any) -> None:
@@ -79,7 +84,7 @@ class Report:
         self.result.details = {**self.result.details, **details}
 
     def console(self, *, whole_lines: bool = False) -> Console:
-        """Where progress is printed: stdout, or stderr with ``--json``."""
+        """Return the console for progress: stdout, or stderr with ``--json``."""
         return Console(stderr=self.as_json, soft_wrap=whole_lines, highlight=False)
 
 
@@ -105,7 +110,7 @@ def reporting(command: str, *, job: str | None = None, as_json: bool = False) ->
 
 
 def _fail(result: CommandResult, message: str, hint: str) -> None:
-    """Describe an error; an operation that has ended keeps its outcome."""
+    """Put an error into the result; the outcome of an operation that has ended stays."""
     if result.outcome == Outcome.SUCCEEDED.value:
         result.outcome = ERROR
     result.message, result.hint = message, hint

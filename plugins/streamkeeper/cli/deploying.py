@@ -1,4 +1,4 @@
-"""``deploy`` and ``rollback``: print what one would do, or carry it out in this process."""
+"""``deploy`` and ``rollback``: carry out the operation in this process, or print what it would do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, Report, reporting
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
-from streamkeeper.cli.given import Conf, Job, open_site, read_conf, read_params
+from streamkeeper.cli.given import Job, open_site, read_conf, read_params
 from streamkeeper.cli.operation_end import report_end
 from streamkeeper.cli.options import asked
 from streamkeeper.cli.terminal import echo
@@ -40,8 +40,21 @@ from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
 Release = Annotated[str | None, asked("release", metavar="r0007")]
 Older = Annotated[str | None, asked("release", metavar="r0003", help=ROLLBACK["release"])]
 Kept = Annotated[str | None, asked("params", metavar="JSON")]
+Confs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="KEY=VALUE",
+        help="A Spark conf of the job. The given confs replace all confs of the current release. If none is given, the"
+        " confs of the current release are kept. Repeatable",
+    ),
+]
 NoInherit = Annotated[
-    bool, typer.Option("--no-inherit", help="Start from no params and confs instead of those of the current release")
+    bool,
+    typer.Option(
+        "--no-inherit",
+        help="Use only the params and confs given with --params and --conf, and none of the current release",
+    ),
 ]
 How = Annotated[Strategy, asked("strategy")]
 Warmth = Annotated[Handover, asked("handover")]
@@ -66,7 +79,11 @@ Batches = Annotated[int, asked("probation_batches")]
 ProbationS = Annotated[float, asked("probation_s")]
 Open = Annotated[
     OnOpen,
-    typer.Option("--on-open", help="If another operation of the job is open: refuse, continue it, or abort it first"),
+    typer.Option(
+        "--on-open",
+        help="What to do if another operation of the job is open. refuse ends this command; continue continues that"
+        " operation instead; abort ends that operation and then runs this command",
+    ),
 ]
 
 _USUAL = DeployRequest(job="any")
@@ -79,7 +96,7 @@ def deploy(
     *,
     release: Release = None,
     params: Kept = None,
-    conf: Conf = None,
+    conf: Confs = None,
     no_inherit: NoInherit = False,
     strategy: How = _USUAL.strategy,
     handover: Warmth = _USUAL.handover,
@@ -105,7 +122,8 @@ def deploy(
     diff_to: DiffTo = "",
     json: JsonResult = False,
 ) -> None:
-    """Deploy the code under the jobs root, or a pushed release. The same command again continues its open operation."""
+    """Deploy the code in the jobs root (STREAMKEEPER_JOBS), or a pushed release. If a deploy was interrupted, the same
+    command continues it."""
     request = DeployRequest(
         job=job,
         release=release,
@@ -137,12 +155,14 @@ def deploy(
 
 
 def _page_of(*, diff: bool, diff_to: str, dry_run: bool, as_json: bool) -> Path | None:
-    """The file for the differences; raises InvalidInput without a dry run, which finds them."""
+    """Return the file for the differences, None without one; raises InvalidInput unless this is a dry run."""
     page = page_file("--diff-to", diff_to, ".md", ".html")
     if (diff or page) and not dry_run:
-        raise InvalidInput("--diff prints differences that a dry run finds", hint="--dry-run --diff")
+        raise InvalidInput("--diff prints differences that only a dry run finds", hint="add --dry-run")
     if as_json and diff:
-        raise InvalidInput("--json prints one object and nothing else", hint="--diff-to FILE writes the differences")
+        raise InvalidInput(
+            "--json prints one object and nothing else", hint="write the differences to a file with --diff-to FILE"
+        )
     return page
 
 
@@ -163,7 +183,7 @@ def rollback(
     on_open: Open = OnOpen.REFUSE,
     json: JsonResult = False,
 ) -> None:
-    """Make an older release current again. --dry-run prints first what would be read and written again."""
+    """Make an older release of a job current again. With --dry-run, only print what would be read and written again."""
     request = DeployRequest(
         job=job,
         release=release,
@@ -185,11 +205,11 @@ def rollback(
 def _carry_out(
     command: str, request: DeployRequest, on_open: OnOpen, *, as_json: bool, diff: bool = False, diff_to: str = ""
 ) -> None:
-    """Carry out a request in the name of the caller; the differences are printed before the end is."""
+    """Carry out a request in the name of the caller. The differences are printed before the operation's result."""
     page = _page_of(diff=diff, diff_to=diff_to, dry_run=request.dry_run, as_json=as_json)
     if request.dry_run and on_open is not OnOpen.REFUSE:
         raise InvalidInput(
-            f"--dry-run changes nothing, --on-open {on_open.value} does", hint="leave one of the two options out"
+            f"--dry-run changes nothing, but --on-open {on_open.value} does", hint="leave out one of the two options"
         )
 
     def show_difference(running: Deploy) -> None:
@@ -204,7 +224,7 @@ def _carry_out(
             return
         same = find_same(site, request) if on_open is OnOpen.REFUSE else ""
         if same:
-            report.line(f"operation {same} is open and was started by the same command: continuing it")
+            report.line(f"operation {same} is open and was started by the same command; continuing it")
             finish(report, site, Deploy.load(site, request.job, same), show_difference)
             return
         _start_and_finish(report, site, new_operation(), request, on_open, show_difference)
@@ -221,14 +241,14 @@ def _start_and_finish(
     stays: bool = True,
 ) -> None:
     before = site.journal(asked.job, "reader").state()
-    # Otherwise the refusal names it.
+    # In all other cases a refusal reports that the job was forgotten.
     if (asked.revive or not before.versions) and (told := told_forgotten(before)):
         report.line(told)
     try:
         running = open_deploy(site, operation, asked, on_open=on_open)
     except OperationOpen as error:
         report.result.operation = error.operation
-        hint = "--on-open continue continues it, --on-open abort ends it first"
+        hint = "add --on-open continue to continue that operation, or --on-open abort to end it first"
         raise OperationRefused(error.message, hint=hint) from None
     state = running.state
     request = state.operations[running.operation].request
@@ -246,13 +266,13 @@ def finish(
     *,
     stays: bool = True,
 ) -> None:
-    """Carry an open operation to its end and print each step; raises DeployFailed unless it succeeds.
+    """Carry out an open operation and print each step; raises DeployFailed unless the operation succeeds.
 
     ``report``: prints the progress and collects the result.
     ``site``: the installation.
     ``running``: the operation.
-    ``on_followed``: called before the end is printed.
-    ``stays``: whether the operation outlives Ctrl-C.
+    ``on_followed``: called with the operation before its result is printed.
+    ``stays``: whether the operation stays open after Ctrl-C.
     """
     report.result.operation = running.operation
     note_carrier(site.store, running.job, running.operation, this_process())
@@ -262,13 +282,13 @@ def finish(
 
 
 def _show_difference(report: Report, running: Deploy, *, shown: bool, file: Path | None) -> None:
-    """Between the current release and the operation's release, if the operation came to have one."""
+    """Show the differences between the current and the operation's release, if the operation has a release by now."""
     state = running.state
     release = state.operations[running.operation].release
     if not (shown or file) or not release:
         return
     if not state.serving_release:
-        report.line(f"{release} is the first release: there is no other to compare it with")
+        report.line(f"{release} is the first release, so there is no other release to compare it with")
         return
     before, after = (released_version(running.site, state, number) for number in (state.serving_release, release))
     title = f"{running.job}: {before.name} -> {after.name}"
@@ -276,12 +296,13 @@ def _show_difference(report: Report, running: Deploy, *, shown: bool, file: Path
 
 
 def new_operation() -> str:
-    """An id for an operation that is started from the command line."""
+    """Return a new id for an operation that is started from the command line."""
     return f"cli-{pendulum.now('UTC'):%Y%m%dt%H%M%S}-{secrets.token_hex(3)}"
 
 
 def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> Progress:
-    """Carry an operation to its end and print its progress; Ctrl-C leaves it open and prints how to continue it."""
+    """Carry out an operation, print its progress, and return the last. Ctrl-C leaves the operation open and prints how
+    to continue."""
     last = ""
     asked: Step | None = None
 
@@ -323,18 +344,22 @@ def _left_open(running: Deploy) -> str:
     elif request.recover is not None:
         resume = f"recover {job} --action {request.recover.asked_for.value}"
     is_open = f"interrupted: operation {running.operation} of job {job} stays open"
-    end = "End it and roll back" if request.rollback else "End it and deploy"
-    return f"{is_open}. Continue it: streamkeeper {resume}. {end}: streamkeeper {verb} abort"
+    then = "then roll back" if request.rollback else "then deploy"
+    abort = f"To end it and {then}, run `streamkeeper {verb} abort`"
+    return f"{is_open}. To continue it, run `streamkeeper {resume}`. {abort}"
 
 
 def _asks(running: Deploy, progress: Progress) -> str:
-    """The command that answers, while the operation waits for a person."""
+    """Return a hint with the command that answers if the operation waits for a person, else ""."""
     waiting = progress.kind is ProgressKind.WAITING and progress.on == ANSWER
-    return f": {command_line(running.job, running.operation)} (or decline)" if waiting else ""
+    return f". Answer with `{command_line(running.job, running.operation)}`, or decline" if waiting else ""
 
 
 def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
-    """Wait for another dual run to end: one runs at a time. Ends an operation that waits longer than ``catch_up_s``."""
+    """Wait until no other dual run is in progress, because only one runs at a time.
+
+    Abort this operation if it waits longer than its ``catch_up_s``.
+    """
     limit_s, since = running.state.operations[running.operation].request.catch_up_s, time.monotonic()
     while (before := dual_run_before(running.site, running.job, running.operation)) is not None:
         if time.monotonic() - since > limit_s:

@@ -22,12 +22,15 @@ PATIENCE_S = 300.0
 
 
 def describe(
-    job: Annotated[str, typer.Argument(metavar="FILE:NAME", help="jobs/sales_totals.py:sales_totals")],
+    job: Annotated[
+        str,
+        typer.Argument(metavar="FILE:NAME", help="File and name of the job, like jobs/sales_totals.py:sales_totals"),
+    ],
     *,
     params: Params = "{}",
     conf: Conf = None,
 ) -> None:
-    """Print the manifest of every query of a job as JSON. No release is registered and no query is started."""
+    """Print the manifest of every query of a job as JSON. No release is registered, and no query is started."""
     given = read_job_file(job, read_params(params), read_conf(conf))
     secrets = resolve(find_references(given.params, given.conf), built_in_resolvers(os.environ))
     asked = [given.root, given.entry, given.name, json.dumps(given.params), json.dumps(given.conf)]
@@ -35,7 +38,8 @@ def describe(
 
 
 def _ask_driver(asked: list[str], secrets: dict[str, str]) -> str:
-    """Describe the job in a driver process; raises JobUnusable with the one line that it prints."""
+    """Describe the job in a driver process and return the manifests as JSON; raises JobUnusable with the process's last
+    error line."""
     command = [sys.executable, "-m", "streamkeeper.driver.describe", *asked]
     try:
         done = subprocess.run(

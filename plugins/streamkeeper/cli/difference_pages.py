@@ -1,4 +1,5 @@
-"""Differences for people: in the terminal, as Markdown, and as one HTML file without scripts and network access."""
+"""Print differences in the terminal, or write them as Markdown or as one HTML file without scripts or network
+access."""
 
 from __future__ import annotations
 
@@ -22,11 +23,19 @@ from streamkeeper.locations import local_path
 from streamkeeper.model.markdown_text import escaped
 
 Diff = Annotated[
-    bool, typer.Option("--diff", help="Print the differences from the current release in params, confs, code and plans")
+    bool,
+    typer.Option(
+        "--diff",
+        help="Print how the candidate's params, confs, code and plans differ from those of the current release",
+    ),
 ]
 DiffTo = Annotated[
     str,
-    typer.Option("--diff-to", metavar="FILE", help="Write the differences to a file: .md for Markdown, .html for HTML"),
+    typer.Option(
+        "--diff-to",
+        metavar="FILE",
+        help="Write the differences between the candidate and the current release to this file, .md or .html",
+    ),
 ]
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
@@ -48,8 +57,8 @@ body {{{{ margin: 2em; color: {{foreground}}; background: {{background}}; font: 
 
 
 def page_file(option: str, location: str, *suffixes: str) -> Path | None:
-    """The file that an option names, None without one; raises InvalidInput for a file that cannot be written as a
-    page."""
+    """Return the file that an option names, None without one; raises InvalidInput for a wrong suffix or a folder that
+    does not exist."""
     if not location:
         return None
     file = local_path(option, location)
@@ -82,7 +91,7 @@ def show_differences(title: str, differences: Iterable[Difference], *, shown: bo
 
 
 def render_html(title: str, differences: Iterable[Difference]) -> str:
-    """The terminal's output as an HTML page."""
+    """Return the terminal's output as an HTML page."""
     console = Console(record=True, file=io.StringIO(), highlight=False, width=80)
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(_text(differences), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their parsing; wrong values raise InvalidInput with one clear line."""
+"""Options that several commands share, and the parsing of their values. A wrong value raises InvalidInput."""
 
 from __future__ import annotations
 
@@ -19,23 +19,32 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.installations import find_misplaced
 from streamkeeper.registry.jobs import list_jobs
 
-Params = Annotated[str, typer.Option("--params", metavar="JSON", help='The job\'s params: {"input": "/data/sales"}')]
-Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark conf; repeatable")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
-Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's name")]
+Params = Annotated[
+    str,
+    typer.Option("--params", metavar="JSON", help='Params of the job, as a JSON object like {"input": "/data/sales"}'),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="KEY=VALUE", help="A Spark conf of the job, like spark.sql.shuffle.partitions=4. Repeatable"
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job")]
 
 _MISTYPED = (
-    "correct STREAMKEEPER_HOME or STREAMKEEPER_STORE; if the store was lost: streamkeeper registry rebuild; otherwise"
-    " the first deploy or release push creates one"
+    "correct STREAMKEEPER_HOME or STREAMKEEPER_STORE if one of them is wrong. If the store was lost, run `streamkeeper"
+    " registry rebuild`. Otherwise run `streamkeeper deploy JOB` or `streamkeeper release push JOB`, which create the"
+    " installation"
 )
-_EXAMPLE = '--params \'{"input": "/data/sales"}\''
+_EXAMPLE = 'write them like `--params \'{"input": "/data/sales"}\'`'
 
 
 def open_site(*, begins: bool = False) -> Installation:
-    """Open the installation that the environment names; raises OperationRefused for a copied or moved one.
+    """Open the installation that the environment names; raises OperationRefused if it was copied or moved.
 
-    ``begins``: whether the command may create an installation; it then prints a note. Without it, NotFound is raised
-    if there is none, and nothing is created.
+    If there is no installation: with ``begins``, print a note and create one; otherwise raise NotFound and create
+    nothing.
     """
     _, none_yet = _look_for_site()
     if none_yet and not begins:
@@ -46,9 +55,9 @@ def open_site(*, begins: bool = False) -> Installation:
 
 
 def open_to_look(*, empty: bool = False) -> Installation:
-    """Open the installation for a command that changes nothing; a copied or moved one only prints a warning.
+    """Open the installation for a command that changes nothing. If it was copied or moved, print a warning.
 
-    Raises NotFound if there is no installation; with ``empty``, prints a warning instead.
+    If there is no installation: with ``empty``, print a warning; otherwise raise NotFound.
     """
     site, none_yet = _look_for_site()
     if none_yet and not empty:
@@ -57,20 +66,20 @@ def open_to_look(*, empty: bool = False) -> Installation:
         echo(f"warning: {none_yet} ({_MISTYPED})", err=True)
     site = site or Installation.from_environment(os.environ, looking=True)
     if misplaced := find_misplaced(site.store, site.record, site.settings.home):
-        echo(f"warning: {misplaced} (streamkeeper home show)", err=True)
+        echo(f"warning: {misplaced}. Details: run `streamkeeper home show`", err=True)
     return site
 
 
 def _look_for_site() -> tuple[Installation | None, str]:
-    """The installation, and the reason why there is none yet (empty if there is one). Creates nothing.
+    """Return the installation and "", or the reason why there is no installation yet. Creates nothing.
 
-    Raises InvalidInput if none can be created because part of the home is a file.
+    Raises InvalidInput if part of the home's path is a file, because no installation can be created there.
     """
     settings = read_settings(os.environ)
     home = f"STREAMKEEPER_HOME={settings.home}"
     there = next(part for part in (Path(settings.home), *Path(settings.home).parents) if part.exists())
     if not there.is_dir():
-        raise InvalidInput(f"{home}: {there} is a file", hint="STREAMKEEPER_HOME must be a directory")
+        raise InvalidInput(f"{home}: {there} is a file", hint="set STREAMKEEPER_HOME to a directory")
     # Opening a local store creates it.
     if (directory := settings.store_directory) is not None and not directory.exists():
         missing = f"{home}: there is no store at {settings.store}"
@@ -82,7 +91,7 @@ def _look_for_site() -> tuple[Installation | None, str]:
 
 
 def read_params(text: str) -> dict[str, ParamValue]:
-    """``{"name": scalar}``; raises InvalidInput."""
+    """Parse params from JSON, ``{"name": scalar}``; raises InvalidInput."""
     try:
         found = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
     except json.JSONDecodeError as error:
@@ -108,15 +117,17 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(constant: str) -> Any:
-    raise InvalidInput(f"--params has {constant}, which is not JSON", hint='write it as a string: "NaN"')
+    raise InvalidInput(f"--params has {constant}, which is not JSON", hint='write it as a string, like "NaN"')
 
 
 def read_conf(pairs: list[str] | None) -> dict[str, str]:
-    """``["key=value"]`` -> dict; raises InvalidInput."""
+    """Parse confs, ``["key=value"]``, into a dict; raises InvalidInput."""
     conf: dict[str, str] = {}
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise InvalidInput(f"--conf {pair!r} is not KEY=VALUE", hint="--conf spark.sql.shuffle.partitions=4")
+            raise InvalidInput(
+                f"--conf {pair!r} is not KEY=VALUE", hint="write it like `--conf spark.sql.shuffle.partitions=4`"
+            )
         conf[key] = value
     return conf

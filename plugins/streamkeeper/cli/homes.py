@@ -17,14 +17,14 @@ from streamkeeper.model.settings import read_settings
 from streamkeeper.registry.installations import begin_anew, find_misplaced, note_moved, read_installation
 from streamkeeper.stores.opening import open_store
 
-app = typer.Typer(no_args_is_help=True, help="The installation: its id, and whether it was copied or moved.")
+app = typer.Typer(no_args_is_help=True, help="Show the installation, or record that it was copied or moved.")
 
-Reason = Annotated[str, asked("reason", help="Why; kept with the record")]
+Reason = Annotated[str, asked("reason", help="Your reason, recorded with the installation")]
 
 
 @app.command("show")
 def show(*, json: Json = False) -> None:
-    """Show the installation's id and location. Exit code 1: the store or the home is a copy, or was moved."""
+    """Show the installation's id and location. The exit code is 1 if the store or the home is a copy, or was moved."""
     settings = read_settings(os.environ)
     store = open_store(settings.store)
     found = read_installation(store)
@@ -33,7 +33,11 @@ def show(*, json: Json = False) -> None:
         echo_json(to_json({"home": settings.home, "store": store.url, "installation": found, "misplaced": misplaced}))
     else:
         echo(f"home {settings.home}\nstore {store.url}")
-        echo(_told(found) if found is not None else "no installation yet: the first command that writes creates it")
+        echo(
+            _told(found)
+            if found is not None
+            else "no installation exists yet. The first command that writes creates it"
+        )
         if misplaced:
             echo(misplaced)
     if misplaced:
@@ -42,26 +46,38 @@ def show(*, json: Json = False) -> None:
 
 @app.command("new")
 def new(*, reason: Reason) -> None:
-    """Register a copied home or a copied store as a new installation. The original's drivers, checkpoints and outputs
-    do not belong to it."""
+    """Register a copied home or a copied store as a new installation. Drivers, checkpoints and outputs of the original
+    do not belong to the new installation."""
     settings = read_settings(os.environ)
     made = begin_anew(open_store(settings.store), settings.home, by=caller(), reason=reason)
     echo(_told(made))
     if made.is_a_copy:
-        echo("its jobs resume from snapshots: streamkeeper snapshot restore JOB/QUERY, then deploy with separate")
-        echo("outputs; give it separate schedules and STREAMKEEPER_SNAPSHOTS as well")
+        echo(
+            "Its jobs resume from snapshots. For each query, run `streamkeeper snapshot restore JOB/QUERY`. Then deploy"
+        )
+        echo("each job with separate outputs. Also set separate schedules and a separate STREAMKEEPER_SNAPSHOTS.")
 
 
 @app.command("moved")
 def moved(
     *,
     reason: Reason,
-    id: Annotated[str, typer.Option("--id", help="The installation's id; without it, the last one recorded")] = "",
+    id: Annotated[
+        str,
+        typer.Option(
+            "--id", help="Id of the installation that was moved here. Without it, the id that the store recorded last"
+        ),
+    ] = "",
     former_gone: Annotated[
-        bool, typer.Option("--former-gone", help="The former location no longer exists and cannot be checked")
+        bool,
+        typer.Option(
+            "--former-gone",
+            help="State that the former location no longer exists. Use this if the location cannot be checked",
+        ),
     ] = False,
 ) -> None:
-    """Record that the installation has moved here. Refused while it still exists at its former location."""
+    """Record that the installation was moved to the configured home and store. The command is refused while the
+    installation still exists at its former location."""
     settings = read_settings(os.environ)
     store, by = open_store(settings.store), caller()
     made = note_moved(store, settings.home, by=by, reason=reason, id=id, former_gone=former_gone)

@@ -12,10 +12,10 @@ from streamkeeper.model.release import ParamValue
 
 
 def read_job_file(text: str, params: dict[str, ParamValue], conf: dict[str, str]) -> JobFile:
-    """``jobs/sales_totals.py:sales_totals``; raises InvalidInput or NotFound."""
+    """Parse FILE:NAME, such as ``jobs/sales_totals.py:sales_totals``; raises InvalidInput or NotFound."""
     file, separator, name = text.rpartition(":")
     if not separator or not file or not name or "/" in name:
-        raise InvalidInput(f"{text!r} is not FILE:NAME", hint="jobs/sales_totals.py:sales_totals")
+        raise InvalidInput(f"{text!r} is not FILE:NAME", hint="write it like `jobs/sales_totals.py:sales_totals`")
     path = local_path("job file", file)
     if not path.is_file():
         raise NotFound(f"job file {file} does not exist")
@@ -24,6 +24,6 @@ def read_job_file(text: str, params: dict[str, ParamValue], conf: dict[str, str]
 
 
 def _root_of(path: Path) -> Path:
-    """The jobs root if the file is below it, else the file's own folder."""
+    """Return the jobs root if the file is in it or below it, else the file's folder."""
     root = local_path("STREAMKEEPER_JOBS", os.environ.get("STREAMKEEPER_JOBS") or "jobs")
     return root if path.is_relative_to(root) else path.parent

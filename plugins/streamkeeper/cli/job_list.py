@@ -1,4 +1,4 @@
-"""The list of jobs: status, lag, backups and problems of each, for the person on call."""
+"""The list of jobs with status, lag, backups and problems, for the person on call."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ SEVERITY_STYLES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severit
 
 HEADERS = ("job", "release", "status", "lag", "commit", "restarts", "verified")
 _STALE_S = 300.0
-"""A watch with a pass each minute has then missed some of them."""
+"""Age in seconds from which the last pass is reported as old: a pass is expected each minute."""
 
 
 def show_jobs(index: FleetIndex, rows: Iterable[JobRow], *, now: float, console: Console | None = None) -> None:
-    """Print one row per job and the time of the observation; ages are relative to that time."""
+    """Print one row per job, and the time of the observation; ages are relative to the time of the observation."""
     console = console or Console(highlight=False)
     print_rows(HEADERS, [_row(row, index.started) for row in rows], console=console)
     console.print(Text(_told_age(index, now)), soft_wrap=True)
 
 
 def described(row: JobRow) -> dict[str, object]:
-    """A row without the fields that only the watch needs."""
+    """Return the fields of a row, except those that only the watch needs."""
     return {name: getattr(row, name) for name in row.__struct_fields__ if name != "memory"}
 
 
@@ -58,9 +58,10 @@ def _told_age(index: FleetIndex, now: float) -> str:
         return told
     if age_s <= _STALE_S:
         return (
-            f"{told}; Airflow made its last pass {tell_span(pass_age_s)} ago and sends no notices: check that it runs"
+            f"{told}. Airflow made its last pass {tell_span(pass_age_s)} ago and sends no notices. Check that Airflow"
+            " runs"
         )
-    return f"{told}; it has made no pass since: check that it runs"
+    return f"{told}. The watch has made no pass since. Check that it runs"
 
 
 def _row(row: JobRow, at: float) -> Row:
@@ -81,7 +82,7 @@ def _restarts(row: JobRow) -> str:
 
 
 def _notes(row: JobRow, at: float) -> Iterator[Text]:
-    """Problems first, then the operation in progress and the last error."""
+    """Yield the notes of a row: problems first, then the operation in progress and the last error."""
     if row.symptoms:
         first, more = row.symptoms[0], len(row.symptoms) - 1
         about = f"{first.rule} ({first.query})" if first.query else first.rule
@@ -103,5 +104,9 @@ def _operation(row: JobRow, at: float) -> str:
     facts = row.under_way
     if facts is None:
         return f"{row.operation} is open"
-    asks = f", waits for a person: streamkeeper question {row.job} {row.operation}" if facts.waits_for_person else ""
+    asks = (
+        f", waits for a person (run `streamkeeper question {row.job} {row.operation}`)"
+        if facts.waits_for_person
+        else ""
+    )
     return f"{facts.kind} {row.operation} at {label_of(facts.step)} for {tell_age(at - facts.began_at)}{asks}"

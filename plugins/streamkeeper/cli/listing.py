@@ -1,4 +1,4 @@
-"""Lists for a terminal and for a pipe: one line per row; text from other sources cannot control the terminal."""
+"""Print lists to a terminal or a pipe, one line per row. Control characters in a text are spelled out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row. ``notes``: text next to its cells; ``styles``: column -> style of its cell."""
+    """One row. ``notes``: texts after the cells; ``styles``: pairs of a column and the style of its cell."""
 
     cells: tuple[str, ...]
     notes: tuple[Text, ...] = ()
@@ -52,7 +52,7 @@ def print_rows(headers: Sequence[str], rows: Sequence[Row], *, console: Console 
 
 
 def one_line(text: str) -> str:
-    """The text on one line, with control characters spelled out."""
+    """Return the text on one line, with control characters spelled out."""
     return visible(" ".join(text.split()))
 
 

@@ -1,4 +1,4 @@
-"""``jobs``, ``status``, ``old-input`` and ``history``: commands that read and change nothing."""
+"""``jobs``, ``status``, ``old-input`` and ``history``: commands that only read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _STYLES = {Tone.PLAIN: "", Tone.WARN: "yellow", Tone.BAD: "red"}
 def jobs(
     *,
     now: Annotated[
-        bool, typer.Option("--now", help="Check every job now instead of printing the last pass of the watch")
+        bool, typer.Option("--now", help="Check every job now instead of printing the results of the watch's last pass")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -57,9 +57,9 @@ def jobs(
     if rows:
         show_jobs(index, rows, now=time.time())
     elif forgotten:
-        echo(f"every job at {site.store.url} was forgotten: deploy one with --revive, or a new one")
+        echo(f"every job at {site.store.url} was forgotten. Deploy one of them with `--revive`, or deploy a new job")
     else:
-        echo(f"no job is registered yet at {site.store.url}: deploy one, or push a release")
+        echo(f"no job is registered yet at {site.store.url}. Deploy a job, or push a release")
     if forgotten:
         echo(f"forgotten: {forgotten}")
 
@@ -67,7 +67,7 @@ def jobs(
 def status(
     job: Job,
     *,
-    watch: Annotated[bool, typer.Option("--watch", help="Refresh every two seconds, until Ctrl-C")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh the output every two seconds, until Ctrl-C")] = False,
     json: Json = False,
 ) -> None:
     """Show the current release, the driver's last report, and the operation in progress."""
@@ -88,7 +88,7 @@ def status(
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
-    """Yield a function that shows a view: on a terminal it replaces the last one, in a pipe it follows it."""
+    """Yield a function that prints a view. On a terminal, each view replaces the last one; in a pipe it is appended."""
     if not console.is_terminal:
         yield console.print_table
         return
@@ -115,7 +115,7 @@ def old_input(job: Job, *, json: Json = False) -> None:
 def history(
     job: Job,
     *,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Print at most N of the newest entries; 0: all")] = 0,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Number of newest entries to print. 0 prints all")] = 0,
     json: JsonResult = False,
 ) -> None:
     """Print a job's journal, oldest entry first, with times in UTC."""
@@ -154,14 +154,14 @@ def history(
 
 
 class BeatWatch:
-    """Measures whether a heartbeat grows, by this machine's monotonic clock only."""
+    """Measures how long ago a driver's heartbeat last grew, by this machine's monotonic clock only."""
 
     def __init__(self) -> None:
         self._last: tuple[str, int, int] | None = None
         self._grew_at = 0.0
 
     def say(self, seen: JobOverview, now: float) -> str:
-        """The heartbeat as text, and the time since it last grew; ``now``: monotonic seconds."""
+        """Return the heartbeat and the time since it last grew, as text; ``now``: monotonic seconds."""
         if seen.status is None:
             return ""
         mark = (seen.status.instance, seen.status.generation, seen.status.beat)
@@ -171,7 +171,7 @@ class BeatWatch:
 
 
 def render_overview(seen: JobOverview, beat: str) -> RenderableType:
-    """The status of one job as text and tables."""
+    """Return the status of one job as text and tables; ``beat``: the heartbeat as text."""
     facts = Table.grid(padding=(0, 2))
     for fact in overview_facts(seen, beat=beat):
         facts.add_row(Text(fact.name, style="dim"), Text(visible(fact.text), style=_style(fact, seen.standing)))
@@ -188,7 +188,7 @@ def _queries(seen: JobOverview) -> Table:
 
 
 def _signals(seen: JobOverview) -> Table:
-    """Durations, rates and lag of each query, as its driver measured them for its last batch."""
+    """Return a table with durations, rates and lag of each query, as the driver measured them for its last batch."""
     table = Table("query", "duration", "trigger", "rows in", "processed", "lag", "checkpoint", "dropped")
     for name, query in sorted((seen.status.queries if seen.status else {}).items()):
         at = query.signals

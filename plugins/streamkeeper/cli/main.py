@@ -41,10 +41,10 @@ _OF_THE_MACHINE = frozenset(
 
 
 class Commands(TyperGroup):
-    """A group whose commands print one line and exit with 2 for every error that Streamkeeper raises."""
+    """The command group. For every error that Streamkeeper raises, it prints one line and exits with 2."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; a StreamkeeperError or a wrong use is printed as ``error: …`` on stderr."""
+        """Run a command. A StreamkeeperError or a wrong option is printed as ``error: …`` on stderr."""
         try:
             return super().invoke(ctx)
         except StreamkeeperError as error:
@@ -59,12 +59,12 @@ class Commands(TyperGroup):
             wrong = error.format_message().replace("Value error, ", "").rstrip(".")
             if error.ctx is None or not wrong or "\n" in wrong:  # without any argument typer prints the help
                 raise
-            print_error(f"{wrong} (see: {error.ctx.command_path} --help)")
+            print_error(f"{wrong} (run `{error.ctx.command_path} --help`)")
             raise typer.Exit(2) from None
 
 
 def print_error(line: str) -> None:
-    """Print ``error: …`` on stderr, on one line whatever its length."""
+    """Print ``error: …`` on one line of stderr, however long it is."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(f"error: {' '.join(line.split())}", style="red", markup=False)
 
@@ -73,7 +73,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Deploys, watches, backs up and recovers Spark Structured Streaming jobs.",
+    help="Deploy, watch, back up and recover Spark Structured Streaming jobs.",
 )
 
 
@@ -90,7 +90,7 @@ def _options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit"),
     ] = False,
 ) -> None:
-    """Deploys, watches, backs up and recovers Spark Structured Streaming jobs."""
+    """Deploy, watch, back up and recover Spark Structured Streaming jobs."""
 
 
 app.command("jobs")(looking.jobs)

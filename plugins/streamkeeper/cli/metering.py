@@ -14,9 +14,16 @@ from streamkeeper.cli.terminal import echo
 def metrics(
     *,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Listen there until Ctrl-C, without a password")
+        str,
+        typer.Option(
+            "--listen",
+            metavar="ADDRESS:PORT",
+            help="Address and port on which to serve the metrics, until Ctrl-C. No password protects them",
+        ),
     ] = "127.0.0.1:9464",
-    once: Annotated[bool, typer.Option("--once", help="Print the metrics once and exit")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the metrics once and exit, instead of serving them")
+    ] = False,
 ) -> None:
     """Serve the metrics of all jobs for Prometheus."""
     from streamkeeper.metrics import read_listen, render_metrics, serve_metrics

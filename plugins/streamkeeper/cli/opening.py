@@ -19,14 +19,24 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.page_address import page_address, page_path
 
 VARIABLE = "AIRFLOW__API__BASE_URL"
-_HINT = f"--airflow https://…, or {VARIABLE}, or base_url under [api] in airflow.cfg"
+_HINT = f"give `--airflow https://…`, set {VARIABLE}, or set base_url under [api] in airflow.cfg"
 
 
 def open_(
-    job: Annotated[str, typer.Argument(metavar="[JOB]", help="The job's name; without it, the fleet's page")] = "",
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="[JOB]", help="Name of the job. Without it, print the address of the page with all jobs"
+        ),
+    ] = "",
     *,
     airflow: Annotated[
-        str, typer.Option("--airflow", metavar="ADDRESS", help="Airflow's address; without it, the configured one")
+        str,
+        typer.Option(
+            "--airflow",
+            metavar="ADDRESS",
+            help="Base URL of Airflow. Without it, AIRFLOW__API__BASE_URL or base_url in airflow.cfg",
+        ),
     ] = "",
 ) -> None:
     """Print the address of a job's page in Airflow."""
@@ -37,7 +47,7 @@ def open_(
 
 
 def read_base_url(environ: Mapping[str, str], given: str = "") -> str:
-    """Airflow's address, from the option, the variable or the configuration file. Raises InvalidInput."""
+    """Return Airflow's address, from the option, the variable or the configuration file; raises InvalidInput."""
     found = given or environ.get(VARIABLE, "") or _in_file(environ)
     if not found:
         raise InvalidInput("Airflow's address is not configured here", hint=_HINT)
@@ -47,7 +57,7 @@ def read_base_url(environ: Mapping[str, str], given: str = "") -> str:
 
 
 def _in_file(environ: Mapping[str, str]) -> str:
-    """Read airflow.cfg without Airflow, which may not be installed here."""
+    """Return the address in airflow.cfg, or "". Reads the file without Airflow, which may not be installed here."""
     file = Path(environ.get("AIRFLOW_HOME") or "~/airflow", "airflow.cfg").expanduser()
     file = Path(environ.get("AIRFLOW_CONFIG") or file)
     found = ConfigParser(interpolation=None)

@@ -1,4 +1,4 @@
-"""How an operation ended: its findings, the steps after a dry run, and the ``details`` that ``--json`` prints."""
+"""Report how an operation ended: findings, planned steps of a dry run, and the ``details`` that ``--json`` prints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streamkeeper.registry.objects import read_assessment
 
 
 def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
-    """The steps of an operation, in their order."""
+    """Return the planned steps of an operation as a table."""
     table = Table("step", "does", "deadline", "otherwise")
     for step in steps:
         table.add_row(step.step.label, step.does, f"{step.deadline_s:g} s", step.otherwise)
@@ -30,8 +30,10 @@ def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
 
 
 def report_end(report: Report, site: Installation, running: Deploy, progress: Progress) -> None:
-    """Print findings and the end, with the steps after a dry run; raises DeployFailed unless the operation succeeded
-    or was a dry run."""
+    """Print the findings and the outcome of an operation, and after a dry run the steps of the real run.
+
+    Raises DeployFailed unless the operation succeeded or was a dry run.
+    """
     state = running.state
     operation = state.operations[running.operation]
     assessment = read_assessment(site.store, running.job, operation.report) if operation.report else None
@@ -59,7 +61,10 @@ def report_end(report: Report, site: Installation, running: Deploy, progress: Pr
 
 
 def _rendered(assessment: Assessment, operation: OperationState) -> str:
-    """The verdict and its findings; of a recovery its result: that verdict is about the files it leaves behind."""
+    """Return the verdict and its findings as text; for a recovery only its result.
+
+    The verdict of a recovery is about the files that the recovery leaves behind.
+    """
     if operation.request.recover is not None and not operation.refusal:
         return f"recovery: {operation.verdict_sentence}\n"
     return f"verdict: {render_text(assessment, decision=operation.verdict_sentence, ways=operation.ways)}"
@@ -68,7 +73,7 @@ def _rendered(assessment: Assessment, operation: OperationState) -> str:
 def _details(
     state: JobState, operation: OperationState, assessment: Assessment | None, steps: Iterable[PlannedStep]
 ) -> dict[str, object]:
-    """The ``details`` of an operation's result."""
+    """Return the ``details`` of an operation's result."""
     judged = answer_json(CheckAnswer(assessment=assessment)) if assessment is not None else {}
     return {
         "release": operation.release,
@@ -83,7 +88,7 @@ def _details(
 
 
 def plan_json(step: PlannedStep) -> dict[str, object]:
-    """One planned step as ``--json`` prints it; ``deadline_s`` in seconds."""
+    """Return one planned step as ``--json`` prints it; ``deadline_s``: seconds."""
     return {
         "step": step.step.label,
         "does": step.does,

@@ -1,4 +1,4 @@
-"""Options made from the fields of a request: names, help and bounds."""
+"""Command line options made from the fields of a request, with names, help and bounds."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from streamkeeper.model.request_limits import check_length
 
 
 def asked(name: str, **other: Any) -> Any:
-    """The option of a request's field; ``other``: settings that differ on the command line."""
+    """Return the option for the field ``name`` of a request; ``other``: settings that differ on the command line."""
     field = asked_fields(DeployRequest)[name]
     flags = [] if field.default is True else [f"--{name.replace('_', '-')}"]
-    description = f"{field.description}; repeatable" if isinstance(field.default, tuple) else field.description
+    description = f"{field.description}. Repeatable" if isinstance(field.default, tuple) else field.description
     held = {"callback": _held_to_length(name)} if "maxLength" in field.extra else {}
     shown = {"help": description, **_bounds(field.extra), **held, **other}
     return typer.Option(*flags, **{**shown, "help": shown["help"].replace("`", "")})
 
 
 def _bounds(extra: dict[str, Any]) -> dict[str, Any]:
-    """Typer has no exclusive bounds: above 0 becomes from 1. The upper bound of seconds is checked with the request."""
+    """Return the bounds for typer. It has no exclusive bounds, so "above 0" becomes "at least 1".
+
+    The upper bound of seconds is checked with the request.
+    """
     if "exclusiveMinimum" in extra:
         return {"min": extra["exclusiveMinimum"] + 1}
     return {"min": extra.get("minimum"), "max": extra.get("maximum")}

@@ -12,7 +12,8 @@ from streamkeeper.cli.terminal import Console
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr if that is a terminal; yields a function that takes the done and the total amount."""
+    """Show a bar on stderr if stderr is a terminal. Yields a function to update it with the done and the total
+    amount."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task: TaskID = bar.add_task(label, total=None)

@@ -1,4 +1,4 @@
-"""``prune``: remove snapshots and leftovers that no rule keeps, or print that list."""
+"""``prune``: remove snapshots and leftovers that no rule keeps, or only list them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamkeeper.cli.given import Json, open_site
-from streamkeeper.cli.snapshot_places import CheckpointOption, Series, StoreOption, read_place
+from streamkeeper.cli.snapshot_places import AnySeries, CheckpointOption, StoreOption, read_place
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
 from streamkeeper.operations.pruning import plan_prune, plan_series, prune, read_policy, tell_run
@@ -15,19 +15,26 @@ from streamkeeper.snapshots.sweep import GRACE_S, check_grace
 
 
 def prune_(
-    series: Series = "",
+    series: AnySeries = "",
     *,
     checkpoint: CheckpointOption = "",
     store: StoreOption = "",
     keep: Annotated[
-        str, typer.Option("--keep", metavar="RULES", help="Retention, like last=3,hourly=24,daily=7,weekly=4,monthly=6")
+        str,
+        typer.Option(
+            "--keep",
+            metavar="RULES",
+            help="Retention rules that decide which snapshots are kept, like"
+            " last=3,hourly=24,daily=7,weekly=4,monthly=6. Without them, the configured rules",
+        ),
     ] = "",
     grace: Annotated[
         float,
         typer.Option(
             "--grace",
             metavar="S",
-            help="Seconds that a pack stays after the last snapshot that needs it; 0 only while no snapshot is taken",
+            help="Seconds that a pack of snapshot data stays in the store after the last snapshot that needs it is"
+            " gone. Use 0 only while no snapshot is being taken",
         ),
     ] = GRACE_S,
     dry_run: Annotated[
@@ -35,8 +42,8 @@ def prune_(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Remove snapshots that retention no longer keeps, and leftovers of deployed jobs' checkpoints and drivers. Exit
-    code 1: something could not be removed."""
+    """Remove snapshots that no retention rule keeps, and leftovers of the checkpoints and drivers of deployed jobs. The
+    exit code is 1 if something could not be removed."""
     check_grace(grace)
     place = read_place(series, checkpoint, store)
     policy = read_policy(keep) if keep else None

@@ -27,25 +27,43 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
 from streamkeeper.model.request import RECOVERY
+from streamkeeper.model.trigger_forms import ACTIONS
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_without_store
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.recovering import Asked, diagnose_for, must_be_possible, open_recovery, recovery_request
 
-Action = Annotated[RecoveryAction, typer.Option("--action", help="diagnose changes nothing")]
+Action = Annotated[RecoveryAction, typer.Option("--action", help=ACTIONS.replace("`", ""))]
 Queries = Annotated[
-    list[str] | None, typer.Option("--query", metavar="QUERY", help="Include a healthy query; repeatable")
+    list[str] | None,
+    typer.Option(
+        "--query",
+        metavar="QUERY",
+        help="Name of a query to restore or rebuild, damaged or not. Without --query and --snapshot, all damaged"
+        " queries. Repeatable",
+    ),
 ]
 Snapshots = Annotated[
     list[str] | None,
-    typer.Option("--snapshot", metavar="QUERY=ID", help="With restore: use this snapshot; repeatable"),
+    typer.Option(
+        "--snapshot",
+        metavar="QUERY=ID",
+        help="With --action restore, restore the named query from this"
+        " snapshot, like totals=s0042, instead of from the one that the diagnosis names. Repeatable",
+    ),
 ]
 DryRun = Annotated[bool, asked_option("dry_run", help=RECOVERY["dry_run"])]
 Replay = Annotated[
-    bool, typer.Option("--accept-replay", help="Accept that the output's function may get batches twice")
+    bool,
+    typer.Option(
+        "--accept-replay",
+        help="Accept that the function that writes an output may receive batches twice, as the diagnosis announces",
+    ),
 ]
-Loss = Annotated[bool, typer.Option("--accept-loss", help="Accept the announced data loss")]
+Loss = Annotated[
+    bool, typer.Option("--accept-loss", help="Accept the data loss that the diagnosis announces for the action")
+]
 
 _USUAL = Asked(job="any", action=RecoveryAction.DIAGNOSE)
 
@@ -66,11 +84,13 @@ def recover(
     probation_s: ProbationS = _USUAL.probation_s,
     json: Json = False,
 ) -> None:
-    """Diagnose a job, and recover it: restart, restore from snapshots, replan or rebuild. Without --action it changes
-    nothing, and exits with 1 if something is wrong. The same command again continues an interrupted recovery."""
+    """Diagnose a job, or recover it with the action that --action names. Without --action, nothing is changed, and the
+    exit code is 1 if something is wrong. If a recovery was interrupted, the same command continues it."""
     by = caller()
     if (accept_loss or accept_replay) and not reason:
-        raise InvalidInput("a reason is required for what is accepted", hint='--reason "the topic keeps a day only"')
+        raise InvalidInput(
+            "a reason is required for what is accepted", hint='add `--reason "the topic keeps a day only"`'
+        )
     asked = Asked(
         job=job,
         action=action,
@@ -90,7 +110,7 @@ def recover(
         site = open_to_look() if action is RecoveryAction.DIAGNOSE or dry_run else open_site()
         found = diagnose_for(site, asked)
     except StoreUnavailable as error:
-        # An outage is also a diagnosis, with its own heading; every other action needs the store.
+        # An unavailable store is a cause that a diagnosis can report; every other action needs the store.
         if action is not RecoveryAction.DIAGNOSE:
             raise
         found = diagnose_without_store(job, error)
@@ -107,7 +127,7 @@ def recover(
         if not json:
             _show_plan(site, asked, found)
         return
-    # --json has printed the diagnosis; the progress goes to stderr then.
+    # With --json, stdout has the diagnosis, and the progress goes to stderr.
     finish(_report(job, as_json=json), site, open_recovery(site, new_operation(), asked, diagnosis=found))
 
 
@@ -121,7 +141,7 @@ def _show_plan(site: Installation, asked: Asked, found: Diagnosis) -> None:
 
 
 def plan_recovery(serving: str, asked: Asked, found: Diagnosis) -> tuple[PlannedStep, ...]:
-    """The steps of the requested action, from the effects that the diagnosis announces for each query."""
+    """Return the steps of the requested action, from the effects that the diagnosis announces for each query."""
     request = recovery_request(serving, asked, found)
     recover = request.recover
     assert recover is not None
@@ -132,11 +152,11 @@ def plan_recovery(serving: str, asked: Asked, found: Diagnosis) -> tuple[Planned
 
 
 def _read_snapshots(pairs: list[str] | None) -> dict[str, str]:
-    """``["totals=s0042"]`` -> dict; raises InvalidInput."""
+    """Parse ``["totals=s0042"]`` into query -> snapshot; raises InvalidInput."""
     found: dict[str, str] = {}
     for pair in pairs or []:
         query, separator, name = pair.partition("=")
         if not separator or not query or not name:
-            raise InvalidInput(f"--snapshot {pair!r} is not QUERY=ID", hint="--snapshot totals=s0042")
+            raise InvalidInput(f"--snapshot {pair!r} is not QUERY=ID", hint="write it like `--snapshot totals=s0042`")
         found[query] = name
     return found

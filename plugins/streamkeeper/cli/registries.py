@@ -19,18 +19,24 @@ from streamkeeper.model.settings import read_settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_journals import Rebuild, checkpoint_root, end_drivers, plan_rebuild, record_rebuild
 
-app = typer.Typer(no_args_is_help=True, help="Rebuild the records of all jobs after the loss of their store.")
+app = typer.Typer(no_args_is_help=True, help="Rebuild the journals of jobs after the loss of the store.")
 
 Outputs = Annotated[
     list[str] | None,
-    typer.Option("--output", metavar="PLACE", help="A table's database, as URL or secret://…, or a FileSink's path"),
+    typer.Option(
+        "--output",
+        metavar="PLACE",
+        help="Where a query writes: the URL (or secret://… reference) of a"
+        " table's database, or the path of a FileSink. Its records help to rebuild the journals. Repeatable",
+    ),
 ]
 Unfenced = Annotated[
     list[str] | None,
     typer.Option(
         "--unfenced",
         metavar="JOB/QUERY",
-        help="A query that writes with your own function, which records no epoch; repeatable",
+        help="A query whose output records no epoch, because your own function writes it. Without this option its job"
+        " is not rebuilt. Repeatable",
     ),
 ]
 Gone = Annotated[
@@ -38,25 +44,41 @@ Gone = Annotated[
     typer.Option(
         "--gone",
         metavar="JOB/QUERY",
-        help="A query that the job no longer has: its checkpoint may be missing; repeatable",
+        help="A query that its job no longer has, so that its missing checkpoint does not prevent the rebuild."
+        " Repeatable",
     ),
 ]
 Versions = Annotated[
     list[str] | None,
     typer.Option(
-        "--version", metavar="JOB/QUERY=v0002", help="The current version, if no output records it; repeatable"
+        "--version",
+        metavar="JOB/QUERY=v0002",
+        help="Current checkpoint version of a query, if no output records it. Repeatable",
     ),
 ]
-OnlyJob = Annotated[str, typer.Argument(metavar="[JOB]", help="Only this job; without it, all jobs that are found")]
-EndDrivers = Annotated[bool, typer.Option("--end-drivers", help="End the drivers that still run on this machine")]
+OnlyJob = Annotated[
+    str, typer.Argument(metavar="[JOB]", help="Name of the only job to rebuild. Without it, all jobs that are found")
+]
+EndDrivers = Annotated[
+    bool,
+    typer.Option(
+        "--end-drivers", help="Before the rebuild, end the drivers of these jobs that still run on this machine"
+    ),
+]
 NoDriverElsewhere = Annotated[
     bool,
     typer.Option(
         "--no-driver-elsewhere",
-        help="You have made sure that no driver runs where this command cannot look: other machine, container or user",
+        help="State that no driver runs where this command cannot look: on another machine, in another container or"
+        " as another user",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be recorded, and why the rest would not")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Print which journals would be rebuilt, and why the others would not, and record nothing"
+    ),
+]
 
 
 @app.command("rebuild")
@@ -69,20 +91,21 @@ def rebuild(
     version: Versions = None,
     end_drivers_: EndDrivers = False,
     no_driver_elsewhere: NoDriverElsewhere = False,
-    reason: Annotated[str, options.asked("reason", help="Why; kept in the journals")] = "",
+    reason: Annotated[str, options.asked("reason", help="Your reason for the rebuild, recorded in the journals")] = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Rebuild journals of a lost store from checkpoints, outputs and snapshots; existing journals are never replaced.
+    """Rebuild the journals of a lost store from checkpoints, outputs and snapshots. Existing journals are never
+    replaced.
 
-    The same command again continues with the remaining jobs. Exit code 1: a job could not be rebuilt, or, with
-    --dry-run, would not be.
+    If a rebuild was interrupted, the same command continues with the remaining jobs. The exit code is 1 if a job could
+    not be rebuilt or, with --dry-run, would not be.
     """
     if not dry_run and not reason:
         raise InvalidInput(
-            "a rebuild requires a reason", hint='--reason "the bucket was deleted"; or preview with --dry-run'
+            "a rebuild requires a reason", hint='add `--reason "the bucket was deleted"`, or preview with --dry-run'
         )
     by, versions = caller(), _read_versions(version)
-    # Checked before the store is opened, because that creates it: a mistyped home must stay unchanged.
+    # Checked first, because opening the store creates it: a mistyped home must not be changed.
     checkpoint_root(read_settings(os.environ))
     site = open_to_look(empty=True)
     now = pendulum.now("UTC")
@@ -112,7 +135,9 @@ def rebuild(
     _show(found)
     if not dry_run:
         for made in record_rebuild(site, found, by=by, reason=reason):
-            echo(f"{made}: rebuilt; no driver runs until it is deployed: streamkeeper deploy {made} --params …")
+            echo(
+                f"{made}: rebuilt. No driver runs until you deploy the job: run `streamkeeper deploy {made} --params …`"
+            )
     if any(plan.refusals for plan in found.plans):
         raise typer.Exit(1)
 
@@ -133,15 +158,17 @@ def _show(found: Rebuild) -> None:
         for line in plan.refusals:
             echo(f"{plan.job}: NOT rebuilt: {line}")
     if not found.plans and not found.known:
-        echo("no job was found: check STREAMKEEPER_CHECKPOINTS, and name outputs with --output")
+        echo("no job was found. Check STREAMKEEPER_CHECKPOINTS, and name outputs with --output")
 
 
 def _read_versions(pairs: list[str] | None) -> dict[str, str]:
-    """``["sales/totals=v0002"]`` -> dict; raises InvalidInput."""
+    """Parse ``["sales/totals=v0002"]`` into query -> version; raises InvalidInput."""
     found: dict[str, str] = {}
     for pair in pairs or []:
         query, separator, name = pair.partition("=")
         if not separator or "/" not in query:
-            raise InvalidInput(f"--version {pair!r} is not JOB/QUERY=VERSION", hint="--version sales/totals=v0002")
+            raise InvalidInput(
+                f"--version {pair!r} is not JOB/QUERY=VERSION", hint="write it like `--version sales/totals=v0002`"
+            )
         found[query] = check_version(name)
     return found

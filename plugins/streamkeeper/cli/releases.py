@@ -33,8 +33,8 @@ app = typer.Typer(no_args_is_help=True, help="Releases: immutable, numbered vers
 
 @app.command("push")
 def push(job: Job, *, params: Params = "{}", conf: Conf = None, json: JsonResult = False) -> None:
-    """Register the code that is now under the jobs root and print the release's name. Equal content is the same
-    release."""
+    """Register the job's code in the jobs root (STREAMKEEPER_JOBS) as a release, and print its name. Equal content gets
+    the name of the existing release."""
     with reporting("release push", job=job, as_json=json) as report:
         site, given, confs = open_site(begins=True), read_params(params), read_conf(conf)
         check_params(site, job, given)
@@ -44,7 +44,7 @@ def push(job: Job, *, params: Params = "{}", conf: Conf = None, json: JsonResult
 
 @app.command("list")
 def list_(job: Job, *, json: Json = False) -> None:
-    """List a job's releases, oldest first: when, by whom and why, the verdict, and the status."""
+    """List the releases of a job, oldest first, with time, author, reason, verdict and status."""
     site = open_to_look()
     found = list_releases(site, read_job(site, job))
     hidden = literals_of(row.release for row in found)
@@ -54,11 +54,11 @@ def list_(job: Job, *, json: Json = False) -> None:
     elif listed:
         print_rows(HEADERS, [_row(row) for row in listed])
     else:
-        echo(f"job {job} has no release yet: streamkeeper deploy {job}, or streamkeeper release push {job}")
+        echo(f"job {job} has no release yet. Run `streamkeeper deploy {job}` or `streamkeeper release push {job}`")
 
 
 def _described(listed: ListedRelease) -> dict[str, object]:
-    """The release's own fields, with its status."""
+    """Return the fields of the release, with its status and verdict, secrets masked."""
     found = {name: getattr(listed, name) for name in listed.__struct_fields__ if name not in ("release", "verdict")}
     release = {name: getattr(listed.release, name) for name in listed.release.__struct_fields__}
     release["content"] = _shown_content(listed.release.content)
@@ -85,7 +85,7 @@ def _row(listed: ListedRelease) -> Row:
 
 
 def _shown_content(content: ReleaseContent) -> ReleaseContent:
-    """The content with secrets masked; its hash stays that of the release."""
+    """Return the content with secrets masked; the hash of the original content stays."""
     params = {key: _shown(key, value) for key, value in content.params.items()}
     conf = {key: str(_shown(key, value)) for key, value in content.conf.items()}
     return msgspec.structs.replace(content, params=params, conf=conf)
@@ -98,8 +98,10 @@ def _shown(key: str, value: ParamValue) -> ParamValue:
 
 
 @app.command("show")
-def show(job: Job, release: Annotated[str, typer.Argument(metavar="RELEASE", help="r0007")]) -> None:
-    """Print the content of a release, and the hashes of its manifests once a driver has recorded them."""
+def show(
+    job: Job, release: Annotated[str, typer.Argument(metavar="RELEASE", help="Name of the release, like r0007")]
+) -> None:
+    """Print the content of a release, and the hashes of its manifests if a driver has recorded them."""
     release_number(release)
     state = read_job(open_to_look(), job)
     if release not in state.releases:

@@ -30,7 +30,7 @@ _EXIT_LOOK_S = 2.0
 
 
 def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResult = False) -> None:
-    """Stop a job at a batch boundary. It stays stopped until a person starts or deploys it."""
+    """Stop the driver of a job between two batches. The job stays stopped until a person starts or deploys it."""
     with reporting("stop", job=job, as_json=json) as report:
         try:
             ended = stop_job(
@@ -46,7 +46,7 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResul
             report.result.outcome = INTERRUPTED
             report.describe(
                 f"interrupted: job {job} is recorded as stopped, but its driver may still run."
-                f" Continue: streamkeeper stop {job} --reason …"
+                f" To continue, run `streamkeeper stop {job} --reason …`"
             )
             echo(f"\n{report.result.message}", err=True)
             raise typer.Exit(130) from None
@@ -55,7 +55,7 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResul
 
 
 def start(job: Job, *, reason: Reason = "", json: JsonResult = False) -> None:
-    """Start the current release again. It resumes from its checkpoints."""
+    """Start the current release of a job that has no running driver. The release resumes from its checkpoints."""
     with reporting("start", job=job, as_json=json) as report:
         site = open_site()
         running = open_start(
@@ -68,8 +68,8 @@ def start(job: Job, *, reason: Reason = "", json: JsonResult = False) -> None:
 
 
 def forget(job: Job, *, reason: Reason, json: JsonResult = False) -> None:
-    """Retire a stopped job: it is no longer listed, watched or backed up. Its checkpoints, snapshots, outputs and
-    records stay."""
+    """Retire a stopped job, which is then no longer listed, watched or backed up. Its checkpoints, snapshots, outputs
+    and records stay."""
     with reporting("forget", job=job, as_json=json) as report:
         lines = list(forget_job(open_site(), job, requested_by=caller(), reason=reason))
         report.describe(lines[0] if lines else "", lines=lines)
@@ -79,31 +79,43 @@ def forget(job: Job, *, reason: Reason, json: JsonResult = False) -> None:
 
 def state_dead(
     job: Job,
-    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="The driver, as printed by status")],
+    instance: Annotated[
+        str,
+        typer.Argument(
+            metavar="INSTANCE", help="Id of the driver that has terminated, as `streamkeeper status` prints it"
+        ),
+    ],
     *,
     reason: Reason,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Record the statement; without it, only its risks are printed")
+        bool,
+        typer.Option(
+            "--accept",
+            help="Record the statement that the driver has terminated. Without this option, only its risks are printed",
+        ),
     ] = False,
 ) -> None:
-    """State that a driver has terminated although that cannot be proven, because its machine will not come back. A copy
-    of its checkpoints can then be restored."""
+    """State that a driver has terminated, if its machine will not come back and its termination cannot be proven. A
+    copy of its checkpoints can then be restored."""
     for line in state_death(open_site(), job, instance, by=caller(), reason=reason, accept=accept):
         echo(line)
     if not accept:
-        echo("nothing is recorded: add --accept once you are certain that the driver has terminated")
+        echo("nothing is recorded. Add --accept once you are certain that the driver has terminated")
         raise typer.Exit(1)
-    echo(f"recorded: the termination of {instance} is stated, not proven. Continue with: streamkeeper recover {job}")
+    echo(f"recorded: the termination of {instance} is stated, not proven. Next, run `streamkeeper recover {job}`")
 
 
 def logs(
     job: Job,
     *,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C or the end of the driver")
+        bool,
+        typer.Option("--follow", "-f", help="Also print new lines of the log, until Ctrl-C or the end of the driver"),
     ] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of last lines to print")] = 100,
-    instance: Annotated[str, typer.Option("--instance", help="A driver other than the current one")] = "",
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of last lines of the log to print")] = 100,
+    instance: Annotated[
+        str, typer.Option("--instance", help="Id of the driver whose log to print. Without it, the current driver")
+    ] = "",
 ) -> None:
     """Print the log of a job's driver, with secrets masked."""
     site = open_to_look()
@@ -136,7 +148,7 @@ def _follow(site: Installation, job: str, instance: str, follower: Follower, sho
         if ended and not told:
             return
         if not told and time.monotonic() - looked > _EXIT_LOOK_S:
-            # The log contains everything printed before the end: one more read prints it.
+            # Once the exit is recorded, the log is complete: one more read prints the rest.
             ended, looked = control.read_exit() is not None, time.monotonic()
             continue
         time.sleep(_FOLLOW_S)

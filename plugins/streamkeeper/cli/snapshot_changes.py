@@ -1,4 +1,4 @@
-"""``snapshot restore`` and ``snapshot pin``: the commands that write a checkpoint, or change what retention keeps."""
+"""``snapshot restore`` and ``snapshot pin``: commands that write a checkpoint, or change which snapshots are kept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from streamkeeper.snapshots.restore import restore
 from streamkeeper.system_user import user_name
 
 _ADOPTED = "adopted/"
-"""How series of checkpoints start that no job of this installation wrote."""
+"""Prefix of the series of checkpoints that no job of this installation wrote."""
 
 
 def restore_(
@@ -52,27 +52,32 @@ def restore_(
         typer.Option(
             "--to",
             metavar="DIR",
-            help="Restore into this directory or s3a://… prefix, which must not exist; else as the query's next"
-            " checkpoint version",
+            help="Restore into this directory or s3a://… prefix, which must not exist yet. Without it, restore as the"
+            " query's next checkpoint version",
         ),
     ] = "",
     accept_replay: Annotated[
         bool,
         typer.Option(
-            "--accept-replay", help="Accept that the sink's function gets batches again that it has already processed"
+            "--accept-replay",
+            help="Accept that the function of the sink receives batches again that it has already processed",
         ),
     ] = False,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Accept that this restore may lose the rows of missing input")
+        bool, typer.Option("--accept-loss", help="Accept that the rows of missing input may be lost by this restore")
     ] = False,
-    reason: Annotated[str, asked("reason", help="Why the loss is accepted; kept in the journal")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing")] = False,
+    reason: Annotated[
+        str, asked("reason", help="Your reason for accepting the loss, recorded in the job's journal")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be restored and where, and change nothing")
+    ] = False,
     json: JsonResult = False,
 ) -> None:
     """Restore a snapshot as the next checkpoint version of a deployed query, or into a directory or a bucket."""
     with reporting("snapshot restore", as_json=json) as report:
         if accept_loss and not reason:
-            raise InvalidInput("--accept-loss: a reason is required", hint='--reason "the files were test data"')
+            raise InvalidInput("--accept-loss: a reason is required", hint='add `--reason "the files were test data"`')
         target = tree_at(to) if to else None
         place = read_place(series, checkpoint, store)
         if target is None:
@@ -117,7 +122,7 @@ def _restore_version(
     if site is None:
         raise InvalidInput(
             f"series {catalogue.series} belongs to no job of this installation",
-            hint="name a directory that does not exist: --to DIR",
+            hint="add --to DIR, with a directory that does not exist yet",
         )
     job, _, query = catalogue.series.partition("/")
     plan = plan_restore(site, job, query, snapshot)
@@ -145,7 +150,7 @@ def _restore_version(
         )
     restored = f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}"
     report.end(
-        f"{restored}: deploy {done.release} to resume from it",
+        f"{restored}. Deploy {done.release} to resume from it",
         version=done.version,
         target=done.target,
         release=done.release,
@@ -153,7 +158,7 @@ def _restore_version(
 
 
 def _must_be_current(series: str) -> None:
-    """Raise JournalOutdated before the snapshot is looked up: an older copy of the store may lack it as well."""
+    """Raise JournalOutdated before the snapshot is looked up, because an older copy of the store may also lack it."""
     site, job = site_of(series), series.partition("/")[0]
     if site is not None and job in list_jobs(site.store):
         must_not_be_outdated_as_far_as_seen(site, read_job(site, job))
@@ -161,14 +166,16 @@ def _must_be_current(series: str) -> None:
 
 def pin(
     series: Series,
-    id: Annotated[str, typer.Argument(metavar="ID", help="A snapshot, like s0007")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Snapshot to pin or unpin, like s0007")],
     *,
     store: StoreOption = "",
-    reason: Annotated[str, asked("reason", help="Why the snapshot is kept")] = "",
-    remove: Annotated[bool, typer.Option("--remove", help="Unpin: the retention policy applies again")] = False,
+    reason: Annotated[str, asked("reason", help="Why the snapshot must be kept, recorded with the pin")] = "",
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the pin, so that the retention rules apply to the snapshot again")
+    ] = False,
     json: JsonResult = False,
 ) -> None:
-    """Pin a snapshot: it is kept whatever the retention policy drops. --remove unpins it."""
+    """Pin a snapshot, so that it is kept whatever the retention rules drop. With --remove, unpin it."""
     with reporting("snapshot pin", as_json=json) as report:
         catalogue = read_place(series, "", store).catalogue()
         _name(report, catalogue)
@@ -178,7 +185,7 @@ def pin(
             report.end(f"{catalogue.series} {id} is unpinned", snapshot=id, pinned=False)
             return
         if not reason:
-            raise InvalidInput("a pin needs a reason", hint='--reason "before the migration"')
+            raise InvalidInput("a pin needs a reason", hint='add `--reason "before the migration"`')
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         catalogue.pin(number, Pin(reason=reason, by=user_name(), at=moment))
         report.end(f"{catalogue.series} {id} is pinned: {reason}", snapshot=id, pinned=True, reason=reason)

@@ -1,4 +1,4 @@
-"""``snapshot list``: the age of each snapshot, whether a drill has verified it, and why it is kept."""
+"""``snapshot list``: print each snapshot with its age, whether a drill has verified it, and why it is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS = ("series", "snapshot", "batch", "taken", "age", "size", "new", "verifi
 
 
 def print_json(listed: Iterable[ListedSnapshot]) -> None:
-    """Print one object per line; snapshots that cannot be read go to stderr."""
+    """Print one JSON object per snapshot and line; snapshots that cannot be read are reported on stderr."""
     for row in listed:
         if row.snapshot is None:
             echo(f"{row.series} {row.name}  {row.error}", err=True)
@@ -29,12 +29,12 @@ def print_json(listed: Iterable[ListedSnapshot]) -> None:
 
 
 def show_snapshots(listed: Iterable[ListedSnapshot], *, now: datetime) -> None:
-    """Print the snapshots as a table; ``now``: aware."""
+    """Print the snapshots as a table; ``now``: a time with a zone, from which ages are counted."""
     print_rows(HEADERS, [_row(row, now) for row in listed])
 
 
 def described(snapshot: Snapshot) -> dict[str, object]:
-    """A snapshot without its list of files."""
+    """Return the fields of a snapshot, without its list of files."""
     names = ("series", "checkpoint", "version", "release", "query_id", "batch", "pending", "offsets", "watermark_ms")
     found: dict[str, object] = {name: getattr(snapshot, name) for name in (*names, "taken_at", "stored")}
     return {"snapshot": snapshot.name, **found, "bytes": snapshot.bytes, "packs": len(snapshot.packs)}

@@ -1,4 +1,4 @@
-"""Find the series of snapshots that a command names: of a deployed query, or of any checkpoint in any store."""
+"""Find the snapshots that a command names: those of a deployed query, or of any checkpoint, in any store."""
 
 from __future__ import annotations
 
@@ -22,19 +22,47 @@ from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
 
 Series = Annotated[
-    str, typer.Argument(metavar="[JOB[/QUERY]]", help="A deployed job or query, or a series printed by snapshot list")
+    str,
+    typer.Argument(
+        metavar="[JOB[/QUERY]]",
+        help="A deployed job or query, or a series as `streamkeeper snapshot list` prints it",
+    ),
+]
+AnySeries = Annotated[
+    str,
+    typer.Argument(
+        metavar="[JOB[/QUERY]]",
+        help="A deployed job or query, or a series as `streamkeeper snapshot list` prints it. Without it, all of them",
+    ),
 ]
 CheckpointOption = Annotated[
     str,
-    typer.Option("--checkpoint", metavar="DIR", help="Any Spark checkpoint instead: a directory, s3a://… or hdfs://…"),
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="A Spark checkpoint, deployed or not, instead of JOB/QUERY: a local directory, s3a://… or hdfs://…",
+    ),
 ]
 StoreOption = Annotated[
-    str, typer.Option("--store", metavar="URL", help="The store with the snapshots; without it, the installation's")
+    str,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="URL of the store with the snapshots. Without it, the snapshot store of the installation",
+    ),
 ]
-Id = Annotated[str, typer.Option("--id", metavar="ID", help="This snapshot, like s0007; without it, the latest")]
-Batch = Annotated[int | None, typer.Option("--batch", metavar="N", help="The newest snapshot of this batch")]
+Id = Annotated[
+    str,
+    typer.Option(
+        "--id", metavar="ID", help="Use this snapshot, like s0007. Without --id, --batch and --at, the latest"
+    ),
+]
+Batch = Annotated[int | None, typer.Option("--batch", metavar="N", help="Use the newest snapshot of this batch")]
 At = Annotated[
-    str, typer.Option("--at", metavar="TIME", help="The newest snapshot taken by this time, like 2026-11-21T10:00:00Z")
+    str,
+    typer.Option(
+        "--at", metavar="TIME", help="Use the newest snapshot taken at or before this time, like 2026-11-21T10:00:00Z"
+    ),
 ]
 
 
@@ -54,24 +82,24 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adopted(self) -> bool:
-        """Whether it is a checkpoint that this installation need not have deployed."""
+        """Whether a checkpoint is named, which this installation need not have deployed."""
         return bool(self.checkpoint)
 
     def store(self) -> Store:
-        """The store with the snapshots; raises InvalidInput if none is named, NotFound if it does not exist."""
+        """Open the store with the snapshots; raises InvalidInput if none is named, NotFound if it does not exist."""
         if self.store_url:
             return open_store(self.store_url, begins=self.begins)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
-            raise InvalidInput("no store for the snapshots is named", hint="--store URL")
+            raise InvalidInput("no store for the snapshots is named", hint="add --store URL")
         return (open_to_look() if self.looking else open_site(begins=self.adopted)).snapshots
 
     def policy(self) -> Policy:
-        """The retention of these snapshots, unless the command sets another; raises InvalidInput."""
+        """Return the configured retention of these snapshots, or the default one; raises InvalidInput."""
         of_a_site = not self.store_url and os.environ.get("STREAMKEEPER_HOME")
         return read_policy(read_settings(os.environ).keep) if of_a_site and not self.adopted else Policy()
 
     def targets(self) -> list[Target]:
-        """The checkpoints to take snapshots of."""
+        """Return the checkpoints to take snapshots of."""
         if self.adopted:
             return [adopted_target(self.checkpoint)]
         site = open_site()
@@ -79,7 +107,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return [query_target(site, job, query)] if query else all_targets(site, job=job)
 
     def catalogues(self) -> list[Catalogue]:
-        """The selected series: of one query, of one job, or all."""
+        """Return the selected series: that of one query, those of one job, or all."""
         store = self.store()
         if self.adopted:
             return [Catalogue(store, adopted_target(self.checkpoint).series)]
@@ -89,43 +117,45 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return [Catalogue(store, series) for series in found]
 
     def hint(self) -> str:
-        """A hint with the known series."""
-        return f"known series: {', '.join(list_series(self.store())) or 'none yet'}"
+        """Return a hint with the names of the known series."""
+        return f"name one of the known series: {', '.join(list_series(self.store())) or 'none yet'}"
 
     def catalogue(self) -> Catalogue:
-        """The one selected series; raises InvalidInput, naming the candidates."""
+        """Return the one selected series; raises InvalidInput with the known series if there is none or more than
+        one."""
         found = self.catalogues()
         if len(found) == 1:
             return found[0]
         known = ", ".join(catalogue.series for catalogue in found) or "none yet"
-        what = f"{self.series} names more or less than one series" if self.series else "no series is named"
-        raise InvalidInput(what, hint=f"known series: {known}")
+        what = f"{self.series} does not name exactly one series" if self.series else "no series is named"
+        raise InvalidInput(what, hint=f"name one of the known series: {known}")
 
 
 def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False, begins: bool = False) -> Place:
-    """The place that the options name; raises InvalidInput for invalid names, or for both a series and a checkpoint.
+    """Return the place that the options name; raises InvalidInput for an invalid name, or for both a series and a
+    checkpoint.
 
-    ``series``: a job, a query or a listed series.
-    ``checkpoint``: any Spark checkpoint.
-    ``store``: the store's URL.
+    ``series``: a job, a query or a listed series; empty for all.
+    ``checkpoint``: any Spark checkpoint; empty without one.
+    ``store``: the store's URL; empty for the installation's.
     ``looking``: whether the command changes nothing.
     ``begins``: whether the command may create the store's directory.
     """
     if series and checkpoint:
-        raise InvalidInput("a series and a checkpoint are named", hint="name only one of them")
+        raise InvalidInput("both a series and a checkpoint are named", hint="name only one of them")
     if "/" in series:
         check_series(series)
     return Place(series=series, checkpoint=checkpoint, store_url=store, looking=looking, begins=begins)
 
 
 def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Catalogue, Snapshot]:
-    """The one selected series and its selected snapshot; raises InvalidInput, NotFound, SnapshotDamaged."""
+    """Return the selected series and the selected snapshot in it; raises InvalidInput, NotFound, SnapshotDamaged."""
     catalogue = place.catalogue()
     return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, at=at))
 
 
 def site_of(series: str, *, looking: bool = False) -> Installation | None:
-    """The installation, if the series belongs to one of its jobs; else None."""
+    """Return the installation; None for an adopted series, or if STREAMKEEPER_HOME is not set."""
     if series.startswith("adopted/") or not os.environ.get("STREAMKEEPER_HOME"):
         return None
     return open_to_look() if looking else open_site()

@@ -1,4 +1,4 @@
-"""``snapshot take|list|show|verify|drill|restore|pin|export``: of deployed queries, and of any Spark checkpoint."""
+"""``snapshot take|list|show|verify|drill|restore|pin|export``, for deployed queries and for any Spark checkpoint."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from streamkeeper.cli.progress_bar import progress_bar
 from streamkeeper.cli.snapshot_changes import pin, restore_
 from streamkeeper.cli.snapshot_list import described, print_json, show_snapshots
 from streamkeeper.cli.snapshot_places import (
+    AnySeries,
     At,
     Batch,
     CheckpointOption,
@@ -46,30 +47,40 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
 
-app = typer.Typer(no_args_is_help=True, help="Verified, restorable copies of checkpoints.")
+app = typer.Typer(
+    no_args_is_help=True, help="Take, list, verify, drill, restore, pin and export snapshots of checkpoints."
+)
 
+OneId = Annotated[
+    str, typer.Option("--id", metavar="ID", help="Verify only this snapshot, like s0007. Without it, all snapshots")
+]
 _ONLY_LOCAL = "write to a local directory, then copy it"
 
 
 @app.command("take")
 def take(
-    series: Series = "",
+    series: AnySeries = "",
     *,
     checkpoint: CheckpointOption = "",
     store: StoreOption = "",
     batch: Annotated[
-        int | None, typer.Option("--batch", metavar="N", help="This batch; without it, the last committed one")
+        int | None,
+        typer.Option(
+            "--batch", metavar="N", help="Take the snapshot of this batch. Without it, of the last committed batch"
+        ),
     ] = None,
     without_open_batch: Annotated[
         bool,
         typer.Option(
             "--without-open-batch",
-            help="Leave out the plan of the open batch if its input is missing or unreadable; a restore replans it",
+            help="Leave the plan of the open batch out of the snapshot. Use this if the input of that batch is"
+            " missing or unreadable. A restore then plans the batch again",
         ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Take snapshots of one query, of all queries of one or every job, or of a checkpoint. Exit code 1: one failed."""
+    """Take snapshots of one query, of all queries of one job or of every job, or of any checkpoint. The exit code is 1
+    if a snapshot failed."""
     place = read_place(series, checkpoint, store, begins=True)
     where, failed = place.store(), False
     for target in place.targets():
@@ -91,9 +102,9 @@ def take(
 
 @app.command("list")
 def list_(
-    series: Series = "", *, checkpoint: CheckpointOption = "", store: StoreOption = "", json: Json = False
+    series: AnySeries = "", *, checkpoint: CheckpointOption = "", store: StoreOption = "", json: Json = False
 ) -> None:
-    """List snapshots, oldest first: batch, age, size, whether a drill has verified it, and why it is kept."""
+    """List snapshots, oldest first, with batch, age, size, whether a drill has verified it, and why it is kept."""
     place = read_place(series, checkpoint, store, looking=True)
     found = place.catalogues()
     listed = [snapshot for catalogue in found for snapshot in list_snapshots(catalogue, place.policy())]
@@ -104,7 +115,10 @@ def list_(
     else:
         if series and not store and (site := site_of(series, looking=True)) is not None:
             read_job(site, series.partition("/")[0])
-        echo(f"no snapshot of {series or checkpoint or 'anything'} yet: {_take(series, checkpoint)}")
+        about = series or checkpoint
+        echo(
+            f"there is no snapshot{f' of {about}' if about else ''} yet. To take one, run `{_take(series, checkpoint)}`"
+        )
 
 
 @app.command("show")
@@ -116,10 +130,10 @@ def show_(
     id: Id = "",
     batch: Batch = None,
     at: At = "",
-    files: Annotated[bool, typer.Option("--files", help="Print every file as well")] = False,
+    files: Annotated[bool, typer.Option("--files", help="Also print every file in the snapshot")] = False,
     json: Json = False,
 ) -> None:
-    """Show one snapshot: its release, source offsets, drills, and how many batches its sink is ahead."""
+    """Show one snapshot with its release, source offsets and drills, and how many batches the sink is ahead of it."""
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, at)
     if json:
         echo_json(to_json({**described(snapshot), "files": [file.path for file in snapshot.files]}))
@@ -139,14 +153,14 @@ def show_(
 
 @app.command("verify")
 def verify_(
-    series: Series = "",
+    series: AnySeries = "",
     *,
     checkpoint: CheckpointOption = "",
     store: StoreOption = "",
-    id: Id = "",
+    id: OneId = "",
     json: Json = False,
 ) -> None:
-    """Read every object of the snapshots and compare it with its hash. Exit code 1: something is damaged."""
+    """Read every object of the snapshots and compare it with its hash. The exit code is 1 if an object is damaged."""
     damaged = False
     place = read_place(series, checkpoint, store, looking=True)
     catalogues = place.catalogues()
@@ -184,18 +198,25 @@ def drill_(
     job_file: Annotated[
         str,
         typer.Option(
-            "--job-file", metavar="FILE:NAME", help="The job's code; without it, the release that wrote the snapshot"
+            "--job-file",
+            metavar="FILE:NAME",
+            help="File and name of the job whose code resumes the query. Without"
+            " it, the release that wrote the snapshot",
         ),
     ] = "",
-    query: Annotated[str, typer.Option("--query", metavar="NAME", help="With --job-file: the query")] = "",
+    query: Annotated[
+        str, typer.Option("--query", metavar="NAME", help="With --job-file, name of the query to resume")
+    ] = "",
     params: Params = "{}",
     conf: Conf = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", min=1, help="Longest duration of one batch, seconds")
+        float,
+        typer.Option("--timeout", metavar="S", min=1, help="Longest duration of one batch of the drill, in seconds"),
     ] = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Restore a snapshot to scratch space and resume its query there, sink diverted. Exit code 1: that failed."""
+    """Restore a snapshot to scratch space and resume its query there, with its output diverted. The exit code is 1 if
+    the drill failed."""
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     site = site_of(catalogue.series)
     with TemporaryDirectory(prefix="streamkeeper-drill-") as scratch:
@@ -203,12 +224,12 @@ def drill_(
             job = read_job_file(job_file, read_params(params), read_conf(conf))
             named = query or (catalogue.series.rpartition("/")[2] if site is not None else "")
             if not named:
-                raise InvalidInput("the query is not named", hint="--query NAME")
+                raise InvalidInput("the query is not named", hint="add --query NAME")
             where = DrillPlace(job=job, query=named, scratch=Path(scratch))
         elif site is not None:
             where = released_job(site, snapshot)
         else:
-            raise InvalidInput("the job's code is not recorded here", hint="--job-file FILE:NAME --query NAME")
+            raise InvalidInput("the job's code is not recorded here", hint="add --job-file FILE:NAME --query NAME")
         resolvers = site.resolvers if site is not None else built_in_resolvers(os.environ)
         result = drill(catalogue, snapshot, where, resolvers, timeout_s=timeout)
     if json:
@@ -232,7 +253,10 @@ def export(
     id: Id = "",
     batch: Batch = None,
     at: At = "",
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="A directory that does not exist yet")],
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="DIR", help="Directory to write the Parquet files into. It must not exist yet"),
+    ],
     json: Json = False,
 ) -> None:
     """Write the state of a snapshot as Parquet files, one per state store."""
@@ -253,10 +277,12 @@ def export(
 
 
 def _there(catalogue: Catalogue, id: str) -> int:
-    """A snapshot's number; raises NotFound for one that is not listed: that is not damage."""
+    """Return the number of a snapshot; raises NotFound if the series does not list it, because that is not damage."""
     number = snapshot_number(id)
     if number not in catalogue.numbers():
-        raise NotFound(f"series {catalogue.series} has no snapshot {id}", hint="see: streamkeeper snapshot list")
+        raise NotFound(
+            f"series {catalogue.series} has no snapshot {id}", hint="run `streamkeeper snapshot list` to see them"
+        )
     return number
 
 

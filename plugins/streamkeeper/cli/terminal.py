@@ -1,6 +1,6 @@
-"""Printing: control characters in a text are spelled out, so that no text can control the terminal.
+"""Printing with control characters spelled out, so that no text can control the terminal.
 
-Every module of the command line prints through this one; ``tests/cli/test_terminal.py`` checks that.
+Every module of the command line prints through this module; ``tests/cli/test_terminal.py`` checks that.
 """
 
 from __future__ import annotations
@@ -22,33 +22,34 @@ _COLUMN_GAP = 2
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text with escape sequences spelled out."""
+    """Print a text with control characters spelled out."""
     typer.echo(visible(text), err=err, nl=nl)
 
 
 def echo_json(data: bytes | str) -> None:
-    """Print JSON with control characters escaped; it parses to the same values."""
+    """Print JSON with control characters escaped, so that it still parses to the same values."""
     text = data.decode() if isinstance(data, bytes) else data
     typer.echo("".join(_in_json(each) for each in text))
 
 
 class Console(rich.console.Console):
-    """Rich's console with control characters in texts spelled out; its own colours stay."""
+    """Rich's console, which spells out control characters in texts and keeps its own colours."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """Each segment of text with control characters spelled out."""
+        """Yield the segments, with control characters in their texts spelled out."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
     def print_table(self, table: Any) -> None:
-        """Print a table, or several; in a pipe or a file as wide as the longest row, so that no cell is cut."""
+        """Print a table or a group of tables. In a pipe or a file, use the width of the longest row, so that no cell is
+        cut."""
         if not self.is_terminal:
             options = self.options.update(max_width=_WIDEST)
             self.width = max(self.width, Measurement.get(self, options, table).maximum)
         self.print(table)
 
     def print_markdown(self, text: str) -> None:
-        """Print Markdown; in a pipe or a file as wide as its longest table row, so that no cell is cut."""
+        """Print Markdown. In a pipe or a file, use the width of the longest table row, so that no cell is cut."""
         if not self.is_terminal:
             rows = [line for line in text.splitlines() if line.startswith("|")]
             widths = (cell_len(row) + _COLUMN_GAP * row.count("|") for row in rows)

@@ -35,27 +35,41 @@ from streamkeeper.registry.jobs import list_job_folders, list_jobs
 
 EVERY_S = 60.0
 
-Name = Annotated[str, typer.Argument(metavar="[JOB]", help="Only this job: everything raised, done and cleared")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="[JOB]",
+        help="Name of the job whose incidents to print, open and"
+        " cleared, with actions. Without it, the open ones of all jobs",
+    ),
+]
 
 
 def watch(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Make one pass and exit")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Check all jobs once and exit")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Report what would be raised and done, and write nothing")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Report the incidents that would be raised and the actions that would be taken, and write nothing",
+        ),
     ] = False,
     overdue_s: Annotated[
         float | None,
         typer.Option(
             "--overdue-s",
             min=1,
-            help="Make no pass: exit with 1 if Airflow's last one (any watch's, if Airflow makes none) is older",
+            help="Check no job. Exit with 1 if the last pass of Airflow's watch is older than this many seconds. If"
+            " Airflow makes no passes, the last pass of any watch counts",
         ),
     ] = None,
 ) -> None:
-    """Check every job each minute, report causes, and carry out actions that are safe without a person; until Ctrl-C.
+    """Check every job each minute until Ctrl-C, report problems with their causes, and take actions that are safe
+    without a person.
 
-    Notices are sent only by Airflow's notifiers: the DAG streaming_watch also sends the incidents raised here.
+    This command sends no notices. The DAG streaming_watch in Airflow also sends the notices of incidents that this
+    command raises.
     """
     if overdue_s is not None:
         _must_be_recent(overdue_s)
@@ -78,7 +92,8 @@ def watch(
 
 
 def _must_be_recent(overdue_s: float) -> None:
-    """Print the age of the last pass; exits with 1 if it is too old, or there was none."""
+    """Print the age of the last pass; exit with 1 if the pass is older than ``overdue_s`` seconds, or there was
+    none."""
     site = open_to_look()
     index = read_index(site.store, site.id)
     if index is None:
@@ -88,7 +103,7 @@ def _must_be_recent(overdue_s: float) -> None:
     by = "by Airflow" if index.is_behind_airflow(now) else f"by {index.by}"
     told = f"the last pass of the watch, {by}, is {tell_span(age_s)} old"
     if age_s > overdue_s:
-        echo(f"{told}, and at most {tell_span(overdue_s)} are allowed: check that Airflow's scheduler runs", err=True)
+        echo(f"{told}, and at most {tell_span(overdue_s)} are allowed. Check that Airflow's scheduler runs", err=True)
         raise typer.Exit(1)
     echo(told)
 
@@ -103,7 +118,7 @@ def _pass(made: Watch) -> None:
 
 
 def incidents(job: Name = "", *, json: Json = False) -> None:
-    """Show the open incidents of all jobs; for one job, every incident with its actions and end."""
+    """Show the open incidents of all jobs, or every incident of one job with its actions and its end."""
     site = open_to_look()
     if job:
         with suppress(JournalLost):
@@ -135,7 +150,7 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
 
 
 def _end_with(passed: list[str]) -> None:
-    """Print the records that could not be read; exits with 1 if there are any."""
+    """Print the records that could not be read, and exit with 1 if there are any."""
     for why in passed:
         echo(f"an incident record is ignored: {why}", err=True)
     if passed:
@@ -167,7 +182,7 @@ def _show_open(found: list[JobIncidents], *, complete: bool) -> None:
 
 
 def render_incident(record: IncidentRecord) -> str:
-    """An incident record as one line of text."""
+    """Return an incident record as one line of text."""
     match record:
         case IncidentRaised(symptom=symptom) | IncidentRepeated(symptom=symptom):
             verb = "raised" if isinstance(record, IncidentRaised) else "still open"

@@ -1,8 +1,8 @@
-"""The request of a deploy, a rollback or a recovery, and the texts of its form and command line.
+"""The request of a deploy, a rollback or a recovery, and its texts in forms and on the command line.
 
-A person fills in the fields with a title; ``asked_fields`` reads their texts. Bounds and other parts of a form's JSON
-schema are in ``extra``, which msgspec does not check: stored requests stay readable. ``request_limits`` checks new
-requests.
+A person fills in the fields that have a title; ``asked_fields`` reads the texts of these fields. ``extra`` contains
+bounds and other parts of a form's JSON schema. msgspec does not check ``extra``, so that stored requests stay readable;
+``request_limits`` checks new requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARE = {"minimum": 0, "maximum": 1, "section": SWITCHING}
 
 
 class Strategy(Enum):
-    """How a deploy treats the checkpoint; ``auto`` follows the verdict, the others request one transition."""
+    """How a deploy treats the checkpoints: ``auto`` follows the verdict, each other value requests one transition."""
 
     AUTO = "auto"
     RESUME = "resume"
@@ -34,27 +34,30 @@ class Strategy(Enum):
 
 
 class Handover(Enum):
-    """``warm``: the candidate starts next to the current driver; ``cold``: only after that has ended."""
+    """When the candidate starts: ``warm`` beside the current driver, ``cold`` only after that driver has ended."""
 
     WARM = "warm"
     COLD = "cold"
 
 
 class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request. Durations are in seconds. ``release``: a pushed one, or None for the code now under the jobs root.
+    """A request; durations are in seconds. The fields with a title carry their own descriptions. The others are:
 
-    ``rollback``: to ``release``, or to the previous one. ``start``: the current release resumes where it stopped,
-    because no driver runs. ``recover``: the announced recovery, if any. ``inherit_params``, ``inherit_conf``: whether
-    the current release's apply; ``inherited_from``: that release, once they are filled in; ``not_inherited``: its
-    params that the code no longer declares.
+    ``rollback``: whether to make an older release current: ``release``, or the previous one if that is None.
+    ``start``: whether to start the current release where it stopped, because no driver runs.
+    ``recover``: the announced recovery; None for any other operation.
+    ``inherit_params``, ``inherit_conf``: whether to use the params, or the confs, of the current release.
+    ``inherited_from``: the release that inherited values were copied from; empty before they are copied.
+    ``not_inherited``: params of that release that the code no longer declares.
     """
 
-    job: Annotated[str, Meta(title="Job", description="The job's name", extra={"pattern": "^[a-z][a-z0-9_]{0,62}$"})]
+    job: Annotated[str, Meta(title="Job", description="Name of the job", extra={"pattern": "^[a-z][a-z0-9_]{0,62}$"})]
     release: Annotated[
         str | None,
         Meta(
             title="Release",
-            description="A pushed release, like `r0007`; without one, the code under the jobs root",
+            description="Name of a pushed release to deploy, like `r0007`. Without it, the job's code now in the jobs"
+            " root (`STREAMKEEPER_JOBS`) is deployed",
             extra={"pattern": "^(r[0-9]{4,})?$"},
         ),
     ] = None
@@ -62,7 +65,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         dict[str, ParamValue],
         Meta(
             title="Job params",
-            description="All params that the job declares, as JSON; left out: those of the current release",
+            description="Params of the job, as a JSON object. They replace all params of the current release. If left"
+            " out, the params of the current release are kept",
             # Airflow cannot pass a larger number to a task.
             extra={
                 "additionalProperties": {
@@ -77,15 +81,15 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         dict[str, str],
         Meta(
             title="Spark conf",
-            description='As JSON, for example `{"spark.sql.shuffle.partitions": "4"}`; empty: that of the current'
-            " release",
+            description='Spark confs of the job, as a JSON object like `{"spark.sql.shuffle.partitions": "4"}`. They'
+            " replace all confs of the current release. If left out, the confs of the current release are kept",
         ),
     ] = {}
     reason: Annotated[
         str,
         Meta(
             title="Reason",
-            description="Why; kept in the journal",
+            description="Your reason for this request, recorded in the job's journal",
             extra={"minLength": 5, "maxLength": 1000},
         ),
     ] = ""
@@ -93,7 +97,9 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Strategy,
         Meta(
             title="Strategy",
-            description="auto follows the verdict; any other path is refused unless it is provably possible",
+            description="What happens to the checkpoints. `auto` does what the check's verdict requires, `resume`"
+            " continues in them, `handoff` starts new ones at the exact offsets of the old ones, `rebuild` starts new"
+            " ones that read all input again. A strategy that is not provably possible is refused",
             extra={
                 "values_display": {
                     "auto": "Auto: follow the verdict",
@@ -108,7 +114,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Handover,
         Meta(
             title="Handover",
-            description="cold: the new driver starts after the old one has ended, where there is no room for two",
+            description="When the new driver starts. `warm` starts it beside the running driver; `cold` starts it"
+            " after that driver has ended, where there is no room for two",
             extra={
                 "values_display": {
                     "warm": "Warm: start next to the running driver",
@@ -121,14 +128,16 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Dry run",
-            description="Describe and assess the candidate, then end; the current release keeps running",
+            description="Check the new release against the current one, report what the deploy would do, and end. The"
+            " current release keeps running",
         ),
     ] = False
     accept_state_loss: Annotated[
         bool,
         Meta(
             title="Accept the loss of state",
-            description="A stateful query may start with empty state",
+            description="Allow a stateful query to lose its state. A new checkpoint then starts with empty state at the"
+            " offsets of the old one",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -136,7 +145,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Accept the risk",
-            description="An opaque change needs no approval; sinks that are not idempotent may receive duplicates",
+            description="Approve an opaque change in advance, so that no person is asked. Also allow a rollback to"
+            " write batches again to a sink that is not idempotent, which may then contain duplicates",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -144,8 +154,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Accept the loss of an output",
-            description="A missing output, or an older copy of it, continues after the last committed batch; the rows"
-            " that it lacks are not written again",
+            description="Allow an output that is missing, or that is an older copy. The query continues after its last"
+            " committed batch, and the rows that the output lacks are not written again",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -153,7 +163,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Accept the loss of input",
-            description="The rollback may lose the rows of input that is missing or cannot be checked",
+            description="Allow a rollback that reads input again although some of that input is missing or cannot be"
+            " checked. The rows of that part may be lost",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -161,7 +172,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Revive",
-            description="Deploy a forgotten job: it resumes from its old checkpoints",
+            description="Allow the deploy of a job that was retired with `streamkeeper forget`. The job resumes from"
+            " its old checkpoints",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -169,8 +181,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Compare",
-            description="After a dual run, compare both outputs over the same input; off: the rebuilt output is not"
-            " compared",
+            description="After the dual run of a rebuild, compare the rebuilt output with the current one over the same"
+            " input. If off, the rebuilt output is not compared",
             extra={"section": SWITCHING},
         ),
     ] = True
@@ -178,8 +190,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Rows that may be missing",
-            description="Share (0 to 1) of the current output's rows that the rebuilt one may lack; above it, a person"
-            " decides",
+            description="Largest share (0 to 1) of the current output's rows that may be missing in the rebuilt"
+            " output. If more are missing, a person must approve the rebuilt output",
             extra=_SHARE,
         ),
     ] = 0.0
@@ -187,16 +199,18 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Rows that may differ",
-            description="Share (0 to 1) of the rows in both outputs that may differ, in columns that the change does"
-            " not redefine; above it, a person decides",
+            description="Largest share (0 to 1) of the rows present in both the current and the rebuilt output that may"
+            " differ, not counting columns that the change redefines. If more differ, a person must approve the rebuilt"
+            " output",
             extra=_SHARE,
         ),
     ] = 0.0
     expect_different: Annotated[
         tuple[str, ...],
         Meta(
-            title="Columns that are meant to differ",
-            description="A column that is meant to differ: `column`, or `query.column`",
+            title="Columns expected to differ",
+            description="Columns, as `column` or `query.column`, whose values are expected to differ between the"
+            " current and the rebuilt output. The comparison of the outputs allows them to differ",
             extra={"section": SWITCHING},
         ),
     ] = ()
@@ -204,7 +218,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Drain (s)",
-            description="After this, the driver is killed and its open batch replayed",
+            description="Longest time, in seconds, for the running driver to finish its open batch. After that, the"
+            " driver is killed, and the next driver replays the batch",
             extra=_SECONDS,
         ),
     ] = 120.0
@@ -212,7 +227,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Standby (s)",
-            description="After this, the candidate is ended; nothing has changed",
+            description="Longest time, in seconds, until the new driver has started and is on standby. After that,"
+            " the new driver is ended, and nothing has changed",
             extra=_SECONDS,
         ),
     ] = 300.0
@@ -220,7 +236,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="First commit (s)",
-            description="After this, roll back automatically to the previous release, if possible",
+            description="Longest time, in seconds, until every query of the new release has completed its first"
+            " trigger. After that, the previous release is made current again automatically, if possible",
             extra=_SECONDS,
         ),
     ] = 180.0
@@ -228,7 +245,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(
             title="Probation (triggers)",
-            description="Triggers that every query must complete without an error after its first one",
+            description="Number of triggers that every query of the new release must complete without an error, after"
+            " its first trigger, before the release is promoted",
             extra={"minimum": 0, "section": DEADLINES},
         ),
     ] = 3
@@ -236,19 +254,26 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Probation (s)",
-            description="After this, roll back automatically to the previous release, if possible",
+            description="Longest duration of the probation, in seconds. If the new release has not passed it by then,"
+            " the previous release is made current again automatically, if possible",
             extra=_SECONDS,
         ),
     ] = 300.0
     approve_s: Annotated[
         float,
-        Meta(title="Approval (s)", description="After this, an unanswered question counts as declined", extra=_SECONDS),
+        Meta(
+            title="Approval (s)",
+            description="Longest time, in seconds, that the operation waits for a person's answer to its question."
+            " After that, the question counts as declined",
+            extra=_SECONDS,
+        ),
     ] = 24 * 3600.0
     catch_up_s: Annotated[
         float,
         Meta(
             title="Catching up (s)",
-            description="After this, the dual run is aborted; the current release keeps running",
+            description="Longest time, in seconds, for a rebuild to read all input that the current release has read."
+            " After that, the dual run is aborted, and the current release keeps running",
             extra=_SECONDS,
         ),
     ] = 6 * 3600.0
@@ -263,9 +288,10 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ROLLBACK = {
-    "release": "The release to roll back to, like `r0003`; without one, the previous release",
-    "dry_run": "Report the rollback path and what would be written again, then end",
+    "release": "Name of the release to roll back to, like `r0003`. Without it, the previous release",
+    "dry_run": "Report how the rollback would proceed and which data would be read and written again, and change"
+    " nothing",
 }
-"""The meaning of these fields in a rollback."""
-RECOVERY = {"dry_run": "Report what the action would do and what it costs, then end"}
-"""The meaning of this field in a recovery."""
+"""Descriptions that differ for a rollback: field -> text."""
+RECOVERY = {"dry_run": "Report what the recovery action would read again, write again or lose, and change nothing"}
+"""Descriptions that differ for a recovery: field -> text."""

@@ -1,8 +1,8 @@
-"""The trigger forms of the DAGs that act on a job: their fields, each a JSON schema with texts for a person.
+"""The fields of the trigger forms of DAGs that act on a job. Each field is a JSON schema with texts for a person.
 
-Airflow's own form and the page's dialogs are both made from these. A field without a ``default`` is required.
-``section``: its fold in the form; ``values_display``: the text of each choice; ``description_md``: a description with
-backticks.
+Airflow's trigger form and the page's dialogs are both made from these fields. A field without a ``default`` is
+required. ``section`` names the fold of the form that contains the field, ``values_display`` the label of each choice,
+and ``description_md`` a description with backticks.
 """
 
 from __future__ import annotations
@@ -21,16 +21,23 @@ Field = dict[str, Any]
 Form = dict[str, Field]
 
 _ASKED = asked_fields(DeployRequest)
-_SECRET = "A secret is `secret://airflow/CONN_ID/password`"
+_SECRET = "Refer to a secret as `secret://airflow/CONN_ID/password`"
 DEADLINE_FIELDS = tuple(name for name, field in _ASKED.items() if field.extra.get("section") == DEADLINES)
 """The deadlines of a deploy, which a recovery has too."""
 ONLY_OF_A_ROLLBACK = ("accept_loss",)
+ACTIONS = (
+    "What to do about the problem. `diagnose` reports the cause and the possible actions, and changes nothing;"
+    " `restart` runs the current release from its checkpoints; `restore` continues damaged queries from snapshots;"
+    " `replan` plans an open batch again if its plan is unreadable; `rebuild` lets damaged queries read all input"
+    " again"
+)
+"""The description of the field ``action`` of a recovery."""
 INHERIT = "inherit"
-"""The field by which empty params or conf mean the current release's."""
+"""Name of the field that makes empty params or confs mean those of the current release."""
 
 
 def deploy_fields(jobs: Sequence[str] = ()) -> Form:
-    """The fields of ``streaming_deploy``; Airflow starts no run with input that their schemas refuse.
+    """Return the fields of ``streaming_deploy``. Airflow starts no run for input that a field's schema refuses.
 
     ``jobs``: names to suggest.
     """
@@ -39,7 +46,11 @@ def deploy_fields(jobs: Sequence[str] = ()) -> Form:
     form = {**_fields(*names[:own_values]), INHERIT: _inherit(), **_fields(*names[own_values:])}
     return {
         **form,
-        "job": _job(jobs, "A job file under the jobs root, without .py; or the job of a pushed release"),
+        "job": _job(
+            jobs,
+            "Name of the job to deploy: the name of its file in the jobs root without `.py`, or the job"
+            " of a pushed release",
+        ),
         "params": _field("params", description=f"{_ASKED['params'].description}. {_SECRET}"),
         "reason": _reason(),
         "on_open": _on_open("deploy"),
@@ -47,9 +58,9 @@ def deploy_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def rollback_fields(jobs: Sequence[str] = ()) -> Form:
-    """The fields of ``streaming_rollback``."""
+    """Return the fields of ``streaming_rollback``."""
     return {
-        "job": _job(jobs, "The job to roll back to an older release"),
+        "job": _job(jobs, "Name of the job to roll back to an older release"),
         "release": _field("release", description=ROLLBACK["release"]),
         "reason": _reason(),
         "handover": _field("handover"),
@@ -62,50 +73,52 @@ def rollback_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def stop_fields(jobs: Sequence[str] = ()) -> Form:
-    """The fields of ``streaming_stop``."""
+    """Return the fields of ``streaming_stop``."""
     return {
-        "job": _job(jobs, "The job to stop. It stays stopped until a person starts or deploys it"),
+        "job": _job(jobs, "Name of the job to stop. The job stays stopped until a person starts or deploys it"),
         "reason": _reason(),
         **_fields("drain_s"),
     }
 
 
 def start_fields(jobs: Sequence[str] = ()) -> Form:
-    """The fields of ``streaming_start``."""
+    """Return the fields of ``streaming_start``."""
     return {
-        "job": _job(jobs, "The job to start again. Its last release resumes from its checkpoints"),
+        "job": _job(jobs, "Name of the job to start again. Its last release resumes from its checkpoints"),
         "reason": _reason(),
     }
 
 
 def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
-    """The fields of ``streaming_state_dead``."""
+    """Return the fields of ``streaming_state_dead``."""
     return {
-        "job": _job(jobs, "The job whose driver was lost with its machine"),
+        "job": _job(jobs, "Name of the job whose driver was lost with its machine"),
         "instance": {
             "type": "string",
             "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$",
             "title": "Driver",
-            "description": "The driver that has terminated, by its id on the job's page",
+            "description": "Id of the driver that has terminated, as shown on the job's page",
         },
         "reason": _reason(),
         "accept": {
             "default": False,
             "type": "boolean",
             "title": "The driver has terminated",
-            "description": "Without this nothing is recorded, and the run reports the risks of the statement",
+            "description": "Confirm that the driver has terminated. Without this confirmation nothing is recorded,"
+            " and the run reports the risks of the statement",
         },
     }
 
 
 def recover_fields(jobs: Sequence[str] = ()) -> Form:
-    """The fields of ``streaming_recover``."""
+    """Return the fields of ``streaming_recover``."""
     return {
-        "job": _job(jobs, "The job to diagnose or recover"),
+        "job": _job(jobs, "Name of the job to diagnose or recover"),
         "action": {
             "default": RecoveryAction.DIAGNOSE.value,
             "type": "string",
             "enum": [action.value for action in RecoveryAction],
+            "description_md": ACTIONS,
             "values_display": {
                 "diagnose": "Diagnose: report the cause and the possible actions",
                 "restart": "Restart: the current release, from its checkpoints",
@@ -120,14 +133,15 @@ def recover_fields(jobs: Sequence[str] = ()) -> Form:
             "type": ["null", "string"],
             "pattern": "^([a-z][a-z0-9_]{0,62})?$",
             "title": "Query",
-            "description": "Empty: all damaged queries",
+            "description": "The only query to restore or rebuild, damaged or not. If empty, all damaged queries",
         },
         "snapshot": {
             "default": None,
             "type": ["null", "string"],
             "pattern": "^(s[0-9]{4,10})?$",
             "title": "Snapshot",
-            "description_md": "A snapshot of that query, like `s0007`; empty: the one that the diagnosis names",
+            "description_md": "Snapshot to restore the named query from, like `s0007`. If empty, the one that the"
+            " diagnosis names",
         },
         "dry_run": _field("dry_run", description=RECOVERY["dry_run"]),
         "reason": _reason(required=False),
@@ -136,9 +150,9 @@ def recover_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def unclamped(schema: Mapping[str, Any]) -> Field:
-    """The schema with its bounds hidden from Airflow's page; they are still enforced on the input.
+    """Return the schema with its bounds hidden from Airflow's page. Airflow still enforces the bounds on the input.
 
-    The page would silently replace a number beyond a bound by that bound: a share of 1.5 by everything. It would also
+    The page would silently replace a number beyond a bound by the bound, for example a share of 1.5 by 1. It would also
     cut a text that is too long.
     """
     bounds = {key: value for key, value in schema.items() if key in ("minimum", "maximum", "maxLength")}
@@ -147,7 +161,7 @@ def unclamped(schema: Mapping[str, Any]) -> Field:
 
 
 def clamped(field: Field) -> Field:
-    """A form's field with its bounds where our own dialogs read them: the inverse of ``unclamped``."""
+    """Return the field with its bounds where the page's dialogs read them: the inverse of ``unclamped``."""
     return {**field, **(field.get("allOf") or [{}])[0], **field.get("then", {})}
 
 
@@ -156,9 +170,9 @@ def _fields(*names: str) -> Form:
 
 
 def _field(name: str, **other: Any) -> Field:
-    """A field as declared by the request; ``other``: this form's differences, None for a part that it leaves out."""
+    """The field as the request declares it, with the parts in ``other`` replaced, or left out if they are None."""
     field = _ASKED[name]
-    description = f"{field.description}; one per line" if isinstance(field.default, tuple) else field.description
+    description = f"{field.description}. One per line" if isinstance(field.default, tuple) else field.description
     shown = {**_json_type(field), **unclamped(field.extra), "title": field.title, "description": description, **other}
     if "`" in shown["description"]:
         shown["description_md"] = shown.pop("description")
@@ -182,7 +196,7 @@ def _job(jobs: Sequence[str], description: str) -> Field:
 
 
 def _reason(*, required: bool = True) -> Field:
-    """Requests in Airflow need a reason; it may stay empty if nothing is changed."""
+    """The field for the reason, which a request in Airflow needs unless it changes nothing (``required=False``)."""
     field = _ASKED["reason"]
     shown = {"type": "string", "title": field.title, "description": field.description}
     if required:
@@ -195,7 +209,8 @@ def _inherit() -> Field:
         "default": True,
         "type": "boolean",
         "title": "Keep current values",
-        "description": "Empty params or confs are those of the current release; off: none",
+        "description": "Use the params or confs of the current release if you leave params or confs empty. If off,"
+        " empty means none",
     }
 
 
@@ -205,9 +220,9 @@ def _on_open(verb: str) -> Field:
         "type": "string",
         "enum": ["refuse", "continue", "abort"],
         "values_display": {
-            "refuse": "Refuse, and name that operation",
-            "continue": "Continue that operation",
-            "abort": f"Abort that operation, then {verb}",
+            "refuse": "Refuse this request, and name the open operation",
+            "continue": "Continue the open operation instead",
+            "abort": f"Abort the open operation, then {verb}",
         },
         "title": "If another operation of the job is open",
         "section": DEADLINES,

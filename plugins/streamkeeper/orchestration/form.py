@@ -1,4 +1,4 @@
-"""The trigger forms as Airflow params, and the request made from a filled-in form."""
+"""The trigger forms as Airflow params, and the request that a filled-in form makes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_EXAMPLES = 50
 
 
 def list_job_examples(jobs: Path) -> list[str]:
-    """Names of the job files under the jobs root, as suggestions only. Reads one directory, at parse time."""
+    """Return up to 50 names of job files in the jobs root, as suggestions. Reads one directory, at parse time."""
     try:
         names = sorted(entry.name for entry in os.scandir(jobs) if entry.name.endswith(".py"))
     except OSError:
@@ -29,37 +29,37 @@ def list_job_examples(jobs: Path) -> list[str]:
 
 
 def deploy_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_deploy``."""
+    """Return the fields of ``streaming_deploy``."""
     return _params(trigger_forms.deploy_fields(list_job_examples(jobs)))
 
 
 def rollback_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_rollback``."""
+    """Return the fields of ``streaming_rollback``."""
     return _params(trigger_forms.rollback_fields(list_job_examples(jobs)))
 
 
 def stop_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_stop``."""
+    """Return the fields of ``streaming_stop``."""
     return _params(trigger_forms.stop_fields(list_job_examples(jobs)))
 
 
 def start_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_start``."""
+    """Return the fields of ``streaming_start``."""
     return _params(trigger_forms.start_fields(list_job_examples(jobs)))
 
 
 def state_dead_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_state_dead``."""
+    """Return the fields of ``streaming_state_dead``."""
     return _params(trigger_forms.state_dead_fields(list_job_examples(jobs)))
 
 
 def recover_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_recover``."""
+    """Return the fields of ``streaming_recover``."""
     return _params(trigger_forms.recover_fields(list_job_examples(jobs)))
 
 
 def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool = False) -> DeployRequest:
-    """The request of a filled-in form; raises InvalidInput, naming the field."""
+    """Read the request from a filled-in form; raises InvalidInput, naming the field."""
     known = {name: params[name] for name in asked_fields(DeployRequest) if name in params}
     release = params.get("release") or None
     inherits = bool(params.get(INHERIT)) and release is None and not rollback

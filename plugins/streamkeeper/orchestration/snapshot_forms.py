@@ -1,6 +1,6 @@
-"""The trigger forms of the backup, the drill and the prune, and the requests made from them.
+"""The trigger forms of the backup, the drill and the prune, and the requests made from these forms.
 
-Every field may stay empty, because a scheduled run fills in none: an empty field selects everything.
+Every field may stay empty, because a scheduled run fills in none. An empty field selects everything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _RULES = "^( *(last|hourly|daily|weekly|monthly)=[0-9]+ *(,|$))*$"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The selected queries, and for a drill the snapshot; an empty field stands for all, or for the newest."""
+    """The queries that a backup or a drill is for, and the snapshot to drill.
+
+    An empty ``job`` or ``query`` selects all, an empty ``snapshot`` the newest.
+    """
 
     job: str = ""
     query: str = ""
@@ -39,15 +42,15 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""
     """Only this job; empty for all."""
     dry_run: bool = False
-    """Whether nothing is removed."""
+    """Whether to report only, and to remove nothing."""
     keep: str = ""
-    """The retention rules; empty for the installation's."""
+    """The retention rules; empty for those of the installation."""
     grace_s: float | None = None
-    """How long an unreferenced pack stays, seconds; None for the installation's."""
+    """Seconds that an unreferenced pack stays; None for the default of one day."""
 
     @property
     def policy(self) -> Policy | None:
-        """The requested retention policy; raises InvalidInput, naming the field."""
+        """The requested retention policy, None for that of the installation; raises InvalidInput, naming the field."""
         from streamkeeper.operations.pruning import read_policy
 
         try:
@@ -57,7 +60,7 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grace_period_s(self) -> float:
-        """How long an unreferenced pack stays, seconds; raises InvalidInput, naming the field, if it is too short."""
+        """Seconds that an unreferenced pack stays; raises InvalidInput, naming the field, if they are too few."""
         from streamkeeper.snapshots.sweep import GRACE_S, check_grace
 
         wanted = GRACE_S if self.grace_s is None else self.grace_s
@@ -68,27 +71,28 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def backup_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_backup``."""
-    return {"job": _job(jobs)}
+    """Return the fields of ``streaming_backup``."""
+    return {"job": _job(jobs, "back up")}
 
 
 def drill_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_drill``."""
+    """Return the fields of ``streaming_drill``."""
     return {
-        "job": _job(jobs),
-        "query": _text(_NAME, "Query", "A query of that job; empty: every query"),
+        "job": _job(jobs, "drill"),
+        "query": _text(_NAME, "Query", "The only query of the job to drill. If empty, every query"),
         "snapshot": _text(
             _SNAPSHOT,
             "Snapshot",
-            "A snapshot of that query, like `s0007`; empty: the newest one, unless it is already verified",
+            "Snapshot of the named query to drill, like `s0007`. If empty, the newest snapshot, unless a drill has"
+            " already verified it",
         ),
     }
 
 
 def prune_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_prune``."""
+    """Return the fields of ``streaming_prune``."""
     return {
-        "job": _job(jobs),
+        "job": _job(jobs, "prune"),
         "dry_run": Param(
             False,
             type="boolean",
@@ -98,33 +102,36 @@ def prune_form(jobs: Path) -> dict[str, Param]:
         "keep": _text(
             _RULES,
             "Keep",
-            "Retention, like `last=3,hourly=24,daily=7,weekly=4,monthly=6`; empty: the installation's setting",
+            "Retention rules that decide which snapshots are kept, like"
+            " `last=3,hourly=24,daily=7,weekly=4,monthly=6`. If empty, the setting `STREAMKEEPER_KEEP`",
         ),
         "grace_s": Param(
             None,
             type=["null", "number"],
             **unclamped({"minimum": 0}),
             title="Grace period (s)",
-            description_md="Seconds that a pack stays after the last snapshot that needs it; empty: a day. "
-            "`0` only while no snapshot is taken",
+            description_md="Seconds that a pack of snapshot data stays in the store after the last snapshot that"
+            " needs it is gone. If empty, one day. Use `0` only while no snapshot is being taken",
         ),
     }
 
 
 def read_choice_of_queries(params: Mapping[str, Any]) -> Choice:
-    """The selection of a filled-in form of a backup or a drill; raises InvalidInput, naming the field."""
+    """Read the selection from a filled-in form of a backup or a drill; raises InvalidInput, naming the field."""
     choice = _read(params, Choice)
     if choice.query and not choice.job:
-        raise InvalidInput(f"query={choice.query} without its job", hint="fill in job as well")
+        raise InvalidInput(f"query={choice.query} without its job", hint="fill in the field job, too")
     if choice.snapshot and not choice.query:
-        raise InvalidInput(f"snapshot={choice.snapshot} without its query", hint="fill in job and query as well")
+        raise InvalidInput(
+            f"snapshot={choice.snapshot} without its query", hint="fill in the fields job and query, too"
+        )
     if choice.snapshot:
         snapshot_number(choice.snapshot)
     return choice
 
 
 def read_prune(params: Mapping[str, Any]) -> PruneRequest:
-    """The request of a filled-in form of a prune; raises InvalidInput, naming the field."""
+    """Read the request from a filled-in form of a prune; raises InvalidInput, naming the field."""
     return _read(params, PruneRequest)
 
 
@@ -136,9 +143,10 @@ def _read(params: Mapping[str, Any], kind: type[msgspec.Struct]) -> Any:
         raise InvalidInput(f"the form is wrong: {error}") from error
 
 
-def _job(jobs: Path) -> Param:
+def _job(jobs: Path, verb: str) -> Param:
     examples = list_job_examples(jobs)
-    return _text(_NAME, "Job", "Empty: every deployed job", **({"examples": examples} if examples else {}))
+    description = f"The only job to {verb}. If empty, every deployed job"
+    return _text(_NAME, "Job", description, **({"examples": examples} if examples else {}))
 
 
 def _text(pattern: str, title: str, description: str, **more: Any) -> Param:

@@ -33,7 +33,8 @@ def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description_md="Report what would be raised and done, and write nothing",
+            description_md="Report the incidents that the watch would raise and the actions that it would take, and"
+            " write nothing",
         )
     }
 

@@ -149,6 +149,7 @@ def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapsh
         **fields["action"],
         "default": RecoveryAction.RESTART.value,
         "enum": [each for each in fields["action"]["enum"] if each != RecoveryAction.DIAGNOSE.value],
+        "description": "What to do about the problem",
     }
     chosen = action if action in fields["action"]["enum"] else RecoveryAction.RESTART.value
     return _dialog(
