@@ -1,4 +1,4 @@
-"""Prune snapshots and checkpoints of streaming jobs every day: delete all that no rule keeps.
+"""Prune snapshots and checkpoints of streaming jobs every day: delete everything that no rule keeps.
 
 **plan** lists for every snapshot the reason why it is kept or deleted, and for every pack and checkpoint directory the
 parts that would be removed. It removes nothing. **prune** makes a new plan, because a driver or a backup may have

@@ -4,14 +4,20 @@
 evidence, and lists for each action the data that it reads again, writes again or loses, per output. Its report is the
 run's report. It changes nothing. With the action *diagnose*, or in a **dry run**, the run ends there.
 
-An action that loses or duplicates data waits in **accept** for a person, whose name is recorded; no answer means no.
+An action that loses or duplicates data waits in **accept** until a person accepts it. The person's name is recorded. No
+answer in time counts as declined.
+
 **bundle** opens the operation, which from here on is a deploy of the current release with the announced transitions:
 **standby**, **assess**, the **dual run** of a rebuild, the **takeover** with its probation, and **fall_back** if some
 driver can still run. **finish** gives the run the operation's outcome. If the operation failed, **announce_failure**
 updates the asset `streamkeeper://operations`.
 
-*restart*: the current release, in its checkpoint versions. *restore*: each damaged query from its newest drilled
-snapshot, as its next checkpoint version. *rebuild*: each damaged query reads its sources again into a shadow.
+The actions:
+
+- *restart* runs the current release in its checkpoint versions.
+- *restore* restores each damaged query from its newest drilled snapshot, as its next checkpoint version.
+- *replan* plans an open batch again if its plan is unreadable.
+- *rebuild* lets each damaged query read its sources again into a shadow.
 
 A task that failed or was killed continues when it is cleared: the job's journal records everything that is done.
 """

@@ -1,8 +1,8 @@
-"""What Airflow finds of Streamkeeper in this folder: this one file. The rest of the folder it must not walk.
+"""The only file in this folder that Airflow loads as a plugin; it must not walk the rest of the folder.
 
-Airflow puts the folder on the module path of every component, which is how DAGs and triggers find ``streamkeeper`` in
-a checkout. An installed Streamkeeper names the same plugin by its entry point, and a second one of its name would be
-an import error: then this file has none.
+Airflow puts the folder on the module path of every component, so that DAGs and triggers find ``streamkeeper`` in a
+checkout. An installed Streamkeeper registers the same plugin by its entry point. Then this file defines no plugin,
+because a second plugin of the same name would be an import error.
 """
 
 from __future__ import annotations

@@ -22,14 +22,14 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
         "one\n"
         "query totals: SWITCH\n"
         "  breaking aggregate-function-changed: aggregation\n"
-        "           on resume: Spark would reject the state, or the new function would continue from values of the old "
+        "           on resume:  Spark would reject the state, or the new function would continue from values of the old "
         "one: results would be wrong\n"
-        "           change:    `sum(x)` → `max(x)`\n"
-        "           to do:     switch: a new checkpoint version reads the input again from where this one began, and "
+        "           change:     `sum(x)` → `max(x)`\n"
+        "           how to fix: switch: a new checkpoint version reads the input again from where this one began, and "
         "takes over when it has caught up; or revert the change\n"
         "  note     trigger-changed: trigger\n"
-        "           on resume: batches would start at other times; the same rows would be written\n"
-        "           change:    `5 seconds` → `1 second`\n"
+        "           on resume:  batches would start at other times; the same rows would be written\n"
+        "           change:     `5 seconds` → `1 second`\n"
     )
 
 
@@ -77,7 +77,7 @@ def test_a_report_of_an_older_release_is_shown_without_what_it_does_not_say() ->
     stored = {"rule": "old-rule", "severity": "note", "where": "w", "evidence": "a -> b"}
     older = {"verdict": 0, "queries": {"q": {"verdict": 0, "findings": [stored]}}}
     shown = from_json(msgspec.json.encode(older), Assessment, where="report")
-    assert render_text(shown).endswith("  note     old-rule: w\n           change:    a -> b\n")
+    assert render_text(shown).endswith("  note     old-rule: w\n           change:     a -> b\n")
 
 
 def test_every_verdict_says_what_the_deploy_would_do() -> None:

@@ -207,7 +207,7 @@ def test_airflow_itself_lets_only_those_accept_whose_answer_counts(
     (question,) = asked
     assert question["assigned_users"] == [{"id": "2", "name": "bob"}]
     assert r"- \<lambda>" in question["body"]
-    assert "it counts as declined. May answer: bob." in question["body"]
+    assert "the question counts as declined. May answer: bob." in question["body"]
 
 
 def test_a_recovery_that_waits_for_a_person_is_seen_outside_airflow(
@@ -281,7 +281,7 @@ def test_an_action_that_is_not_possible_fails_with_the_reason(job: Registered) -
     """Before anybody is asked anything."""
     with pytest.raises(OperationRefused, match="restart of sales is not possible"):
         diagnose(Run(), action="restart")
-    with pytest.raises(InvalidInput, match="a snapshot belongs to one query"):
+    with pytest.raises(InvalidInput, match="a snapshot is named without its query"):
         diagnose(Run(), snapshot="s0001")
 
 

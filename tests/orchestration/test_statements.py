@@ -49,7 +49,7 @@ def proof_of(job: Registered) -> str:
 
 def test_nothing_is_recorded_without_the_tick(job: Registered) -> None:
     """The run fails with what the statement would risk, as the command ends with 1; with the tick it is recorded."""
-    with task_fails("nothing is recorded of op-candidate; the statement would risk: .*node-7.*accept"):
+    with task_fails("nothing is recorded about op-candidate. The risks of the statement: .*node-7.*accept"):
         state(accept=False)
     assert proof_of(job) == ""
     assert state(accept=True).startswith("recorded: ")
@@ -77,7 +77,7 @@ def test_a_run_without_a_person_states_nothing(job: Registered) -> None:
 
     nobody = context(accept=True)
     nobody["dag_run"].triggering_user_name = None
-    with task_fails("a person must state it"):
+    with task_fails("a person must state the termination"):
         StateDeadOperator(task_id="state").execute(nobody)
     assert proof_of(job) == ""
 

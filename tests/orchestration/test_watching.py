@@ -112,7 +112,7 @@ def test_incidents_reach_a_mail_server_and_a_webhook_once(
     subjects = [str(each["Subject"]) for each in mails]
     assert subjects.count(f"[page] {JOB}: driver-dead raised") == 1
     assert len(subjects) == len(posted)
-    assert "What to do: the watch restarts it" in _html(mails[0])
+    assert "How to fix: the watch restarts it" in _html(mails[0])
 
 
 def test_a_message_of_an_airflow_without_an_address_has_no_link(

@@ -223,5 +223,5 @@ def test_a_store_of_its_own_on_each_machine_is_named(job: Registered) -> None:
 
     job.runner.life = Life.DEAD
     task = StepOperator(task_id="standby", step=Step.STANDBY, job=JOB, operation="opened-elsewhere")
-    with task_fails(r"no operation opened-elsewhere.*need one shared STREAMKEEPER_STORE"):
+    with task_fails(r"no operation opened-elsewhere.*set one shared STREAMKEEPER_STORE"):
         task.execute(context_of(Instance()))

@@ -31,7 +31,7 @@ def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str
                 ("line", finding.line),
                 (_hint_is(finding), finding.hint),
             )
-            lines += [f"           {word + ':':10} {text}" for word, text in told if text]
+            lines += [f"           {word + ':':11} {text}" for word, text in told if text]
     return visible("\n".join(lines) + "\n")
 
 
@@ -80,8 +80,8 @@ def told_way(way: QueryWay) -> str:
 
 
 def _hint_is(finding: Finding) -> str:
-    """The hint of a note explains; every other one is a remedy."""
-    return "note" if finding.severity is Severity.NOTE else "to do"
+    """Return the label of the hint: the hint of a note explains, that of any other finding is a remedy."""
+    return "note" if finding.severity is Severity.NOTE else "how to fix"
 
 
 def sentence(verdict: Verdict) -> str:
@@ -102,7 +102,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def _table(query: QueryAssessment) -> Iterator[str]:
-    yield "| severity | finding | where | effect of a resume | change | to do |"
+    yield "| severity | finding | where | effect of a resume | change | how to fix |"
     yield "|---|---|---|---|---|---|"
     for finding in strictest_first(query):
         told = (", ".join(filter(None, (finding.where, finding.line))), finding.effect, finding.evidence, finding.hint)

@@ -1,1 +1,1 @@
-"""Problems of a job, their causes and the advised actions: pure rules over one observation."""
+"""Rules that find the problems of a job in one observation, with causes and advised actions. Pure."""

@@ -1,4 +1,4 @@
-"""Actions that the watch may take without a person: they cannot lose or duplicate data, and are limited in number."""
+"""Actions that the watch takes without a person. They cannot lose or duplicate data, and are limited in number."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Act(Enum):
     """An action that is safe without a person."""
 
     START = "start"
-    """Start the current release from its checkpoint: the previous driver has provably terminated."""
+    """Start the current release from its checkpoint, because the previous driver has provably terminated."""
     CARRY_ON = "carry-on"
-    """Continue an open operation: its process or DAG run has provably ended."""
+    """Continue an open operation, because its process or DAG run has provably ended."""
     BACK_UP = "back-up"
     """Take a snapshot."""
 
@@ -42,17 +42,21 @@ class PlannedAct(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The key under which its times are remembered: ``start``, or ``back-up/totals``."""
+        """The key under which the times of the action are stored, such as ``start`` or ``back-up/totals``."""
         return f"{self.act.value}/{self.query}" if self.query else self.act.value
 
 
 def decide_acts(
     look: JobLook, symptoms: Iterable[Symptom], done: Mapping[str, tuple[float, ...]], *, now: float
 ) -> Iterator[PlannedAct]:
-    """The actions for a job now. ``done``: action -> its times in the last hour, seconds since 1970."""
+    """Yield the actions to take for a job now.
+
+    ``look``: the observation; ``symptoms``: the problems found in it; ``done``: action -> when it was taken in the last
+    hour; ``now``: the current time. Times are in seconds since 1970.
+    """
     found = list(symptoms)
     if look.outdated or look.unreadable or "job" in look.unlooked:
-        # The known driver and the known open operation may not be the newest ones.
+        # A newer driver or a newer operation may exist than the known ones.
         return
     if look.operation is not None:
         if not look.operation.owned:
@@ -74,11 +78,11 @@ def decide_acts(
 
 
 def _start(look: JobLook, found: list[Symptom], started: tuple[float, ...]) -> PlannedAct | None:
-    """A start, if all drivers of the job have provably terminated and no known problem forbids it."""
-    # A store that only the driver could not reach does not forbid a start: it answers the watch.
+    """Return a start if all drivers of the job have provably terminated and no known problem forbids it, else None."""
+    # A store that only the driver could not reach does not forbid a start, because the store answers the watch.
     if not is_gone(look) or len(started) >= STARTS_IN_AN_HOUR or "store" in look.unlooked:
         return None
-    # Every finding counts here, including effects of another cause and rules that the job has switched off.
+    # Every finding counts here, including effects of another cause and findings of rules that the job has switched off.
     every = msgspec.structs.replace(look, thresholds={})
     if any(symptom.rule in _NO_START for rule in RULES for symptom in rule.symptoms(every)):
         return None

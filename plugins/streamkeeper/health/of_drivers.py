@@ -1,4 +1,4 @@
-"""Rules about the driver process: whether it is alive, how often it restarted, and the error it ended with."""
+"""Rules about the driver process: whether it is alive, how often it restarted, and with which error it ended."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ LOOP_S = 600.0
 LOST_S = 600.0
 STUCK_S = 1800.0
 DELAY_RULE = "lag-seconds"
-"""The rule whose threshold is the allowed delay of a job's output."""
+"""The rule whose threshold says how late the output of a job may be."""
 RESTARTS_S = 3600.0
 LONGEST_ERROR = 700
 _USED_UP = ("restarts", "used up")
-"""In the sentence that the first versions stored, without a cause, when no restart was left."""
+"""Words in the sentence that the first versions stored, without a cause, when all restarts were used up."""
 _KINDS = {
     Cause.DEPENDENCY: (Fault.SINK_DOWN, Fault.STORE_LOST, Fault.SOURCE_DOWN),
     Cause.CAPACITY: (Fault.DISK_FULL, Fault.OUT_OF_MEMORY),
 }
-"""The faults that a restart cause can mean; the first one applies if the error does not tell them apart."""
+"""Restart cause -> the faults that it can mean. The first one applies if the error text fits none of them."""
 
 
 def told_error(look: JobLook) -> str:
-    """The last error of the whole job, or the reason why its driver waits; empty without either."""
+    """Return the last error of the whole job, or the reason why its driver waits; empty without either."""
     told = look.exit.error if look.exit is not None else ""
     return told or ((look.status.error or look.status.waiting) if look.status is not None else "")
 
 
 def told_fault(look: JobLook) -> str:
-    """The stored kind of that error; empty if an older version stored no kind."""
+    """Return the stored kind of the error that ``told_error`` returns; empty if an older version stored no kind."""
     if look.exit is not None and look.exit.error:
         return look.exit.fault
     return look.status.fault if look.status is not None else ""
 
 
 def told_cause(look: JobLook) -> Cause | None:
-    """The recorded cause of the end or of the wait; None for an unrecorded cause whose exit code means plain failure.
+    """Return the recorded cause why the driver ended or waits, or else the cause that its exit code means.
 
-    Drivers of versions that did not record causes left only an exit code.
+    Older versions recorded only an exit code. None if nothing is recorded, or the exit code means a plain failure.
     """
     end, status = look.exit, look.status
     text = end.cause if end is not None else status.cause if status is not None else ""
@@ -55,11 +55,11 @@ def told_cause(look: JobLook) -> Cause | None:
 
 
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
-    """Query (empty: the whole job) -> the kind of its fault, and the error text."""
+    """Return query -> the kind of its fault and the error text; the empty query stands for the whole job."""
     queries = look.status.queries.items() if look.status is not None else ()
     told = {"": (told_fault(look), told_error(look))}
     told |= {query: (status.fault, status.error) for query, status in queries if status.error}
-    # A recorded cause takes precedence over other matches of the text.
+    # Kinds that fit the recorded cause take precedence over other kinds that the text matches.
     likely = _KINDS.get(told_cause(look) or Cause.FAILURE, ())
     kinds = {query: (fault_of(recorded, text, likely), text) for query, (recorded, text) in told.items()}
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
@@ -70,15 +70,15 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     same = look.desired_release == look.serving_release
     refused = fault_of(look.last_fault, look.last_failure) if is_gone(look) and same else None
     if refused in (Fault.SOURCE_LOST, Fault.OUTPUT_LOST):
-        # The terminated driver did not detect this; the operation that tried to restart it did.
+        # Not the terminated driver detected this fault, but the operation that tried to restart the job.
         found[""] = (refused, look.last_failure)
-    # A query's error is also its driver's error: it is reported once, for the query.
+    # The error of a query is also an error of its driver. It is reported once, for the query.
     own = {fault for query, (fault, _) in found.items() if query}
     return {query: pair for query, pair in found.items() if query or pair[0] not in own}
 
 
 def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
-    """A rule's search for an error of one kind; ``sentence``: the meaning of such an error."""
+    """Return a rule's search for errors of one kind; ``sentence``: the meaning of such an error for a person."""
 
     def find(look: JobLook, _: float) -> Found:
         if not look.wanted:
@@ -148,7 +148,8 @@ def _frozen(look: JobLook, longest_s: float) -> Found:
 
 
 def _frozen_in_part(look: JobLook, longest_s: float) -> Found:
-    """Usually the supervisor: the driver still reports, but no process would restart it."""
+    """Find stopped processes of a driver that still reports: usually the supervisor, which then could not restart
+    it."""
     if should_run(look) and look.life is Life.ALIVE and look.frozen and look.frozen_s >= longest_s:
         stopped = f"processes of its driver have been stopped for {tell_span(look.frozen_s)} ({look.why})"
         yield "", f"{stopped}, but it still reports"
@@ -175,9 +176,9 @@ def _unknown(look: JobLook, _: float) -> Found:
 
 
 def _lost(look: JobLook, longest_s: float) -> Found:
-    """The driver cannot be observed, and it has not reported either.
+    """Find a driver that cannot be observed and has not reported for longer than the limit.
 
-    The limit is the job's own threshold of this rule, else the delay that its ``lag-seconds`` allows.
+    The limit is the job's threshold of this rule, or else the delay that its ``lag-seconds`` allows.
     """
     allowed = longest_s
     if "driver-lost" not in look.thresholds:
@@ -188,7 +189,7 @@ def _lost(look: JobLook, longest_s: float) -> Found:
 
 
 def _stuck(look: JobLook, longest_s: float) -> Found:
-    """An operation with a live carrier has replaced the driver, and no driver has reported since."""
+    """Find an operation whose carrier is alive and that has replaced the driver, while no driver has reported since."""
     at = look.operation
     finished = look.exit is not None and look.exit.state is DriverState.FINISHED
     if at is None or not look.wanted or finished or not is_handed_over(look):
@@ -201,7 +202,7 @@ def _stuck(look: JobLook, longest_s: float) -> Found:
 
 
 def _owner_unproven(look: JobLook, _: float) -> Found:
-    """A start would be refused: the driver whose termination was stated may still write that checkpoint version."""
+    """Find a checkpoint version that a driver with a stated termination may still write: a start would be refused."""
     if is_gone(look):
         for query, checkpoint in sorted(look.checkpoints.items()):
             if checkpoint.unproven:
@@ -209,7 +210,10 @@ def _owner_unproven(look: JobLook, _: float) -> Found:
                 yield query, f"no driver may continue in checkpoint {checkpoint.version}: {stated}"
 
 
-_AGAIN = "the watch restarts it; if it does not run then, streamkeeper recover {job} shows the cause and the remedy"
+_AGAIN = (
+    "the watch restarts it. If the job does not run then, run `streamkeeper recover {job}` to see the cause and the"
+    " remedy"
+)
 
 RULES: tuple[Rule, ...] = (
     Rule("driver-dead", Severity.PAGE, None, "", _AGAIN, "Nothing serves", _dead),
@@ -219,7 +223,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "streamkeeper history {job} shows the driver appointed after it; start {job} once no other driver is running",
+        "run `streamkeeper history {job}` to see the driver that superseded it. Start {job} once no other driver is"
+        " running",
         "Nothing serves",
         _fenced,
     ),
@@ -228,7 +233,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "streamkeeper recover {job} shows what to fix first; then start or deploy the job",
+        "run `streamkeeper recover {job}` to see what to fix first. Then start or deploy the job",
         "The driver restarts again and again",
         _refused,
     ),
@@ -237,9 +242,9 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         None,
         "",
-        "run the watch on the machine, or in the pid namespace, where the driver was started; if that is permanently"
-        ' lost, state it: streamkeeper state-dead {job} {instance} --reason "how you know" (it shows the risks;'
-        " --accept records the statement)",
+        "run the watch on the machine, or in the pid namespace, where the driver was started. If that is permanently"
+        ' lost, run `streamkeeper state-dead {job} {instance} --reason "how you know"`, which shows the risks. Add'
+        " --accept to record the statement",
         "Nothing serves",
         _unknown,
     ),
@@ -248,9 +253,9 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         LOST_S,
         "seconds",
-        "bring its node back; if the node is permanently lost, state it: streamkeeper state-dead {job} {instance}"
-        ' --reason "how you know" (it shows the risks; --accept records the statement), or'
-        " the DAG streaming_state_dead; then restore the copy: streamkeeper recover {job} --action restore",
+        "bring its node back. If the node is permanently lost, run the DAG streaming_state_dead, or run `streamkeeper"
+        ' state-dead {job} {instance} --reason "how you know"`, which shows the risks. Add --accept to record the'
+        " statement. Then run `streamkeeper recover {job} --action restore` to restore the copy",
         "A driver's machine is gone",
         _lost,
     ),
@@ -259,8 +264,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         STUCK_S,
         "seconds",
-        "read the log of the task or shell that runs it; if that hangs, stop it, and run streamkeeper deploy {job} with"
-        " --on-open continue, or with --on-open abort",
+        "read the log of the task or shell that runs the operation. If that task or shell hangs, stop it. Then run"
+        " `streamkeeper deploy {job} --on-open continue` or `streamkeeper deploy {job} --on-open abort`",
         "An operation is open",
         _stuck,
     ),
@@ -269,7 +274,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "run streamkeeper snapshot take {job}, then streamkeeper recover {job} --action restore to continue in a copy",
+        "run `streamkeeper snapshot take {job}`. Then run `streamkeeper recover {job} --action restore` to continue"
+        " in a copy",
         "A driver's machine is gone",
         _owner_unproven,
     ),
@@ -278,7 +284,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         3,
         "restarts in ten minutes",
-        "read the error, streamkeeper logs {job} and streamkeeper recover {job}; roll back if a release introduced it",
+        "read the error, and run `streamkeeper logs {job}` and `streamkeeper recover {job}`. If a release introduced"
+        " the error, roll back",
         "The driver restarts again and again",
         _looping,
     ),
@@ -287,7 +294,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         1,
         "restarts in an hour",
-        "read the log of {job}: it is running again, but the cause may recur",
+        "read the log of {job}. The job is running again, but the cause may recur",
         "The driver restarts again and again",
         _restarted,
     ),
@@ -296,7 +303,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         90,
         "seconds",
-        "run streamkeeper status {job} --watch; if the heartbeat does not grow, deploy the current release again",
+        "run `streamkeeper status {job} --watch`. If the heartbeat does not grow, deploy the current release again",
         "The heartbeat does not grow",
         _silent,
     ),
@@ -314,7 +321,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         30,
         "seconds",
-        "send SIGCONT to the stopped processes: the supervisor of {job} may be among them",
+        "send SIGCONT to the stopped processes. The supervisor of {job} may be among them",
         "The heartbeat does not grow",
         _frozen_in_part,
     ),

@@ -47,7 +47,8 @@ def _missing(look: JobLook, _: float) -> Found:
 
 
 def _damaged(look: JobLook, _: float) -> Found:
-    """Damage in the files of a terminated driver, or reported by a driver that could not read them."""
+    """Find damage in the checkpoint of a terminated driver, or damage that a driver reported when it could not read
+    it."""
     seen = {query: checkpoint.damaged for query, checkpoint in sorted(look.checkpoints.items()) if checkpoint.damaged}
     if should_run(look):
         for query, damaged in seen.items():
@@ -80,7 +81,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "make the store reachable again; drivers resume automatically once it answers",
+        "make the store reachable again. Drivers resume automatically once it answers",
         "The store is down",
         _store,
     ),
@@ -89,7 +90,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put registry/{job} back in the store; if it is lost, run streamkeeper registry rebuild {job} --dry-run",
+        "put registry/{job} back in the store. If it is lost, run `streamkeeper registry rebuild {job} --dry-run`",
         "The journal of a job is lost",
         _journal_lost,
     ),
@@ -98,7 +99,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the reported entry back unchanged, or run the newer version that wrote it; do not delete any record",
+        "put the reported entry back unchanged, or run the newer version that wrote it. Do not delete any record",
         "A journal entry cannot be read",
         _journal_unreadable,
     ),
@@ -107,8 +108,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the newer store back; if it is lost, move the registry folder of {job} away and run streamkeeper registry"
-        " rebuild",
+        "put the newer store back. If it is lost, move the registry folder of {job} away and run `streamkeeper registry"
+        " rebuild`",
         "An older copy of the store was put back",
         _outdated,
     ),
@@ -117,7 +118,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "free disk space, never inside a checkpoint directory, or the other exhausted resource; then start {job}",
+        "free disk space, but not inside a checkpoint directory, or free the other exhausted resource. Then start"
+        " {job}",
         "The disk is full",
         find_told(Fault.DISK_FULL, "the machine lacks disk space or another resource"),
     ),
@@ -135,7 +137,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the directory back unchanged, or run streamkeeper recover {job} --action restore",
+        "put the directory back unchanged, or run `streamkeeper recover {job} --action restore`",
         "A checkpoint is lost or damaged beyond repair",
         _missing,
     ),
@@ -144,7 +146,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "streamkeeper recover {job} shows the damage, the effect of a start, and the possible repairs",
+        "run `streamkeeper recover {job}` to see the damage, the effect of a start, and the possible repairs",
         "A checkpoint may be damaged",
         _damaged,
     ),
@@ -153,7 +155,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put back the checkpoint that belongs to the sink, or run streamkeeper recover {job} --action restore",
+        "put back the checkpoint that belongs to the sink, or run `streamkeeper recover {job} --action restore`",
         "The sink is ahead of its checkpoint",
         find_told(Fault.SINK_AHEAD, "the sink contains batches that its checkpoint has not planned"),
     ),
@@ -162,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the output back unchanged; streamkeeper recover {job} shows the alternatives and their cost",
+        "put the output back unchanged, or run `streamkeeper recover {job}` to see the alternatives and their cost",
         "An output is missing or an older copy",
         find_told(Fault.OUTPUT_LOST, "the output lacks batches that its checkpoint has committed"),
     ),
@@ -171,7 +173,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "make the sink available again; {job} resumes automatically once it answers",
+        "make the sink available again. {job} resumes automatically once the sink answers",
         "A sink or a source does not answer",
         find_told(Fault.SINK_DOWN, "a sink or another dependency of the job does not answer"),
     ),
@@ -180,7 +182,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "make the source available again; {job} resumes automatically once it answers",
+        "make the source available again. {job} resumes automatically once the source answers",
         "A sink or a source does not answer",
         find_told(Fault.SOURCE_DOWN, "the source does not answer"),
     ),
@@ -189,7 +191,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the input back if a copy exists; otherwise it is lost, and streamkeeper recover {job} shows the options",
+        "put the input back if a copy exists. Otherwise it is lost; run `streamkeeper recover {job}` to see the"
+        " options",
         "The source has dropped what comes next",
         find_told(Fault.SOURCE_LOST, "the source no longer holds the data that the query reads next"),
     ),
@@ -198,7 +201,8 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the files back: a start would run the batch without them; otherwise run streamkeeper recover {job}",
+        "put the files back, because a start would run the batch without them. If you cannot, run `streamkeeper"
+        " recover {job}`",
         "Files of the open batch are gone",
         _input_gone,
     ),
@@ -207,7 +211,7 @@ RULES: tuple[Rule, ...] = (
         Severity.INFO,
         None,
         "",
-        "fix the reported cause: until then the state of that part of {job} is unknown",
+        "fix the reported cause. Until then, the state of that part of {job} is unknown",
         "The watch could not look",
         _unlooked,
     ),

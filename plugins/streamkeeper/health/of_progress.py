@@ -21,7 +21,10 @@ GIB = 2**30
 
 
 def _driver_now(look: JobLook) -> float | None:
-    """The driver's clock at its last report, seconds since 1970: its times are compared only with this clock."""
+    """Return the time of the driver's last report by the driver's clock, seconds since 1970; None without one.
+
+    Times that a driver reports are compared only with the driver's clock.
+    """
     status = serving(look)
     if status is None or not status.at:
         return None
@@ -50,7 +53,10 @@ def _stalled(look: JobLook, times: float) -> Found:
 
 
 def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Callable[[JobLook, float], Found]:
-    """Queries with a signal, in seconds, at or above its threshold; ``sentence`` has one ``{}`` for it."""
+    """Return a search for queries with a signal, in seconds, at or above the threshold.
+
+    ``value``: reads the signal; ``sentence``: the cause, with one ``{}`` for the signal.
+    """
 
     def find(look: JobLook, most: float) -> Found:
         for query, status in serving_queries(look):
@@ -62,7 +68,7 @@ def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Call
 
 
 def _newest_batches(look: JobLook, query: str, now: QuerySignals) -> list[QuerySignals]:
-    """The newest ``TYPICAL_BATCHES`` of a query, oldest first; none if fewer are known: one batch is not typical."""
+    """Return the newest ``TYPICAL_BATCHES`` batches of a query, oldest first; none if fewer batches are known."""
     known = {signals.batch: signals for signals in (*(point.signals for point in look.history.get(query, ())), now)}
     newest = [known[batch] for batch in sorted(known)[-TYPICAL_BATCHES:]]
     return newest if len(newest) == TYPICAL_BATCHES else []
@@ -76,7 +82,7 @@ def _longer_than_trigger(look: JobLook, times: float) -> Found:
 
 
 def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...]:
-    """The newest points of a query that cover ``over_s``; none if the history is shorter or has too few points."""
+    """Return the points of the newest ``over_s`` seconds of a query; none if the history is shorter or has too few."""
     points = look.history.get(query, ())
     if not points:
         return ()
@@ -87,7 +93,7 @@ def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...
 
 
 def _waiting(at: QuerySignals) -> float | None:
-    """The backlog at the sources: records, or files if only files are reported; else seconds of lag."""
+    """Return the backlog at the sources in records, or in files if only files are reported, else the lag in seconds."""
     for name in ("lag_records", "lag_files"):
         told = [value for source in at.sources if (value := getattr(source, name)) is not None]
         if told:
@@ -111,7 +117,7 @@ def _slow_write(look: JobLook, share: float) -> Found:
     for query, status in serving_queries(look):
         newest = _newest_batches(look, query, status.signals)
         if newest and all(at.checkpoint_write_s >= SHORT_WRITE_S and at.checkpoint_share >= share for at in newest):
-            # A driver that has just restarted has no batch of its own yet.
+            # A driver that has just restarted has not run a batch yet, so this one may be of the driver before.
             at = newest[-1]
             part = f"{at.checkpoint_write_s:.1f} s of a batch's {at.batch_s:.1f} s"
             yield (
@@ -173,7 +179,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         10,
         "times the usual batch",
-        "check the driver's log and fix what the batch waits for; deploy the current release of {job} again",
+        "find in the driver's log what the batch waits for, and fix it. Then deploy the current release of {job} again",
         "A query stands still",
         _stalled,
     ),
@@ -182,7 +188,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         30,
         "seconds",
-        "give {job} more cores or smaller batches: its batches start late",
+        "give {job} more cores or smaller batches, because its batches start late",
         _BEHIND,
         _above(lambda at: at.scheduling_delay_s, "its last batch started {} late"),
     ),
@@ -200,7 +206,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         600,
         "seconds",
-        "check whether input has grown or batches have slowed; use more cores or larger batches for {job}",
+        "check whether input has grown or batches have slowed. Use more cores or larger batches for {job}",
         _BEHIND,
         _above(lambda at: at.lag_s, "it is {} behind its sources"),
     ),
@@ -209,7 +215,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         600,
         "seconds of growth",
-        "check whether input has grown or batches have slowed; use more cores or larger batches for {job}",
+        "check whether input has grown or batches have slowed. Use more cores or larger batches for {job}",
         _BEHIND,
         _lag_grows,
     ),
@@ -227,7 +233,7 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         2,
         "times in an hour",
-        "check that prunes run; add a watermark or a state timeout to {query}",
+        "check that prunes run. Add a watermark or a state timeout to {query}",
         "Writing the checkpoint is slow, or it grows",
         _grows,
     ),
@@ -245,7 +251,8 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         1,
         "state stores",
-        "run streamkeeper fsck, then compare the output with its input; restore a snapshot of {series} if they differ",
+        "run `streamkeeper fsck` on the checkpoint, then compare the output with its input. If they differ, restore a"
+        " snapshot of {series}",
         "A checkpoint may be damaged",
         _repaired,
     ),
@@ -254,7 +261,8 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         1,
         "files",
-        "streamkeeper old-input {job} lists them: touch only these, or switch this rule off if you do not need them",
+        "run `streamkeeper old-input {job}` to list the files, and touch only those. If you do not need the files,"
+        " switch this rule off",
         "Input files are too old to be read",
         _too_old,
     ),
@@ -263,7 +271,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         4 * 3600.0,
         "seconds",
-        "increase the retention at the source now; then let {job} catch up",
+        "increase the retention at the source now. Then let {job} catch up",
         "The source has dropped what comes next",
         _short_runway,
     ),

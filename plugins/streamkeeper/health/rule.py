@@ -1,4 +1,4 @@
-"""A health rule: its threshold, its advice, and the predicates that rules share."""
+"""The type of a health rule, and the predicates that rules share."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from streamkeeper.model.health import JobLook, Severity, Symptom
 from streamkeeper.model.liveness import Life
 
 Found = Iterator[tuple[str, str]]
-"""(query, cause): an empty query means the whole job; the cause is one sentence with its evidence."""
+"""Pairs of query and cause. An empty query means the whole job; the cause is one sentence with its evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One health rule: its threshold, its advice and its search."""
+    """One health rule, with its threshold, its advice and its search for problems."""
 
     id: str
-    """Its name: in incidents, alerts and a job's ``health`` setting."""
+    """Its name in incidents, in alerts and in the ``health`` setting of a job."""
     severity: Severity
-    """Whether it pages, opens a ticket, or is only shown."""
+    """Whether a finding pages a person, opens a ticket, or is only shown."""
     default: float | None
     """Its threshold in ``unit``; None for a rule without one, or with one from another setting."""
     unit: str
-    """Of the threshold; empty for a rule without one."""
+    """The unit of the threshold; empty for a rule without a threshold."""
     action: str
     """The advice, with ``{job}``, ``{query}``, ``{series}`` (``job/query``) and ``{instance}``."""
     heading: str
-    """Its section of docs/operations/runbook.md."""
+    """The heading of its section in docs/operations/runbook.md."""
     find: Callable[[JobLook, float], Found]
-    """Yields the findings of an observation at a threshold."""
+    """The search: yields what it finds in an observation at a threshold."""
 
     def symptoms(self, look: JobLook) -> Iterator[Symptom]:
-        """The symptoms in an observation; none if the job has switched the rule off."""
+        """Yield the symptoms that the rule finds in an observation; none if the job has switched the rule off."""
         threshold = look.thresholds.get(self.id, self.default if self.default is not None else 0.0)
         if threshold is None:
             return
@@ -51,7 +51,7 @@ class Rule:
 
 
 def tell_span(seconds: float) -> str:
-    """45 s, 12 min, 3.5 h, 4 days."""
+    """Return a duration as text, such as 45 s, 12 min, 3.5 h or 4 days."""
     for size, unit in ((172_800.0, 86_400.0), (5_400.0, 3600.0), (120.0, 60.0)):
         if seconds >= size:
             name = {86_400.0: "days", 3600.0: "h", 60.0: "min"}[unit]
@@ -60,9 +60,10 @@ def tell_span(seconds: float) -> str:
 
 
 def is_handed_over(look: JobLook) -> bool:
-    """Whether an operation with a live carrier is replacing the driver now, or will start one that is down.
+    """Whether an operation is replacing the driver now, or will start a driver that is down, and its carrier is alive.
 
-    Until a deploy drains it, and while a question to a person is open, the current driver has to run.
+    The carrier is the process or DAG run that executes the operation. Until a deploy drains the current driver, and
+    while a question to a person is open, the current driver has to run.
     """
     return look.operation is not None and look.operation.owned and look.operation.replaces
 
@@ -79,12 +80,12 @@ def is_gone(look: JobLook) -> bool:
 
 
 def serving(look: JobLook) -> DriverStatus | None:
-    """The last status of a driver that is alive and not in a terminal state; None without one."""
+    """Return the last status of the driver; None unless the driver is alive and not in a terminal state."""
     status = look.status
     return status if status is not None and look.life is Life.ALIVE and not status.state.terminal else None
 
 
 def serving_queries(look: JobLook) -> Iterator[tuple[str, QueryStatus]]:
-    """The queries of a driver that is alive and not in a terminal state, by name."""
+    """Yield name and status of each query, by name; none unless the driver is alive and not in a terminal state."""
     status = serving(look)
     yield from sorted(status.queries.items()) if status is not None else ()

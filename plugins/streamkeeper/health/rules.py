@@ -1,4 +1,4 @@
-"""All health rules, and which of their findings cause the others."""
+"""All health rules, and which findings are effects of which other ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
     "lag-growing": frozenset({"lag-seconds"}),
     "runway-short": frozenset({"lag-seconds", "lag-growing"}),
 }
-"""Cause -> its effects: only the cause is reported."""
+"""Cause -> its effects. If both are found, only the cause is reported."""
 
 PERMANENT = frozenset(
     {
@@ -59,17 +59,17 @@ PERMANENT = frozenset(
         "journal-unreadable",
     }
 )
-"""Rules whose problem a start cannot fix and could make worse: a person has to change something first."""
+"""Rules whose problem a start cannot fix and could make worse, so that a person has to change something first."""
 
 
 def find_symptoms(look: JobLook, *, but: frozenset[str] = frozenset()) -> tuple[Symptom, ...]:
-    """The problems of a job: causes only, the worst first. ``but``: rules that are left out."""
+    """Return the problems of a job, causes only, the worst first. ``but``: ids of rules to leave out."""
     found = [symptom for rule in RULES if rule.id not in but for symptom in rule.symptoms(look)]
     return tuple(sorted(_causes(found), key=lambda symptom: (list(Severity).index(symptom.severity), symptom.key)))
 
 
 def _causes(found: Iterable[Symptom]) -> list[Symptom]:
-    """The symptoms that no other symptom of the same query, or of the whole job, explains."""
+    """Return the symptoms that no other symptom of the same query, or of the whole job, explains."""
     every = list(found)
     return [symptom for symptom in every if not any(_explains(other, symptom) for other in every)]
 
@@ -80,21 +80,24 @@ def _explains(cause: Symptom, effect: Symptom) -> bool:
 
 
 def find_rule(name: str) -> Rule:
-    """The rule with this id; raises InvalidInput with the nearest name."""
+    """Return the rule with this id; raises InvalidInput, with the nearest known id, if there is none."""
     if name not in _BY_ID:
         meant = nearest(name, _BY_ID)
-        hint = f"perhaps {meant}" if meant else f"known: {', '.join(sorted(_BY_ID))}"
+        hint = f"did you mean {meant}?" if meant else f"use one of {', '.join(sorted(_BY_ID))}"
         raise InvalidInput(f"health rule {name!r} is not known", hint=hint)
     return _BY_ID[name]
 
 
 def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float | None]:
-    """A job's own thresholds, None for a rule that is switched off; raises InvalidInput, naming job and rule."""
+    """Return rule -> threshold as set by a job, None for a rule that is switched off; raises InvalidInput, naming job
+    and rule."""
     checked: dict[str, float | None] = {}
     for name, value in given.items():
         rule = find_rule(name) if isinstance(name, str) else None
         if rule is None:
-            raise InvalidInput(f"job {job}: health rule {name!r} is not a name", hint='health={"lag-seconds": 600}')
+            raise InvalidInput(
+                f"job {job}: health rule {name!r} is not a name", hint='write it like health={"lag-seconds": 600}'
+            )
         if value is None:
             checked[name] = None
             continue
@@ -102,9 +105,13 @@ def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float |
         if not 0 <= number < float("inf"):
             raise InvalidInput(
                 f"job {job}: the threshold of health rule {name} is {value!r}",
-                hint=f"a number of {rule.unit}, or None to switch it off" if rule.unit else "None switches it off",
+                hint=f"give a number ({rule.unit}), or None to switch the rule off"
+                if rule.unit
+                else "use None to switch the rule off",
             )
         if not rule.unit:
-            raise InvalidInput(f"job {job}: health rule {name} has no threshold", hint="None switches it off")
+            raise InvalidInput(
+                f"job {job}: health rule {name} has no threshold", hint="use None to switch the rule off"
+            )
         checked[name] = number
     return checked

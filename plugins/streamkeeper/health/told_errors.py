@@ -1,6 +1,6 @@
-"""The kind of fault of a recorded error: the stored one, or for records of older versions one inferred from its text.
+"""The kind of fault of a recorded error. Drivers store it; for records of older versions it is inferred from the text.
 
-Text is never parsed if the driver has stored a kind: a job's own error may contain any words.
+Text is never parsed if the driver has stored a kind, because a job's own error may contain any words.
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ _PATTERNS = tuple((fault, re.compile(pattern)) for fault, pattern in _KINDS)
 
 
 def fault_of(recorded: str, text: str, first: Collection[Fault] = ()) -> Fault | None:
-    """The stored kind, or the kind inferred from the text of an older version's record; None if unclassified."""
+    """Return the kind of fault of an error, None if it is unclassified.
+
+    ``recorded``: the kind that the driver stored, empty for an older version; ``text``: the error, read only then;
+    ``first``: as for ``find_fault``.
+    """
     stored = read_fault(recorded)
     if stored is None:
         return find_fault(text, first)
@@ -60,7 +64,7 @@ def fault_of(recorded: str, text: str, first: Collection[Fault] = ()) -> Fault |
 
 
 def find_fault(text: str, first: Collection[Fault] = ()) -> Fault | None:
-    """The kind of fault that a text indicates; None for an empty text and for an unlisted error.
+    """Return the kind of fault that an error text indicates; None for an empty text and for an unknown error.
 
     ``first``: kinds that take precedence over all others.
     """

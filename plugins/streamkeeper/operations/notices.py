@@ -58,7 +58,7 @@ def compose_message(notice: Notice) -> Message:
     """Return the message of a notice: the subject, such as ``[page] sales/totals: sink-down raised``, and the text."""
     symptom = notice.symptom
     about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
-    advice = "" if notice.event == "cleared" else f"\n\nWhat to do: {symptom.action}."
+    advice = "" if notice.event == "cleared" else f"\n\nHow to fix: {symptom.action}."
     return Message(
         job=symptom.job,
         query=symptom.query,

@@ -1,4 +1,4 @@
-"""The trigger that waits for a person's answer, given in Airflow or elsewhere."""
+"""The trigger that waits for a person's answer, which may be given in Airflow or on the command line."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ POLL_S = 3.0
 
 
 class AnswerTrigger(HITLTrigger):
-    """Fires with the answer, or finally with the default one; also if the journal shows that the question is closed.
+    """Fires with a person's answer, after the timeout with the default answer, or once the journal shows an answer.
 
-    Airflow itself resumes the task after an answer given there; the trigger handles answers from before it waits.
+    After an answer in Airflow, Airflow itself resumes the task. This trigger handles answers that were given in Airflow
+    before it started to wait, and answers given elsewhere.
     """
 
     def __init__(
@@ -36,13 +37,13 @@ class AnswerTrigger(HITLTrigger):
         self.job, self.operation, self.step = job, operation, step
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class's path and its arguments."""
+        """Return the path of the class and its arguments."""
         _, made_from = super().serialize()
         where = f"{type(self).__module__}.{type(self).__qualname__}"
         return where, {**made_from, "job": self.job, "operation": self.operation, "step": self.step}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yields one event: the answer."""
+        """Yield one event, the answer."""
         while True:
             if self.timeout_datetime and self.timeout_datetime < utcnow():
                 yield await self._handle_timeout()
@@ -67,9 +68,9 @@ class AnswerTrigger(HITLTrigger):
 
 
 def answer_in(operation: OperationState, step: Step) -> dict[str, Any] | None:
-    """The recorded answer in the shape of an answer in Airflow; None while the question is open.
+    """Return the recorded answer in the shape of an answer in Airflow; None while the question is open.
 
-    An operation that has ended, or is about to, counts as declined.
+    If the operation has ended, or is being rolled back or aborted, the question counts as declined.
     """
     answer = answer_about(operation, ABOUT[step])
     if answer is None and not (operation.outcome or operation.fall_back or operation.abort):

@@ -1,6 +1,7 @@
-"""The tasks of a person's decision: end the standby, ask, record the answer in the journal.
+"""The tasks of a person's decision: end the standby, ask the question, record the answer in the journal.
 
-People answer in Airflow or from the command line. The asking task is deferred and occupies no worker.
+People answer in Airflow or from the command line. While the question is open, the asking task is deferred and occupies
+no worker.
 """
 
 from __future__ import annotations
@@ -30,16 +31,23 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploy import Deploy, Progress
 
 _AFTER_TIMEOUT_S = 600.0
-"""How much later than the deadline a triggerer may be before the question itself is given up."""
+"""Seconds after the deadline that a triggerer may be late before Airflow fails the asking task."""
 
 
 def answer_form() -> dict[str, Param]:
-    """The fields of an answer: the ``params`` of an ApproveOperator."""
-    return {"reason": Param("", type="string", title="Reason", description="Recorded with the answer")}
+    """Return the fields of an answer, which are the ``params`` of an ApproveOperator."""
+    return {
+        "reason": Param(
+            "",
+            type="string",
+            title="Reason",
+            description="Your reason for this answer, recorded with it in the job's journal",
+        )
+    }
 
 
 class RestOperator(StepOperator):
-    """Ends the standby while a person decides: an idle driver costs as much as a working one."""
+    """Ends the standby while a person decides, because an idle driver costs as much as a working one."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(step=Step.APPROVE, **kwargs)
@@ -49,9 +57,9 @@ class RestOperator(StepOperator):
 
 
 class ApproveOperator(OperationTask, HITLOperator):
-    """Asks a person, in the step that waits for an answer; no answer in time counts as declined.
+    """Asks a person the question of a step. No answer in time counts as declined.
 
-    Skipped if the operation has no question.
+    Skipped if the operation does not need the step.
     """
 
     template_fields: Sequence[str] = (*OperationTask.template_fields, *HITLOperator.template_fields)
@@ -66,7 +74,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         self.step = step
 
     def work(self, context: Context) -> Any:
-        """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
+        """Wait for an answer and return it, with ``chosen_options``, ``params_input`` and ``responded_by_user``."""
         deploy = self.load()
         operation = deploy.state.operations[deploy.operation]
         answered = answer_in(operation, self.step)
@@ -82,10 +90,11 @@ class ApproveOperator(OperationTask, HITLOperator):
     def execute_complete(
         self, context: Context, event: dict[str, Any], operation: str = "", bundle: str = "", until: str = ""
     ) -> Any:
-        """Record the answer; the question stays open if the answer is from a person who may not give it.
+        """Record the answer. If the person may not answer, the question stays open.
 
-        It is recorded here, from Airflow's own report about who answered: users who may edit runs can change what one
-        task passes to another. ``operation``, ``bundle``: the subject of the question.
+        The answer is recorded here, because Airflow itself reports here who answered. Users who may edit runs could
+        change a value that one task passes to another. ``operation``, ``bundle``: what the question is about;
+        ``until``: its deadline.
         """
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer, operation, bundle, until))
@@ -94,7 +103,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         from streamkeeper.operations.approval import answer_approval, right_of
         from streamkeeper.operations.deploy import Deploy
 
-        # A question from before these arguments existed belongs to the run's own operation.
+        # Older versions did not pass these arguments; their questions are about the run's own operation.
         deploy = Deploy.load(open_site(), self.job, operation) if operation else self.load()
         self.shows(deploy.job, deploy.operation)
         state = deploy.state
@@ -103,7 +112,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         if answer_in(asked, self.step) is not None or not by:
             return answer
         if objection := right_of(deploy.site, state, asked).objection(by, user_id):
-            self.log.warning("the answer of %s does not count: %s; the question stays open", by, objection)
+            self.log.warning("the answer of %s does not count, and the question stays open: %s", by, objection)
             return self._ask(context, deploy, parse(until) if until else utcnow())
         try:
             answer_approval(
@@ -120,7 +129,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         except OperationRefused as error:
             if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
                 raise
-            # Answered elsewhere at the same moment: the first answer counts.
+            # The question was answered elsewhere at the same moment, and the first answer counts.
             self.log.warning("%s", error)
         return answer
 
@@ -179,10 +188,10 @@ class ApproveOperator(OperationTask, HITLOperator):
 
 
 class AnswerOperator(StepOperator):
-    """Continues with the recorded answer, or records that there was none; fails if it is not an approval."""
+    """Continues after a recorded approval, and fails otherwise. Without an answer it records that the time is over."""
 
     def work(self, context: Context) -> str:
-        """Returns who has approved; raises DeployFailed if it was declined."""
+        """Return a sentence about the approval; raises DeployFailed if the question was declined."""
         from streamkeeper.operations.approval import decline_for_silence
 
         deploy = self.load()

@@ -1,4 +1,4 @@
-"""The tasks of a backup: a snapshot of each query, and the check that none is older than allowed."""
+"""The tasks of a backup: take a snapshot of each query, and check that no query's backup is late."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ if TYPE_CHECKING:
     from streamkeeper.snapshots.capture import CaptureProgress
 
 LONGEST_BACKUP = timedelta(hours=5)
-"""Shorter than the limit of a capture itself: after that, the packs that it builds on may be pruned, and its work is
-lost."""
+"""Time limit of a backup. It is shorter than the limit of a capture, after which a prune may remove packs that the
+capture reuses, so that its work would be lost."""
 SAY_EVERY_S = 5.0
 
 
 class ObjectiveMissed(PermanentError):
-    """A query has no snapshot that is recent enough, or its backup failed."""
+    """A query has no snapshot that is recent enough, or a backup failed."""
 
 
 class BackupOperator(SeriesTask):
-    """Takes a snapshot of each of its queries; skipped if no batch was committed since the last ones."""
+    """Takes a snapshot of each of its queries; skipped if no query has committed a batch since its last snapshot."""
 
     template_fields: Sequence[str] = ("series",)
 
     def work(self, context: Context) -> str:
-        """Returns the snapshots; raises CheckpointDamaged for a checkpoint that is missing or cannot be read."""
+        """Return a sentence per snapshot; raises CheckpointDamaged for a checkpoint that is missing or cannot be
+        read."""
         return "\n".join(self.each(context))
 
     def one(self, site: Installation, series: str, context: Context) -> str:
-        """A snapshot of one query."""
+        """Take a snapshot of one query, and return a sentence about it."""
         from streamkeeper.operations.backup import back_up
 
         target = find_target(site, series)
@@ -53,7 +54,7 @@ class BackupOperator(SeriesTask):
 
 
 class Pace:
-    """Reports the progress of a capture, at most every few seconds; a short capture reports none."""
+    """Reports the progress of a capture at most every five seconds. A shorter capture reports none."""
 
     def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
         self._say, self._now = say, now
@@ -70,19 +71,20 @@ class Pace:
 
 
 class ObjectiveOperator(AskedTask):
-    """Fails the run if a query's newest snapshot is older than the installation allows."""
+    """Fails the run if the backup of a query is later than the installation allows, or a backup task failed."""
 
     form = staticmethod(backup_form)
 
     def work(self, context: Context) -> str:
-        """Returns one sentence; raises ObjectiveMissed with a line for each query whose backup is late or failed."""
+        """Return one sentence; raises ObjectiveMissed with a line for each late query and the number of failed
+        tasks."""
         site = open_site()
         series = find_series(site, read_choice_of_queries(self.asked(context)))
         missed = list(missed_objectives(site, series, self.log.info))
         # Airflow judges a run by its last task alone.
         failed = self.count_failed(context, self.upstream_task_ids)
         if failed:
-            missed.append(f"{failed} of this run's tasks failed: see their logs")
+            missed.append(f"{failed} of this run's tasks failed. See their logs")
         if missed:
             raise ObjectiveMissed("\n".join(missed))
         age = f"{site.settings.objective_s:.0f} s"
@@ -92,9 +94,10 @@ class ObjectiveOperator(AskedTask):
 
 
 def missed_objectives(site: Installation, series: list[str], say: Callable[[str], None]) -> Iterator[str]:
-    """One sentence for each query whose snapshots are too old, or whose checkpoint cannot be read.
+    """Yield one sentence for each query whose backup is late, or whose checkpoint cannot be read.
 
-    A checkpoint on another machine's disk is left to that machine's watch, which checks it every minute.
+    A checkpoint on the disk of another machine is only reported with ``say``: the watch on that machine checks it every
+    minute.
     """
     from streamkeeper.operations.backup import lateness_of
 

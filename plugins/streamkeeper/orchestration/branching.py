@@ -1,7 +1,7 @@
-"""A branch that skips every task of the branches it does not take.
+"""A branch operator that skips every task of the branches that it does not take.
 
-Airflow's own branch skips only their first tasks. The scheduler would then skip one further task of each per pass: five
-passes, two seconds, between the assessment of a deploy and its handover.
+Airflow's branch operator skips only the first task of each such branch, and the scheduler then skips one further task
+per pass. Between the assessment of a deploy and its handover, that would take five passes, or two seconds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 
 class BranchOperator(BaseBranchOperator):
-    """Skips the tasks after the branches that are not taken, unless they also follow the taken one.
+    """Skips all tasks of the branches that are not taken, unless they also follow the taken branch.
 
-    Only within the branch's task group: tasks that a user's DAG puts after it have their own trigger rules.
+    It skips tasks only within its own task group, because tasks that a user's DAG puts after the group have trigger
+    rules of their own.
     """
 
     def skip_all_except(self, ti: RuntimeTaskInstanceProtocol, branch_task_ids: str | Iterable[str] | None) -> None:
-        """``branch_task_ids``: the first tasks of the taken branches; raises DownstreamTasksSkipped, as Airflow's
-        does."""
+        """Raise DownstreamTasksSkipped with the tasks to skip, as Airflow's method does.
+
+        ``branch_task_ids``: the first tasks of the taken branches.
+        """
         taken = {branch_task_ids} if isinstance(branch_task_ids, str) else {*(branch_task_ids or ())}
         try:
             super().skip_all_except(ti, taken)

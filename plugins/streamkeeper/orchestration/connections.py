@@ -1,5 +1,7 @@
-"""Values from Airflow connections: secrets, as ``secret://airflow/CONN_ID[/field]``, and a master, as
-``STREAMKEEPER_MASTER=airflow://CONN_ID``. No secret reaches a log."""
+"""Read secrets (``secret://airflow/CONN_ID[/field]``) and a Spark master from Airflow connections.
+
+The master is set as ``STREAMKEEPER_MASTER=airflow://CONN_ID``. No secret reaches a log.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ _FIELDS = "uri, password, login, host, port, schema or extra.KEY"
 
 
 def resolve_connection(path: str) -> str:
-    """The value behind ``CONN_ID`` (its URL) or ``CONN_ID/field``; raises NotFound or InvalidInput."""
+    """Return the URL of the connection ``CONN_ID``, or its field for ``CONN_ID/field``; raises NotFound,
+    InvalidInput."""
     from airflow.sdk.log import mask_secret
 
     name, _, field = path.partition("/")
@@ -27,25 +30,31 @@ def resolve_connection(path: str) -> str:
 
 
 def resolve_master(name: str) -> str:
-    """The standalone master of a Spark connection, read as Spark's provider reads it, from the form's fields or from
-    a URI. Raises NotFound, InvalidInput or Unsupported."""
+    """Return the standalone master of a Spark connection; raises NotFound, InvalidInput or Unsupported.
+
+    The connection is read as Airflow's Spark provider reads it, from the fields of its form or from a URI.
+    """
     connection = _connection(name)
     where = f"the Airflow connection {name!r}"
     extra = connection.extra_dejson
     if extra.get("deploy-mode", "client") != "client":
         raise Unsupported(
-            f"{where} has the deploy mode {extra['deploy-mode']!r}: drivers are started here, where their termination"
-            " can be proven",
-            hint="set it to client",
+            f"{where} has the deploy mode {extra['deploy-mode']!r}: but drivers are started on this machine, where"
+            " their termination can be proven",
+            hint="set the deploy mode to client",
         )
     if named := sorted({"keytab", "principal"} & extra.keys()):
-        raise Unsupported(f"{where} has a {named[0]}: a standalone master does not use it", hint="remove it")
+        raise Unsupported(
+            f"{where} has a {named[0]}: a standalone master does not use it", hint=f"remove the {named[0]}"
+        )
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     try:
         master = str(SparkSubmitHook(conn_id=name)._resolve_connection()["master"])
     except (RuntimeError, ValueError) as error:
-        raise InvalidInput(f"{where} is refused by Spark's provider: {error}", hint="mend it there") from error
+        raise InvalidInput(
+            f"{where} is refused by Spark's provider: {error}", hint="correct the connection under Admin, Connections"
+        ) from error
     check_standalone(f"{where} names {master}, which", master)
     return master
 
@@ -57,11 +66,13 @@ def _connection(name: str) -> Connection:
     try:
         return BaseHook.get_connection(name)
     except AirflowNotFoundException:
-        raise NotFound(f"there is no Airflow connection {name!r}", hint="make it under Admin, Connections") from None
+        raise NotFound(
+            f"there is no Airflow connection {name!r}", hint="create the connection under Admin, Connections"
+        ) from None
 
 
 def read_field(connection: Connection, field: str) -> str:
-    """One field of a connection as text; raises InvalidInput for a field that is missing or empty."""
+    """Return one field of a connection as text; raises InvalidInput for a field that is unknown or empty."""
     where = f"secret://{SCHEME}/{connection.conn_id}/{field}"
     if field.startswith("extra."):
         found = connection.extra_dejson.get(field.removeprefix("extra."))
@@ -70,7 +81,7 @@ def read_field(connection: Connection, field: str) -> str:
     else:
         raise InvalidInput(f"{where}: a connection has no field {field!r}", hint=f"use {_FIELDS}")
     if found is None or found == "":
-        raise InvalidInput(f"{where} is empty", hint="fill it in under Admin, Connections")
+        raise InvalidInput(f"{where} is empty", hint="fill in the field under Admin, Connections")
     return str(found)
 
 

@@ -1,4 +1,4 @@
-"""The DAG bundle of an installed Streamkeeper: the DAG files of the package."""
+"""The DAG bundle of an installed Streamkeeper, with the DAG files of the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from airflow.dag_processing.bundles.local import LocalDagBundle
 
 
 class InstalledDags(LocalDagBundle):
-    """An entry of ``dag_bundle_config_list`` without a path: it follows the package, also after upgrades."""
+    """A DAG bundle for ``dag_bundle_config_list`` that needs no path, because it follows the package, also after
+    upgrades."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(path=next(iter(import_module("streamkeeper.dags").__path__)), **kwargs)

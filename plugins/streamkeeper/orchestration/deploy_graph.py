@@ -1,6 +1,6 @@
 """The task graphs of a deploy, a rollback and a recovery, for any DAG.
 
-The tasks of a graph belong to the task group, or DAG, in which they are made; no task refers to another by its name.
+The tasks of a graph belong to the task group or DAG in which they are created. No task refers to another by name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.tasks import OpeningTask
 
 GO_ON = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
-"""The trigger rule of a task that several branches lead to: the branches that were not taken are skipped."""
+"""The trigger rule of a task after several branches, of which those that were not taken are skipped."""
 
 
 def deploy_streaming_job(
@@ -48,12 +48,15 @@ def deploy_streaming_job(
     outlets: Iterable[Asset] = (),
     **request: Any,
 ) -> TaskGroup:
-    """A deploy as a task group of a user's DAG, named ``deploy_<job>`` unless ``group_id`` is given.
+    """Create a task group in a user's DAG that deploys a job. The group fails if the deploy fails.
 
-    ``request``: fields of the form of *Deploy a streaming job*: ``release``, ``params``, ``conf``, ``strategy``,
-    ``handover``, ``dry_run``, ``on_open``, the deadlines and so on, with the form's defaults. Values may be templates
-    or, except for the job, XComArgs. ``outlets``: assets that a successful deploy updates; every deploy updates
-    ``streamkeeper://operations``. The group fails if the deploy fails. Raises InvalidInput for an unknown field.
+    ``job``: the job's name; ``reason``: recorded in its journal.
+    ``group_id``: the group's id, by default ``deploy_<job>``.
+    ``outlets``: assets that a successful deploy updates; every deploy updates ``streamkeeper://operations``.
+    ``request``: further fields of the form *Deploy a streaming job*, such as ``release``, ``params``, ``conf``,
+    ``strategy``, ``handover``, ``dry_run``, ``on_open`` and the deadlines, with the form's defaults.
+
+    Values may be templates or, except for the job, XComArgs. Raises InvalidInput for an unknown field.
     """
     asked = {"job": job, "reason": reason, **request}
     with TaskGroup(group_id=group_id or f"deploy_{job}", default_args=default_args()) as group:
@@ -62,7 +65,11 @@ def deploy_streaming_job(
 
 
 def roll_back_streaming_job(job: str, *, reason: str, group_id: str = "", **request: Any) -> TaskGroup:
-    """A rollback as a task group, ``roll_back_<job>``, to ``release`` or to the previous release."""
+    """Create a task group in a user's DAG that rolls a job back to ``release``, by default the previous release.
+
+    The arguments are those of ``deploy_streaming_job``, with the form *Roll back a streaming job*. The group's default
+    id is ``roll_back_<job>``.
+    """
     asked = {"job": job, "reason": reason, **request}
     with TaskGroup(group_id=group_id or f"roll_back_{job}", default_args=default_args()) as group:
         rollback_graph(asked)
@@ -70,14 +77,15 @@ def roll_back_streaming_job(job: str, *, reason: str, group_id: str = "", **requ
 
 
 def deploy_graph(request: Mapping[str, Any] | None = None, *, outlets: Iterable[Asset] = ()) -> None:
-    """Bundle, standby, assess; a backup or a dual run if the verdict needs it; takeover, and one end."""
+    """Create the tasks of a deploy: bundle, standby, assess, backup or dual run if the verdict needs it, takeover,
+    end."""
     bundle = BundleOperator(task_id="bundle", request=request)
     finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, outlets=outlets, **bundle.carried_on)
     _from_release_on(bundle, finish)
 
 
 def rollback_graph(request: Mapping[str, Any] | None = None) -> None:
-    """The graph of ``deploy_graph`` for a rollback to an older release, without the rebuild and the approval."""
+    """Create the tasks of a rollback: those of a deploy without the dual run and the approval."""
     bundle = RollBackOperator(task_id="bundle", request=request)
     carried_on = bundle.carried_on
     finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, **carried_on)
@@ -89,7 +97,7 @@ def rollback_graph(request: Mapping[str, Any] | None = None) -> None:
 
 
 def recovery_graph() -> None:
-    """Diagnose, ask a person about loss or duplication, then carry out the steps of a deploy."""
+    """Create the tasks of a recovery: diagnose, ask a person about loss or duplication, then the tasks of a deploy."""
     looked = DiagnoseOperator(task_id="diagnose")
     accepted = AcceptOperator(task_id="accept", diagnosed=looked.task_id, params=answer_form())
     bundle = RecoverOperator(task_id="bundle", diagnosed=looked.task_id, trigger_rule=GO_ON)
@@ -141,7 +149,8 @@ def _assessed(carried_on: Mapping[str, Any]) -> tuple[StepOperator, AssessOperat
 
 @task_group
 def backup(carried_on: Mapping[str, Any]) -> None:
-    """An opaque change: keep the state, rest the standby, ask for approval, check that nothing has drifted since."""
+    """Create the tasks for an opaque change: keep the state, end the standby, ask for approval, check for drift
+    since."""
     keep_state = StepOperator(task_id="keep_state", step=Step.KEEP_STATE, **carried_on)
     rest = RestOperator(task_id="rest", **carried_on)
     approve = ApproveOperator(task_id="approve", step=Step.APPROVE, params=answer_form(), **carried_on)
@@ -152,10 +161,10 @@ def backup(carried_on: Mapping[str, Any]) -> None:
 
 @task_group
 def dual_run(carried_on: Mapping[str, Any]) -> None:
-    """A rebuild: the candidate reads all input again, invisible to readers, until it has read as much as the current
-    release.
+    """Create the tasks of a rebuild: the candidate reads all input again, hidden from readers, and both outputs are
+    compared.
 
-    A person is asked if the outputs differ, could not be compared, or come from changed code that nothing proves.
+    A person is asked if the outputs differ, could not be compared, or come from changed code of unproven effect.
     """
     shadow = ShadowOperator(task_id="shadow", step=Step.SHADOW, trigger_rule=GO_ON, **carried_on)
     catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, **carried_on)
@@ -167,8 +176,7 @@ def dual_run(carried_on: Mapping[str, Any]) -> None:
 
 @task_group
 def takeover(carried_on: Mapping[str, Any]) -> None:
-    """Drain the current driver and prove its termination, start the candidate, wait for its probation, and promote
-    it."""
+    """Create the tasks that drain the current driver, start the candidate, wait for its probation, and promote it."""
     handover = HandoverOperator(task_id="handover", trigger_rule=GO_ON, **carried_on)
     first_commit = StepOperator(task_id="first_commit", step=Step.FIRST_COMMIT, patience_s=SECONDS_S, **carried_on)
     snapshot = StepOperator(task_id="snapshot", step=Step.SNAPSHOT, **carried_on)
@@ -178,14 +186,14 @@ def takeover(carried_on: Mapping[str, Any]) -> None:
 
 
 def _fall_back(carried_on: Mapping[str, Any]) -> FallBackOperator:
-    """The automatic rollback after a failed takeover."""
+    """Create the task of the automatic rollback after a failed takeover."""
     return FallBackOperator(task_id="fall_back", trigger_rule=TriggerRule.ONE_FAILED, **carried_on)
 
 
 def _end(finish: FinishOperator, carried_on: Mapping[str, Any]) -> None:
-    """Announce a failed ``finish``; the last task, which is empty, has the state of ``finish``.
+    """Create the task that announces a failed ``finish``, and an empty last task that has the state of ``finish``.
 
-    If the announcement were the only last task, its success would make the run of a failed deploy a success.
+    Without the empty task, the success of the announcement would make the run of a failed deploy a success.
     """
     announced = AnnounceFailureOperator(
         task_id="announce_failure", finish=finish.task_id, trigger_rule=TriggerRule.ONE_FAILED, **carried_on

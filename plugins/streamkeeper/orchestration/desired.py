@@ -1,4 +1,4 @@
-"""The tasks that stop a job and start it again, and show the last lines of its driver's log."""
+"""The tasks that stop a job and start it again. Both log the last lines of the driver's log."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ LONGEST_STOP = timedelta(minutes=30)
 
 
 class StopOperator(AskedTask):
-    """Records that the job must stay stopped, drains its driver and proves its termination; a second run continues
-    that."""
+    """Records that the job must stay stopped, drains its driver and proves the driver's termination.
+
+    If the stop was interrupted, a second run continues it.
+    """
 
     form = staticmethod(stop_form)
 
     def work(self, context: Context) -> str:
-        """Returns one sentence; raises NotFound, OperationOpen, or OperationRefused for a job that was never
-        running."""
+        """Return one sentence; raises NotFound, OperationOpen, or OperationRefused for a job that has never run."""
         from streamkeeper.operations.stopping import stop_job
 
         params, site = self.asked(context), open_site()
@@ -53,7 +54,7 @@ class StopOperator(AskedTask):
 
 
 class StartOperator(OpeningTask, StepOperator):
-    """Starts the last release again: the whole operation, deferred while it waits."""
+    """Starts the last release again. The task carries out the whole operation, and is deferred while it waits."""
 
     form = staticmethod(start_form)
 
@@ -61,7 +62,7 @@ class StartOperator(OpeningTask, StepOperator):
         super().__init__(step=Step.FALL_BACK, patience_s=SECONDS_S, job="", operation="", **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns one sentence; skipped if the job is running. Raises DeployFailed if it cannot run again."""
+        """Return one sentence; skipped if the job is running. Raises DeployFailed if the job cannot be started."""
         from streamkeeper.operations.starting import open_start
 
         params = self.asked(context)
@@ -79,13 +80,13 @@ class StartOperator(OpeningTask, StepOperator):
         return self._until_over(lambda: super(StartOperator, self).work(context))
 
     def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
-        """Continues after the trigger has fired."""
+        """Continue after the trigger has fired."""
         self.job, self.operation = self.asked(context)["job"], self.own_operation(context)
         again = super().look_again
         return self._until_over(lambda: again(context, event, on, waited_s, told))
 
     def _until_over(self, go_on: Callable[[], str]) -> str:
-        """The operation's sentence; the last lines of the driver's log are logged however it ended."""
+        """Run ``go_on`` and return the operation's sentence. In any case, log the last lines of the driver's log."""
         try:
             sentence = str(go_on())
         except DeployFailed:
@@ -100,7 +101,7 @@ class StartOperator(OpeningTask, StepOperator):
 
 
 def show_log(task: StreamkeeperTask, site: Installation, job: str, instance: str) -> None:
-    """Log the last lines of a driver's log, or which machine has it."""
+    """Log the last lines of a driver's log, or the machine that has the log."""
     from streamkeeper.operations.driver_logs import tail_log
 
     if instance:
@@ -109,6 +110,6 @@ def show_log(task: StreamkeeperTask, site: Installation, job: str, instance: str
 
 
 def _newest_of(deploy: Deploy) -> str:
-    """The instance that the operation planned last; empty without one."""
+    """Return the instance that the operation planned last; empty if it planned none."""
     mine = [instance.instance for instance in deploy.state.instances.values() if instance.operation == deploy.operation]
     return mine[-1] if mine else ""

@@ -1,4 +1,4 @@
-"""The task of a drill: restore a snapshot to scratch space and resume its query there, with the sink diverted."""
+"""The task that drills snapshots: it restores one to scratch space and resumes its query there, sink diverted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DrillFailed(PermanentError):
 
 
 class DrillOperator(AskedTask, SeriesTask):
-    """Drills the requested snapshot; without one, the newest of each query unless it is already verified."""
+    """Drills the requested snapshot, or else the newest snapshot of each query unless that one is already verified."""
 
     template_fields: Sequence[str] = ("request", "series")
     form = staticmethod(drill_form)
@@ -36,7 +36,7 @@ class DrillOperator(AskedTask, SeriesTask):
         self._results: list[str] = []
 
     def work(self, context: Context) -> str:
-        """Returns the results, which are also the ``report``; raises DrillFailed with the same text."""
+        """Return the results, which are also the run's ``report``; raises DrillFailed with them if a drill failed."""
         try:
             return "\n".join(self.each(context))
         finally:
@@ -44,7 +44,7 @@ class DrillOperator(AskedTask, SeriesTask):
                 self._report(context, self._results)
 
     def one(self, site: Installation, series: str, context: Context) -> str:
-        """A drill of one query."""
+        """Drill one query and return a sentence; raises DrillFailed with it if the query does not resume."""
         from streamkeeper.operations.drills import drill, released_job
         from streamkeeper.snapshots.catalogue import Catalogue
 

@@ -1,4 +1,4 @@
-"""The tasks of a dual run: one job at a time; a task stays awake only while the shadow is about to catch up."""
+"""The tasks of a dual run. Only one job is in a dual run at a time, and waiting tasks are deferred."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploy import Deploy, Progress
 
 _FIRST_S = 30.0
-"""A short catch-up is awaited without deferring: it would be over long before a sleeping task looks."""
+"""Seconds of the catch-up that the task waits without deferring, because a deferred task would notice the end late."""
 _SOON_S = 3.0
 
 
 class ShadowOperator(StepOperator):
-    """Starts the dual run once no other job is in one; waits for that at most as long as for catching up."""
+    """Starts the dual run once no other job is in a dual run. It waits for that at most ``catch_up_s`` seconds."""
 
     def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
         from streamkeeper.operations.deploy import Progress, ProgressKind
@@ -49,7 +49,7 @@ class ShadowOperator(StepOperator):
 
 
 class CatchUpOperator(StepOperator):
-    """Waits until the shadow has caught up. It reads the checkpoints, which a trigger cannot reach everywhere."""
+    """Waits until the shadow has caught up. The task reads the checkpoints, because a triggerer may not reach them."""
 
     look_s = 1.0
     look_again_s = 30.0
@@ -59,13 +59,18 @@ class CatchUpOperator(StepOperator):
         return max(SECONDS_S if near else self.patience_s, _FIRST_S - waited_s)
 
     def asleep_s(self, progress: Progress) -> float:
-        """The next wait is as long as the time waited so far: a shadow of a busy source has no trigger without data."""
+        """Return how long to be deferred, seconds: at most as long as the time waited so far, but at least 3 s.
+
+        A shadow of a busy source has no trigger without data that would end the deferral.
+        """
         return min(super().asleep_s(progress), max(_SOON_S, progress.waited_s))
 
 
 class CompareOperator(StepOperator):
-    """Compares both outputs. Without a requested comparison it logs that and continues, because a person may still
-    be asked."""
+    """Compares both outputs. If the request asks for no comparison, the task only logs that.
+
+    It is not skipped then, because a person may still have to approve the output.
+    """
 
     def _skip_unless_asked_for(self, deploy: Deploy) -> None:
         if deploy.state.operations[deploy.operation].request.compare:

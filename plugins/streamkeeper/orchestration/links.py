@@ -1,4 +1,4 @@
-"""Buttons on a task's page: to the operation's page, to the report, and to the outcome."""
+"""Buttons on a task's page in Airflow that open the operation's page, the report and the outcome."""
 
 from __future__ import annotations
 
@@ -16,40 +16,42 @@ if TYPE_CHECKING:
 
 
 class PageLink(BaseOperatorLink):
-    """The page of the operation that the task belongs to; for other tasks the page of its job, or the fleet page."""
+    """Opens the page of the task's operation, or else of its job, or else the fleet page."""
 
     name = "Page"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address of the page that the task has named; the fleet page if it named none."""
+        """Return the address of the page that the task has named; that of the fleet page if it named none."""
         return page_address(conf.get("api", "base_url", fallback=""), getattr(operator, "page", ""))
 
 
 class ReportLink(BaseOperatorLink):
-    """The findings from before any change; for a task that reports itself, or stands alone, its own report."""
+    """Opens the report that was made before any change: that of the task, or of the reporting task in its group."""
 
     name = "Report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page with that task's results."""
+        """Return the address of the results of the task with the report."""
         own = getattr(operator, "reports", False)
         return _page(ti_key, ti_key.task_id if own else _nearest(operator, "reports") or ti_key.task_id)
 
 
 class OutcomeLink(BaseOperatorLink):
-    """The end of the operation: outcome, verdict, handover, differences."""
+    """Opens the report on the end of the operation: outcome, verdict, handover, differences."""
 
     name = "Outcome"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page with the results of the operation's last task; empty (no button) without such a task."""
+        """Return the address of the results of the operation's last task; empty, for no button, without such a task."""
         ending = _nearest(operator, "ends")
         return _page(ti_key, ending) if ending else ""
 
 
 def _nearest(operator: BaseOperator, what: str) -> str:
-    """The first task with this attribute in the operator's task group, or in the next enclosing one; empty without
-    one."""
+    """Return the first task with the attribute ``what`` in the operator's task group, or in an enclosing group.
+
+    Empty without such a task.
+    """
     group = operator.task_group
     while group is not None:
         for name, child in group.children.items():

@@ -1,8 +1,8 @@
-"""The receivers of incidents: any of Airflow's notifiers, as listed in ``STREAMKEEPER_NOTIFIERS``.
+"""Send incidents with Airflow's notifiers, as listed in ``STREAMKEEPER_NOTIFIERS``.
 
-A JSON list of dotted paths, or of ``{"notifier": path, "kwargs": {...}}``; a single bare path is accepted. Templates in
-kwargs can use ``incident``: job, query, rule, severity, event, subject, text, runbook, page. Arguments that a notifier
-takes and the setting leaves out are filled in: subject, text and the like.
+The setting is a JSON list of dotted paths, or of ``{"notifier": path, "kwargs": {...}}``, or a single path. Templates
+in kwargs can use ``incident``, which has job, query, rule, severity, event, subject, text, runbook and page. If a
+notifier takes arguments such as subject or text that the setting leaves out, these are filled in.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "STREAMKEEPER_NOTIFIERS"
 _LONG = 8
-"""From this length on, a part of an address may be a token."""
+"""Length in characters from which a part of a URL may be a token."""
 _BETWEEN = re.compile(r"[/?&=#]")
 _EXAMPLE = '[{"notifier": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": {"to": "oncall@x.org"}}]'
 _USUAL = {
@@ -41,14 +41,14 @@ _USUAL = {
 
 
 class NamedNotifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of the setting."""
+    """One entry of the setting: the dotted path of a notifier, and its arguments."""
 
     notifier: str
     kwargs: dict[str, Any] = {}
 
 
 def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
-    """Name -> entry, with the same names in every pass; raises InvalidInput, naming the variable."""
+    """Return name -> entry, with the same names in every pass; raises InvalidInput, naming the variable."""
     text = environ.get(VARIABLE, "").strip()
     if not text:
         return {}
@@ -62,8 +62,10 @@ def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
 
 
 def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Sender]:
-    """A sender for each notifier. Raises nothing: an entry that cannot be loaded becomes a sender that fails and is
-    reported."""
+    """Return a sender for each notifier. Raises nothing.
+
+    An entry that cannot be loaded becomes a sender that fails, so that the failure is reported.
+    """
     try:
         named = read_notifiers(environ)
     except InvalidInput as error:
@@ -72,7 +74,7 @@ def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Send
 
 
 def tell_all(context: Context, message: Message) -> list[str]:
-    """Send a message with every notifier; returns one sentence per failure. Raises nothing."""
+    """Send a message with every notifier, and return one sentence per failure. Raises nothing."""
     from streamkeeper.operations.notices import bound_senders, send_message
 
     return send_message(bound_senders(make_senders(os.environ, context)), message)[1]
@@ -91,7 +93,7 @@ def _failing(error: InvalidInput) -> Sender:
 
 def _sender(named: NamedNotifier, context: Context) -> Sender:
     def send(message: Message) -> None:
-        # A new notifier for each message: rendering writes into it.
+        # Each message needs a new notifier, because rendering changes the notifier.
         from streamkeeper.operations.notices import SendFailed
 
         kind = _load(named.notifier)
@@ -109,7 +111,8 @@ def _sender(named: NamedNotifier, context: Context) -> Sender:
 
 
 def _private(given: Any) -> Iterator[str]:
-    """Private texts of a notifier's arguments, also rendered; of an address, its path and the long parts of it."""
+    """Yield the texts of a notifier's arguments that must not be shown; of a URL, also its path and long parts of
+    it."""
     match given:
         case str() if len(given) >= SHORTEST:
             yield given
@@ -125,7 +128,7 @@ def _private(given: Any) -> Iterator[str]:
 
 
 def _with_page(message: Message) -> Message:
-    """The message with the address of the job's page, if Airflow's own address is configured."""
+    """Return the message with the address of the job's page, if the address of Airflow is configured."""
     from airflow.configuration import conf
 
     base = conf.get("api", "base_url", fallback="")
@@ -136,7 +139,7 @@ def _with_page(message: Message) -> Message:
 
 
 def _load(path: str) -> Callable[..., Any]:
-    """The notifier's class; raises InvalidInput."""
+    """Return the class of a notifier; raises InvalidInput."""
     module, _, name = path.rpartition(".")
     try:
         found = getattr(import_module(module), name)
@@ -148,7 +151,6 @@ def _load(path: str) -> Callable[..., Any]:
 
 
 def _with_usual(kind: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with defaults for those that the notifier takes, the setting leaves out and an incident can
-    fill."""
+    """Return the arguments, with texts of the incident for those that the notifier takes and the setting leaves out."""
     takes = inspect.signature(kind).parameters
     return {**{name: text for name, text in _USUAL.items() if name in takes}, **given}

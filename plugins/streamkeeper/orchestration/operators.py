@@ -1,7 +1,7 @@
 """The tasks of a deploy and of a rollback.
 
-Each opens the operation from the journal, carries out the steps that are possible now, and waits deferred. Airflow
-keeps no state that the journal lacks, so a task that was killed, retried or cleared continues.
+Each task reads the operation from the journal, carries out the steps that are possible now, and is deferred while it
+waits. The journal has all state of the operation, so that a task that was killed, retried or cleared continues.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from streamkeeper.operations.deploy import Deploy, Progress
 
 _PATIENCE_S = 2.0
-"""A deferral costs a task more than this: a wait that may be shorter is awaited without deferring."""
+"""Seconds that a task waits before it defers, because a deferral takes longer than that."""
 SECONDS_S = 10.0
-"""For steps that a healthy driver finishes within seconds: waking up would take as long, and may cost a retry."""
+"""The same for steps that a healthy driver finishes within seconds: resuming takes as long, and may cost a retry."""
 LOOK_AGAIN_S = 20.0
-"""A driver that dies without a report changes nothing in the store: a task checks its processes this often."""
+"""Seconds between checks of the driver's processes, because a driver may die without a report in the store."""
 OPERATIONS = Asset(name="streamkeeper_operations", uri="streamkeeper://operations")
-"""Updated by every run of a deploy, a rollback or a recovery; its event has the outcome."""
+"""The asset that every run of a deploy, a rollback or a recovery updates; its event has the outcome."""
 GOOD = frozenset({"succeeded", "dry-run"})
-"""Outcomes of a deploy that did what was requested."""
+"""The outcomes of an operation that did what was requested."""
 
 
 class BundleOperator(OpeningTask):
-    """Starts the operation and creates its release, or finds both."""
+    """Starts the operation and creates its release, or finds both if they exist already."""
 
     form = staticmethod(deploy_form)
     rollback = False
     step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of its progress; raises OperationOpen if another operation is open, and the errors of
-        ``open_deploy`` before anything is recorded."""
+        """Return a sentence about the progress. Before anything is recorded, raises OperationOpen if another operation
+        is open, and the errors of ``open_deploy``."""
         from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.deploy import OnOpen
         from streamkeeper.operations.forgetting import told_forgotten
@@ -74,36 +74,37 @@ class BundleOperator(OpeningTask):
 
 
 class RollBackOperator(BundleOperator):
-    """Bundles like ``BundleOperator``, but for a rollback: an older release becomes current again."""
+    """Starts a rollback, which makes an older release current again, in the same way as ``BundleOperator``."""
 
     form = staticmethod(rollback_form)
     rollback = True
 
 
 class StepOperator(OperationTask):
-    """Advances the operation to the end of one step; deferred while that takes time.
+    """Carries out the operation up to the end of one step, and is deferred while it waits.
 
     Skipped if the verdict does not need the step.
     """
 
     accepted = GOOD
     look_s = 0.0
-    """Pause between two observations of an awake task; 0: that of the operation itself."""
+    """Pause between two observations while the task is not deferred, seconds; 0 for the operation's default pause."""
     look_again_s = LOOK_AGAIN_S
 
     def __init__(self, *, step: Step, patience_s: float = _PATIENCE_S, **kwargs: Any) -> None:
-        """``patience_s``: how long to stay awake each time."""
+        """``step``: the step; ``patience_s``: how long to wait without deferring, seconds."""
         super().__init__(**kwargs)
         self.step = step
         self.patience_s = patience_s
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of its progress; raises DeployFailed if the deploy cannot continue."""
+        """Return a sentence about the progress; raises DeployFailed if the operation cannot continue."""
         return self._advance(context, on="", waited_s=0.0, told="")
 
     def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
-        """Continues after the trigger has fired; ``told``: the last line in the log."""
-        # On SQLite a trigger can get the number of an ended one, and its task that one's late event: check the state.
+        """Continue after the trigger has fired. ``on``: what the operation waits for; ``waited_s``: for how long so
+        far, seconds; ``told``: the last line in the log."""
+        # On SQLite a trigger can get the id of an ended one, and its late event: the state is read, not the event.
         waited_s += float(event.get("waited_s", 0.0))
         return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s, told=told)))
 
@@ -115,7 +116,7 @@ class StepOperator(OperationTask):
         watch = self._watch(deploy)
         began = time.monotonic()
         while True:
-            # Observed before advancing: a change in between wakes the task at once.
+            # Observed before advancing, so that a change in between resumes the task at once.
             sight = watch.look()
             progress = deploy.advance(self.step)
             if progress.kind is not ProgressKind.WAITING or self._is_far_enough(progress):
@@ -131,7 +132,7 @@ class StepOperator(OperationTask):
         return ""
 
     def _tell(self, line: str, told: str) -> str:
-        """Log the line unless it was the last one; returns it."""
+        """Log the line unless it equals ``told``, the last logged line; return it."""
         if line != told:
             self.log.info("%s", line)
         return line
@@ -144,11 +145,11 @@ class StepOperator(OperationTask):
         return False
 
     def _patience_s(self, sight: Sight, waited_s: float) -> float:
-        """How long to stay awake, given the observation and the time waited so far."""
+        """Return how long to wait without deferring, seconds, given the observation and the time waited so far."""
         return self.patience_s
 
     def asleep_s(self, progress: Progress) -> float:
-        """How long to be deferred at most: until the next observation, or until the wait is overdue."""
+        """Return how long to be deferred at most, seconds: until the next observation, or until the wait is overdue."""
         limit_s = progress.deadline_s or self.look_again_s
         return min(self.look_again_s, max(1.0, limit_s - progress.waited_s + 0.2))
 
@@ -182,7 +183,8 @@ class StepOperator(OperationTask):
 
 
 class AssessOperator(StepOperator):
-    """Assesses the candidate and shows the findings; the branch handles a verdict that ends the deploy."""
+    """Assesses the candidate and reports the findings. The next task, a branch, handles a verdict that ends the
+    deploy."""
 
     reports = True
 
@@ -190,7 +192,7 @@ class AssessOperator(StepOperator):
         super().__init__(step=Step.ASSESS, **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns the verdict's sentence."""
+        """Return the verdict as a sentence."""
         from streamkeeper.operations.questions import render_assessment
 
         deploy = self.load()
@@ -209,13 +211,13 @@ class AssessOperator(StepOperator):
 
 
 class HandoverOperator(OperationTask):
-    """From draining the current driver to starting the candidate: one task that stays awake, because these seconds
-    are the gap in the output."""
+    """Drains the current driver, proves its termination, and starts the candidate: in one task that does not defer,
+    because these seconds are the gap in the output."""
 
     step = Step.GO
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of its progress; raises DeployFailed if the deploy cannot continue."""
+        """Return a sentence about the progress; raises DeployFailed if the operation cannot continue."""
         shown: list[str] = []
 
         def show(progress: Progress) -> None:
@@ -228,19 +230,18 @@ class HandoverOperator(OperationTask):
 
 
 class ChooseOperator(OperationTask, BranchOperator):
-    """Follows the verdict. ``ways``: step -> the group that starts with it; else ``go_on``, and ``end`` after the
-    end."""
+    """Chooses the branch that the verdict needs; the arguments are those of ``choose_group``."""
 
     def __init__(self, *, ways: Mapping[Step, str], go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.ways, self.go_on, self.end = dict(ways), go_on, end
 
     def work(self, context: Context) -> Any:
-        """Skips the branches that are not taken; returns the task or task group that is."""
+        """Skip the branches that are not taken, and return the taken task or task group."""
         return self.do_branch(context, self.choose_branch(context))
 
     def choose_branch(self, context: Context) -> str:
-        """The branch's task or task group."""
+        """Return the task or task group to continue with."""
         deploy = self.load()
         operation = deploy.state.operations[deploy.operation]
         self.log.info("%s", operation.fall_back or operation.verdict_sentence)
@@ -248,7 +249,11 @@ class ChooseOperator(OperationTask, BranchOperator):
 
 
 def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: str, end: str) -> str:
-    """The next group of an assessed operation: the first branch that its verdict needs."""
+    """Return the next task group of an assessed operation: the first group in ``ways`` whose step the operation needs.
+
+    ``ways``: step -> its group; ``go_on``: the group if no such step is needed; ``end``: the task for an operation that
+    has ended or is rolled back.
+    """
     if operation.fall_back or operation.outcome is not None:
         return end
     steps = path(operation)
@@ -256,10 +261,9 @@ def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: 
 
 
 class FallBackOperator(StepOperator):
-    """The automatic rollback after the current driver was affected: the operation continues until a release runs or
-    none can.
+    """Rolls back automatically after the current driver was affected, until a release runs or none can run.
 
-    The task itself succeeds if the old release runs again; ``finish`` sets the state of the run.
+    The task succeeds if the old release runs again. The task ``finish`` then sets the state of the run.
     """
 
     accepted = GOOD | {"fell-back", "refused", "aborted"}
@@ -268,7 +272,7 @@ class FallBackOperator(StepOperator):
         super().__init__(step=Step.FALL_BACK, **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns the operation's sentence; skipped if the current release was not affected."""
+        """Return the operation's result as a sentence; skipped if the current release was not affected."""
         try:
             deploy = self.load()
         except NotFound as error:
@@ -279,7 +283,7 @@ class FallBackOperator(StepOperator):
 
 
 class FinishOperator(StepOperator):
-    """Ends the drivers of a refused or dry-run deploy, and gives the run the state of the operation.
+    """Ends the drivers of a refused deploy or a dry run, and gives the run the outcome of the operation.
 
     ``outlets``: further assets that a successful operation updates.
     """
@@ -290,10 +294,8 @@ class FinishOperator(StepOperator):
         super().__init__(step=Step.FALL_BACK, outlets=[OPERATIONS, *outlets], **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns the operation's sentence; raises DeployFailed with it unless it succeeded.
-
-        Skipped if every task before it was skipped, in a DAG that did not request an operation.
-        """
+        """Return the operation's result as a sentence; raises DeployFailed with it unless the operation succeeded.
+        Skipped if every task before it was skipped, because the DAG then requested no operation."""
         try:
             deploy = self.load()
         except NotFound as error:
@@ -305,7 +307,8 @@ class FinishOperator(StepOperator):
         if operation.outcome is None and not operation.fall_back:
             raise OperationRefused(
                 f"operation {deploy.operation} is open: {self.first_error(context) or 'a task of the run failed'}",
-                hint="clear the failed task to continue it, or trigger again with on_open=continue or abort",
+                hint="clear the failed task to continue the operation, or trigger again with on_open=continue or"
+                " on_open=abort",
             )
         return super().work(context)
 
@@ -321,7 +324,7 @@ class FinishOperator(StepOperator):
         return sentence
 
     def _clear_place(self) -> None:
-        """Remove the place of a dry run that had its own; its report is stored with the run."""
+        """Remove the private place of a dry run, if it had one. The report stays stored with the run."""
         from streamkeeper.operations.trying_out import clear_place
 
         if self.tried_out:
@@ -329,10 +332,10 @@ class FinishOperator(StepOperator):
 
 
 class AnnounceFailureOperator(OperationTask):
-    """Updates the asset if ``finish`` failed, and succeeds: Airflow makes no event for a task that fails.
+    """Updates the asset if ``finish`` failed, because Airflow makes no event for a task that fails.
 
-    It reports the results that ``finish`` has left and reads no store, which may be unavailable by then. If no
-    operation has ended, its ``outcome`` is ``open``, or ``not-opened``.
+    The event has the results that ``finish`` left. The store is not read, because it may be unavailable. If no
+    operation has ended, the ``outcome`` is ``open`` or ``not-opened``.
     """
 
     def __init__(self, *, finish: str, **kwargs: Any) -> None:
@@ -340,7 +343,7 @@ class AnnounceFailureOperator(OperationTask):
         self.finish = finish
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of the run's end."""
+        """Return the result of the run as a sentence."""
         ti = context["ti"]
         ending = ti.xcom_pull(task_ids=self.finish, key="ending") or {
             "job": self.job,
@@ -353,7 +356,7 @@ class AnnounceFailureOperator(OperationTask):
 
 
 def tell_end(context: Context, deploy: Deploy) -> None:
-    """The end of an operation: the task's ``report``, its ``ending`` as a value, and the event of the asset."""
+    """Publish the end of an operation: as the task's ``report`` and ``ending``, and in the event of the asset."""
     from streamkeeper.operations.endings import read_ending, render_ending
 
     ending = read_ending(deploy.site.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
@@ -364,26 +367,27 @@ def tell_end(context: Context, deploy: Deploy) -> None:
 
 
 def update_asset(context: Context, told: Mapping[str, Any]) -> None:
-    """Attach this to the event that Airflow makes if the task succeeds."""
+    """Attach ``told`` to the event that Airflow makes if the task succeeds."""
     if "outlet_events" in context:
         context["outlet_events"][OPERATIONS].extra = dict(told)
 
 
 def begin(deploy: Deploy) -> str:
-    """Create the release, and start the driver that the next task waits for; returns the sentence of the progress."""
+    """Create the release, start the driver that the next task waits for, and return a sentence about the progress."""
     sentence = accept(deploy.advance(Step.BUNDLE))
     _go_ahead(deploy, Step.STANDBY)
     return sentence
 
 
 def _go_ahead(deploy: Deploy, step: Step) -> None:
-    """Start a step while Airflow schedules its task; that task meets and reports any error."""
+    """Start a step while Airflow schedules its task. Errors are ignored here, because that task reports them."""
     with suppress(StreamkeeperError):
         deploy.advance(step)
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:
-    """The sentence of a successful progress; raises DeployFailed for any other."""
+    """Return the sentence of a step that is done, or of an operation that ended with one of ``outcomes``; raises
+    DeployFailed with the sentence otherwise."""
     from streamkeeper.operations.deploy import ProgressKind
 
     if progress.kind is ProgressKind.DONE:

@@ -1,4 +1,4 @@
-"""The page in Airflow's UI: where it is shown, its installation, and the rights of its viewer."""
+"""The page in Airflow's UI: where it appears, which installation it shows, and the rights of its viewer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,18 @@ async def page_app(
     receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
     send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
 ) -> None:
-    """The page as an ASGI application, created on the first request: every Airflow process imports the plugin, and
-    only the API server needs the page's modules."""
+    """Serve the page as an ASGI application, which is created on the first request.
+
+    Every Airflow process imports the plugin, but only the API server needs the modules of the page.
+    """
     await _app()(scope, receive, send)
 
 
 def page_views() -> list[dict[str, Any]]:
-    """The page's entry in Airflow's bar, and a tab of every DAG run; Airflow has such tabs for all DAGs or for none."""
+    """Return the page's entry in Airflow's navigation bar, and its tab in DAG runs.
+
+    Every DAG run has the tab, because Airflow shows such tabs for all DAGs or for none.
+    """
     mounted = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
     return [
         {
@@ -64,8 +69,10 @@ def _app() -> FastAPI:
 
 
 def viewer_of(user: BaseUser) -> Viewer:
-    """An Airflow user with the rights that its auth manager grants, checked as Airflow checks them, and again for
-    each page."""
+    """Return an Airflow user with the rights that Airflow's auth manager grants.
+
+    Rights are checked in the same way as by Airflow, and again for each page.
+    """
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
     from airflow.models.dag import DagModel
@@ -86,9 +93,9 @@ def viewer_of(user: BaseUser) -> Viewer:
 
 
 def _site() -> Installation:
-    """The API server's installation, read-only and current: ``home new`` and ``home moved`` change it.
+    """Return the installation of the API server, read-only. Reopens it after ``home new`` or ``home moved``.
 
-    Sends one request to the store, more the first time. Raises HTTPException 503 if its settings are wrong.
+    Sends one request to the store, and more the first time. Raises HTTPException 503 if the settings are wrong.
     """
     from streamkeeper.registry.installations import newest_record
 

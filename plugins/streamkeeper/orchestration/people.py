@@ -1,4 +1,4 @@
-"""Airflow's users as the journal names them: who triggered a run, who answered, who may answer."""
+"""Airflow's users under their names in the journal: who triggered a run, who answered, who may answer."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ if TYPE_CHECKING:
 
 
 def triggered_by(context: Context) -> str:
-    """The user who triggered the run; NOBODY for a schedule and for another DAG."""
+    """Return the user who triggered the run; NOBODY if a schedule or another DAG triggered it."""
     name = context["dag_run"].triggering_user_name
     return airflow_user(name) if name else NOBODY
 
 
 def answered_by(answer: Mapping[str, Any]) -> tuple[str, str]:
-    """The user who answered in Airflow, and their id there; both empty without an answer."""
+    """Return name and Airflow id of the user who answered in Airflow; both empty without an answer."""
     user = answer.get("responded_by_user")
     return (airflow_user(str(user["name"])), str(user["id"])) if user else ("", "")
 
 
 def assigned_users(right: RightToAnswer) -> list[HITLUser]:
-    """The users whom Airflow itself lets answer; empty for all users.
+    """Return the users whom Airflow lets answer; empty for all users.
 
-    Airflow takes an empty list for all users: if nobody may answer, it names users whose answer would not count.
+    Airflow treats an empty list as all users. If no user may answer, the list therefore names users whose answer does
+    not count.
     """
     named = right.named()
     if named is None:
@@ -40,7 +41,7 @@ def assigned_users(right: RightToAnswer) -> list[HITLUser]:
 
 
 def required_actions(task: HITLOperator, context: Context) -> str:
-    """The address where a person answers the task's question; empty if Airflow's own address is not configured."""
+    """Return the address where a person answers the task's question; empty if Airflow's address is not configured."""
     try:
         return task.generate_link_to_ui(task_instance=context["ti"])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Streamkeeper in Airflow: its page, the entry under Admin, Plugins, and a guard for Airflow's API."""
+"""The Airflow plugin: the page, the entry under Admin, Plugins, and a guard for Airflow's API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def _for_everybodys_api() -> list[dict[str, Any]]:
-    """Refuses foreign Host headers if the API needs no login because it listens on the loopback only.
+    """Return a middleware that refuses foreign Host headers, if the API needs no login and listens on the loopback
+    only.
 
     Without it, a web page whose host name resolves to 127.0.0.1 would have an admin's rights.
     """

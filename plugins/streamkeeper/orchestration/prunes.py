@@ -1,4 +1,4 @@
-"""The tasks of a prune: the plan for people to read, and the execution of a fresh plan."""
+"""The tasks of a prune: one reports a plan, the other makes a new plan and carries it out."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ LONGEST_PRUNE = timedelta(hours=6)
 
 
 class PruneIncomplete(PermanentError):
-    """Something could not be planned or removed; everything else was removed."""
+    """Part of a prune could not be planned or removed; the rest was removed, except in a dry run."""
 
 
 class PlanPruneOperator(AskedTask):
-    """Reports what would be removed and why, and removes nothing; the lines are also the ``report``."""
+    """Reports what would be removed and why, and removes nothing. The lines are also the run's ``report``."""
 
     form = staticmethod(prune_form)
     reports = True
 
     def work(self, context: Context) -> str:
-        """Returns one sentence; raises NotFound for an unknown job, InvalidInput for a field of the form.
+        """Return one sentence; raises NotFound for an unknown job, InvalidInput for a wrong field of the form.
 
-        Items that cannot be planned fail the task in a dry run; otherwise ``prune`` fails because of them, after its
-        work.
+        If an item cannot be planned, a dry run fails here; otherwise the task ``prune`` fails after its work.
         """
         request = read_prune(self.asked(context))
         run = plan(open_site(), request)
@@ -43,12 +42,13 @@ class PlanPruneOperator(AskedTask):
 
 
 class PruneOperator(AskedTask):
-    """Removes what no rule keeps now, which may differ from the plan; a dry run skips it."""
+    """Removes everything that no rule keeps now, which may differ from the reported plan. Skipped in a dry run."""
 
     form = staticmethod(prune_form)
 
     def work(self, context: Context) -> str:
-        """Returns what was removed; raises PruneIncomplete if something could not be planned or removed."""
+        """Return a sentence about what was removed; raises PruneIncomplete if something could not be planned or
+        removed."""
         from streamkeeper.operations.pruning import prune
 
         request = read_prune(self.asked(context))
@@ -63,7 +63,7 @@ class PruneOperator(AskedTask):
 
 
 def plan(site: Installation, request: PruneRequest) -> PruneRun:
-    """The plan of a prune now; raises NotFound for an unknown job, InvalidInput for a field of the form."""
+    """Plan the prune; raises NotFound for an unknown job, InvalidInput for a wrong field of the form."""
     from streamkeeper.operations.overview import read_job
     from streamkeeper.operations.pruning import plan_prune
 

@@ -1,4 +1,4 @@
-"""The queries of a run, in mapped tasks: one query per task, or several if there are many."""
+"""The mapped tasks of a run, with one query per task, or several if there are many."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from streamkeeper.operations.targets import Target
 
 SERIES_SHOWN = "{{ task.shown }}"
-"""The label of a mapped task in Airflow: JOB/QUERY, and the number of further queries."""
+"""The label of a mapped task in Airflow: JOB/QUERY, and the number of further queries if it has several."""
 MOST_TASKS = 500
-"""Most mapped tasks of a run: Airflow refuses more than ``core.max_map_length``, 1,024 by default."""
+"""Largest number of mapped tasks in a run. Airflow refuses more than ``core.max_map_length``, 1,024 by default."""
 
 
 class FindOperator(AskedTask):
@@ -33,7 +33,7 @@ class FindOperator(AskedTask):
     form = staticmethod(drill_form)
 
     def work(self, context: Context) -> list[str]:
-        """Returns a list for mapped tasks: JOB/QUERY, or several separated by spaces if there are too many.
+        """Return one item per mapped task: JOB/QUERY, or several of them separated by spaces if there are too many.
 
         Raises NotFound for a named job or query that does not exist.
         """
@@ -43,16 +43,20 @@ class FindOperator(AskedTask):
 
 
 def share_out(series: Sequence[str], *, most: int) -> list[str]:
-    """At most this many shares of nearly equal size, in order, joined by spaces: neighbours belong to one job."""
+    """Split the series, in order, into at most ``most`` shares of nearly equal size, each joined by spaces.
+
+    The order keeps the queries of a job together.
+    """
     shares = min(len(series), max(most, 1))
     ends = [len(series) * number // shares for number in range(shares + 1)] if shares else []
     return [" ".join(series[start:end]) for start, end in pairwise(ends)]
 
 
 class SeriesTask(StreamkeeperTask):
-    """A task for one query, JOB/QUERY, or for several separated by spaces, one after the other.
+    """A task for one query, or for several, one after the other.
 
-    A failing query does not stop the others. ``execution_timeout`` applies to each query.
+    ``series``: JOB/QUERY, or several of them separated by spaces. A failing query does not stop the others.
+    ``execution_timeout`` applies to each query.
     """
 
     def __init__(self, *, series: str, **kwargs: Any) -> None:
@@ -61,18 +65,19 @@ class SeriesTask(StreamkeeperTask):
 
     @property
     def shown(self) -> str:
-        """The first query, and the number of further ones."""
+        """The label of the task: its first query, and the number of further queries."""
         first, *others = self.series.split() or [""]
         return f"{first} and {len(others)} more" if others else first
 
     def one(self, site: Installation, series: str, context: Context) -> str:
-        """The work for one query; returns a sentence. Raises AirflowSkipException if there is nothing to do."""
+        """Do the work for one query and return a sentence; raises AirflowSkipException if there is nothing to do."""
         raise TypeError(f"{type(self).__name__} has no work of its own")
 
     def each(self, context: Context) -> list[str]:
-        """Do the work for every query; returns the sentences of those with work.
+        """Do the work for every query, and return a sentence for each query that had work.
 
-        Raises the error of a single query, or one error for all; AirflowSkipException if no query had work.
+        Raises the error if one query fails, one error for all if several fail, and AirflowSkipException if no query had
+        work.
         """
         site, everything = open_site(), self.series.split()
         if len(everything) == 1:
@@ -103,7 +108,7 @@ class SeriesTask(StreamkeeperTask):
         return done
 
     def _limited(self, series: str) -> AbstractContextManager[object]:
-        """A time limit per query, in place of the task's, which would apply to all of them together."""
+        """Return a time limit for one query, because that of the task would apply to all its queries together."""
         limit = self.execution_timeout
         if limit is None:
             return nullcontext()
@@ -112,7 +117,7 @@ class SeriesTask(StreamkeeperTask):
         )
 
     def _raise(self, failed: Sequence[StreamkeeperError]) -> None:
-        """Raise errors that another machine or another try may solve before the others."""
+        """Raise the errors, if there are any. An error that another machine or another try may solve has priority."""
         for kind in (WrongMachine, TemporaryError, PermanentError):
             of_kind = [error for error in failed if isinstance(error, kind)]
             if of_kind and len(failed) == 1:
@@ -123,10 +128,10 @@ class SeriesTask(StreamkeeperTask):
 
 
 def find_series(site: Installation, choice: Choice) -> list[str]:
-    """JOB/QUERY of every selected query.
+    """Return JOB/QUERY of every selected query.
 
-    If no job is named, a job with unreadable records is listed as JOB only: ``find_target`` reports the error in that
-    job's own task, and the others continue.
+    If no job is named, a job with unreadable records is listed as JOB. ``find_target`` then reports the error in the
+    task of that job, and the tasks of the other jobs continue.
     """
     from streamkeeper.operations.overview import recorded_jobs
     from streamkeeper.operations.targets import all_targets, query_target
@@ -145,7 +150,7 @@ def find_series(site: Installation, choice: Choice) -> list[str]:
 
 
 def find_target(site: Installation, series: str) -> Target:
-    """The checkpoint of JOB/QUERY; raises NotFound, or the error in the job's records."""
+    """Return the checkpoint of JOB/QUERY; raises NotFound, or the error in the records of the job."""
     from streamkeeper.operations.targets import query_target
 
     job, _, query = series.partition("/")

@@ -1,5 +1,4 @@
-"""The tasks of a recovery up to the start of its operation: diagnose, ask a person about loss or duplication, open
-it."""
+"""The tasks of a recovery before its steps: diagnose, ask a person about loss or duplication, open the operation."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> Asked:
-    """The request of a filled-in form."""
+    """Return the request of a filled-in form; ``more``: further fields of the request."""
     from streamkeeper.operations.recovering import Asked
 
     query, snapshot = params.get("query") or "", params.get("snapshot") or ""
@@ -50,7 +49,7 @@ def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> 
 
 
 class _RecoveryTask(OpeningTask):
-    """``diagnosed``: the id of the diagnosing task; empty for that task itself."""
+    """A task of a recovery. ``diagnosed``: id of the task that diagnoses; empty for that task itself."""
 
     form = staticmethod(recover_form)
 
@@ -59,16 +58,16 @@ class _RecoveryTask(OpeningTask):
         self.diagnosed = diagnosed
 
     def only_looks(self, context: Context) -> bool:
-        """Whether the run changes nothing: a diagnosis, or the dry run of an action."""
+        """Whether the run only diagnoses, or is the dry run of an action: it then changes nothing."""
         asked = self.asked(context)
         return bool(asked["action"] == RecoveryAction.DIAGNOSE.value or asked.get("dry_run"))
 
     def found(self, context: Context, key: str = "return_value") -> Any:
-        """A result of the diagnosis; None without one."""
+        """Return a result of the diagnosing task; None if it has no such result."""
         return context["ti"].xcom_pull(task_ids=self.diagnosed, key=key)
 
     def open_asked(self, context: Context, **more: Any) -> Deploy:
-        """Start the run's recovery as announced, or find it started, and record that this run executes it."""
+        """Start the recovery as it was announced, or find it started, and record that this run executes it."""
         from streamkeeper.operations.recovering import open_recovery
 
         announced = tuple(self.found(context, "announced") or ())
@@ -80,20 +79,20 @@ class _RecoveryTask(OpeningTask):
 
 
 class DiagnoseOperator(_RecoveryTask):
-    """Diagnoses the job, and reports the cause and the possible actions; checks that the requested action is
+    """Diagnoses the job, reports the cause and the possible actions, and checks that the requested action is
     possible."""
 
     reports = True
 
     def work(self, context: Context) -> str:
-        """Returns the cause's sentence; raises OperationRefused for an action that is not possible."""
+        """Return the cause as a sentence; raises OperationRefused for an action that is not possible."""
         from streamkeeper.errors import InvalidInput
         from streamkeeper.operations.diagnoses import render_diagnosis
         from streamkeeper.operations.recovering import announcements, diagnose_for, must_be_possible
 
         params, site = self.asked(context), open_site()
         if params.get("snapshot") and not params.get("query"):
-            raise InvalidInput("a snapshot belongs to one query", hint="name the query as well")
+            raise InvalidInput("a snapshot is named without its query", hint="fill in the field query, too")
         if (own := self.own_operation(context)) in site.journal(params["job"], "task").state().operations:
             return f"operation {own} is started already"
         asked = read_asked(params, requested_by=triggered_by(context))
@@ -108,27 +107,27 @@ class DiagnoseOperator(_RecoveryTask):
 
 
 class DecideOperator(_RecoveryTask, BranchOperator):
-    """Ends a run that only diagnoses; asks a person if the action loses or duplicates rows; else continues."""
+    """Chooses the branch: the end for a run that only diagnoses, a question if the action loses or duplicates rows."""
 
     def __init__(self, *, ask: str, go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.ask, self.go_on, self.end = ask, go_on, end
 
     def work(self, context: Context) -> Any:
-        """Skips the branches that are not taken; returns the task that is."""
+        """Skip the branches that are not taken, and return the taken task."""
         return self.do_branch(context, self.choose_branch(context))
 
     def choose_branch(self, context: Context) -> str:
-        """The next task."""
+        """Return the id of the next task."""
         if self.only_looks(context):
             return self.end
         return self.ask if self.found(context, "asks") else self.go_on
 
 
 class AcceptOperator(_RecoveryTask, HITLOperator):
-    """Shows a person the loss or duplication, and opens the recovery that they have accepted.
+    """Asks a person to accept the announced loss or duplication, and then opens the recovery.
 
-    No answer within ``approve_s`` counts as declined.
+    No answer within ``approve_s`` seconds counts as declined.
     """
 
     template_fields: Sequence[str] = (*OpeningTask.template_fields, *HITLOperator.template_fields)
@@ -142,16 +141,14 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         )
 
     def work(self, context: Context) -> Any:
-        """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
+        """Wait for an answer and return it, with ``chosen_options``, ``params_input`` and ``responded_by_user``."""
         told, params = self.found(context, "announced") or [], self.asked(context)
         report = self.found(context, "report") or ""
         site, until = open_site(), utcnow() + timedelta(seconds=float(params["approve_s"]))
         right = right_to_answer(site.settings, site.journal(params["job"], "task").state(), triggered_by(context))
         self.subject = f"Accept loss or duplication by {params['action']} of {params['job']}?"
         self.assigned_users = assigned_users(right)
-        by = (
-            f"Unless it is answered by {until:%Y-%m-%d %H:%M} UTC, it counts as declined. May answer: {right.sentence}."
-        )
+        by = f"Without an answer by {until:%Y-%m-%d %H:%M} UTC, the question counts as declined. May answer: {right.sentence}."
         self.body = "\n".join([escaped(by), "", *(f"- {escaped(line)}" for line in told), "", report])
         self.response_timeout = timedelta(seconds=float(params["approve_s"]))
         self._note(context, told, until.timestamp(), right.sentence)
@@ -159,13 +156,15 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         return HITLOperator.execute(self, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Open the accepted recovery here, where Airflow itself reports who answered; raises DeployFailed if it was
-        declined."""
+        """Open the accepted recovery; raises DeployFailed if the question was declined.
+
+        The recovery is opened here, because Airflow itself reports here who answered.
+        """
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer))
 
     def _note(self, context: Context, told: Sequence[str], until: float, may: str) -> None:
-        """Store the question: the watch, ``status`` and the page show it."""
+        """Store the question, so that the watch, ``streamkeeper status`` and the page show it."""
         from streamkeeper.registry.pending_questions import PendingQuestion, note_question
 
         params = self.asked(context)
@@ -212,22 +211,22 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
 
 
 class RecoverOperator(_RecoveryTask):
-    """Starts a recovery that needs no acceptance, or finds an accepted one; the tasks of a deploy carry it out."""
+    """Starts a recovery that needs no acceptance, or finds the accepted one. The tasks of a deploy carry it out."""
 
     step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of its progress; raises OperationRefused for an action that was not accepted."""
+        """Return a sentence about the progress; raises OperationRefused for an action that was not accepted."""
         return begin(self.open_asked(context))
 
 
 class RecoveredOperator(_RecoveryTask, FinishOperator):
-    """Gives the run the recovery's outcome; a run that only diagnoses has none, and succeeds after the diagnosis."""
+    """Gives the run the outcome of the recovery. A run that only diagnoses succeeds after the diagnosis."""
 
     template_fields: Sequence[str] = (*OpeningTask.template_fields, *FinishOperator.template_fields)
 
     def work(self, context: Context) -> str:
-        """Returns its sentence; raises DeployFailed unless it succeeded."""
+        """Return the result as a sentence; raises DeployFailed unless the recovery, or the diagnosis, succeeded."""
         if not self.only_looks(context):
             return super().work(context)
         told = self.found(context)

@@ -1,4 +1,4 @@
-"""The failures of a task that are worth another try: those that may pass."""
+"""Which failed tasks are retried: those whose error may pass without a change."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 RETRIES = 5
-"""Permanent errors fail at once in any case. A deferral can cost a retry: Airflow's LocalExecutor takes the end of
-the task's first part for the end of its second."""
+"""Retries of a task; permanent errors fail without one. A deferral can cost a retry, because Airflow's LocalExecutor
+may mistake the end of the part before the deferral for the end of the part after it."""
 RETRY_DELAY = timedelta(seconds=5)
-"""Short: after its process was killed, a task only has to continue an operation that did not stop."""
+"""Pause before a retry. It is short, because a killed task only has to continue an operation that did not stop."""
 
 
 def default_args() -> dict[str, Any]:
-    """Defaults of all Streamkeeper tasks."""
+    """Return the default arguments of all Streamkeeper tasks."""
     return {
         "owner": "streamkeeper",
         "retries": RETRIES,
@@ -25,7 +25,7 @@ def default_args() -> dict[str, Any]:
 
 
 def retry_policy() -> ExceptionRetryPolicy:
-    """Permanent errors fail at once; all others are retried, because a finished step is not repeated."""
+    """Return the policy: permanent errors fail at once, all others are retried. A retry repeats no finished step."""
     return ExceptionRetryPolicy(
         rules=[
             RetryRule(

@@ -1,4 +1,4 @@
-"""The schedules of the DAGs: defaults, and the installation's settings."""
+"""The schedules of the DAGs, from their defaults and the installation's settings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ NEVER = ("never", "none")
 
 
 def read_schedule(variable: str, default: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """A cron expression or one of its presets (``@hourly``); None for "never": then only manual runs.
+    """Return a schedule: a cron expression or a preset such as ``@hourly``; None, for manual runs only, if it is
+    "never".
 
-    Raises InvalidInput naming the variable; Airflow shows that line for a DAG file that calls this at its top level.
+    ``variable``: the setting; ``default``: the schedule if it is not set. Raises InvalidInput, naming the variable.
+    Airflow shows the error as that of the DAG file, because DAG files call this at their top level.
     """
     text = environ.get(variable, "").strip() or default
     if text.lower() in NEVER:
@@ -24,6 +26,6 @@ def read_schedule(variable: str, default: str, environ: Mapping[str, str] = os.e
     try:
         CronTriggerTimetable(text, timezone="UTC").validate()
     except AirflowTimetableInvalid as error:
-        hint = f"a cron expression, @hourly, @daily, or never; leave it out for {default}"
+        hint = f"use a cron expression, @hourly, @daily or never, or leave the variable out for {default}"
         raise InvalidInput(f"{variable}={text} is not a schedule: {error}", hint=hint) from None
     return text

@@ -1,4 +1,4 @@
-"""The tasks that state the termination of a lost driver: record it, then copy the checkpoints that it wrote."""
+"""The tasks that record a person's statement that a lost driver has terminated, and copy the driver's checkpoints."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LONGEST_COPY = timedelta(hours=5)
-"""The same as for a backup, because the copy is one."""
+"""Time limit of the copy. It equals that of a backup, because the copy is a backup."""
 
 
 class StateDeadOperator(AskedTask):
-    """Records the termination of a driver that cannot be observed any more, under the conditions of the command."""
+    """Records the statement that a driver has terminated, under the conditions of ``streamkeeper state-dead``."""
 
     form = staticmethod(state_dead_form)
     reports = True
 
     def work(self, context: Context) -> str:
-        """Returns the recorded statement; raises OperationRefused without ``accept``, with the risks, and for a
-        driver that runs, whose termination can be proven, or whose termination this person may not state."""
+        """Return the recorded statement.
+
+        Raises OperationRefused with the risks if ``accept`` is not set. Raises it also if the driver runs, if its
+        termination can be proven, or if this person may not state it.
+        """
         from streamkeeper.operations.deaths import is_stated, state_death
 
         asked, site = self.asked(context), open_site()
         job, instance, reason, by = asked["job"], asked["instance"], asked["reason"], triggered_by(context)
         if by == NOBODY:
-            raise OperationRefused("a person must state it: this run has no known triggering user")
+            raise OperationRefused("a person must state the termination, but this run has no known triggering user")
         stated = f"recorded: the termination of {instance} is stated by {by}, not proven"
         if asked["accept"] and is_stated(site, job, instance, by=by, reason=reason):
             return stated
@@ -40,24 +43,26 @@ class StateDeadOperator(AskedTask):
         self._report(context, risks)
         if not asked["accept"]:
             raise OperationRefused(
-                f"nothing is recorded of {instance}; the statement would risk: {'; '.join(risks)}",
+                f"nothing is recorded about {instance}. The risks of the statement: {'; '.join(risks)}",
                 hint="set the field accept once you are certain that the driver has terminated",
             )
         return stated
 
 
 class CopyForkOperator(AskedTask):
-    """Takes a snapshot of every checkpoint that the driver may still write, so that a restore replays nothing."""
+    """Takes a snapshot of every checkpoint that the driver may still write, so that a restore need not replay
+    batches."""
 
     form = staticmethod(state_dead_form)
 
     def work(self, context: Context) -> str:
-        """Returns the next step for a person; raises OperationRefused if no checkpoint is in that state."""
+        """Return the next step for a person; raises OperationRefused if the driver may write no checkpoint."""
         from streamkeeper.operations.deaths import snapshot_fork
 
         job = self.asked(context)["job"]
         for line in snapshot_fork(open_site(), job):
             self.log.info("%s", line)
-        told = f"copied; continue with the DAG streaming_recover, action restore, or: streamkeeper recover {job}"
+        told = "copied. Next, run the DAG streaming_recover with the action restore, or run `streamkeeper recover"
+        f" {job}`"
         self.log.info("%s", told)
         return told

@@ -1,6 +1,7 @@
-"""The common base of all tasks: installation, request, and errors of one clear line.
+"""The base classes of all tasks, which open the installation, read the request, and report an error in one line.
 
-A task gets its request from the trigger form of its run, or from ``request``: the same fields, given in a user's DAG.
+The request of a task comes from the trigger form of its run, or from the argument ``request`` in a user's DAG, which
+has the same fields.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ if TYPE_CHECKING:
     from streamkeeper.operations.installation import Installation
 
 LONGEST_REPORT = 2000
-"""Lines of a report that are stored with the run; the log has all of them."""
+"""Largest number of lines of a report that are stored with the run; the log has all lines."""
 CHANCES = 20
-"""How often a task on the wrong machine goes back into its queue. With two workers it reaches the right one by the
-fifth time in 97 of 100 cases, with five workers by the twentieth in 99."""
+"""How often a task on the wrong machine is queued again. With two workers, it reaches the right machine by the fifth
+time in 97 of 100 cases; with five workers, by the twentieth time in 99 of 100."""
 _PAUSE_S = 2.0
 _MISSES, _FINISHED = "misses", "finished"
 
 
 class TaskFailed(SystemExit):
-    """Ends a task whose error was reported: Airflow logs it without a traceback, and passes it to the retry policy."""
+    """Ends a task whose error is already reported. Airflow logs it without a traceback and applies the retry policy."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(1)
@@ -51,10 +52,10 @@ class TaskFailed(SystemExit):
 
 
 class StreamkeeperTask(BaseOperator):
-    """A task that reports an error in one line, and fails with it.
+    """A task that logs an error as one line, and fails with it.
 
     ``reports``: whether it reports findings before anything is changed; ``ends``: whether it reports the end of an
-    operation. ``page``: the part of Streamkeeper's page that it concerns, as far as known.
+    operation. ``page``: path of the Streamkeeper page about its job or operation; empty while unknown.
     """
 
     operator_extra_links = (PageLink(), ReportLink(), OutcomeLink())
@@ -62,24 +63,24 @@ class StreamkeeperTask(BaseOperator):
     ends = False
     page = ""
     misses = 0
-    """How often it ran on a machine that cannot do its work."""
+    """How often the task ran on a machine that cannot do its work."""
     finished: Sequence[str] = ()
-    """Names of the parts of its work that were done on other machines."""
+    """Names of the parts of the work that were done on other machines."""
     _resumed: tuple[str, dict[str, Any]] | None = None
 
     def execute(self, context: Context) -> Any:
-        """Do the task's work; raises TaskFailed for an error that another try cannot solve."""
+        """Do the task's work and return its result; raises TaskFailed for an error that a retry cannot solve."""
 
         return self._told(context, lambda: self.work(context))
 
     def execute_again(self, context: Context, event: dict[str, Any]) -> Any:
-        """Do the task's work, possibly on another machine."""
+        """Do the task's work after it was queued again, possibly on another machine."""
         del event
         return self._told(context, lambda: self.work(context))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Airflow calls this for a deferred task; the method is remembered, to be restored after a change of
-        machine."""
+        """Resume a deferred task, as Airflow requires. The method is stored, so that another machine can resume
+        there."""
         kwargs = dict(next_kwargs or {})
         if isinstance(kwargs.get("event"), dict):
             kwargs["event"] = event = dict(kwargs["event"])
@@ -88,20 +89,20 @@ class StreamkeeperTask(BaseOperator):
         return super().resume_execution(next_method, kwargs, context)
 
     def work(self, context: Context) -> Any:
-        """The task's work."""
+        """Do the task's work and return its result; implemented by each task."""
         raise TypeError(f"{type(self).__name__} has no work of its own")
 
     def shows(self, job: str, operation: str = "") -> None:
-        """Record that the task concerns this job, and this operation of it."""
+        """Record that the task is about this job and, if it is named, this operation of the job."""
         self.page = page_path(job, operation)
 
     def log_steps(self, steps: Iterable[PlannedStep]) -> None:
-        """Log each step with what happens if it fails."""
+        """Log each planned step, and what happens if the step fails."""
         for planned in steps:
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
 
     def own_operation(self, context: Context) -> str:
-        """The id of the operation that this run, or this task group of it, starts."""
+        """Return the id of the operation that this run starts, or this task group in the run."""
         run = context["dag_run"]
         return operation_id(run.dag_id, run.run_id, self._group_id())
 
@@ -109,12 +110,12 @@ class StreamkeeperTask(BaseOperator):
         return (self.task_group and self.task_group.group_id) or ""
 
     def first_error(self, context: Context) -> str:
-        """The first error that a task of this run, or of this task group, reported; empty without one."""
+        """Return the first error that a task of this task group, or else of this run, reported; empty without one."""
         told = context["ti"].xcom_pull(task_ids=self._tasks_beside(), key="error") or []
         return next((str(error) for error in told if error), "")
 
     def count_failed(self, context: Context, task_ids: Collection[str]) -> int:
-        """How many of these tasks of the run failed, or could not run."""
+        """Return how many of these tasks of the run failed, or could not run because another task failed."""
         run = context["dag_run"]
         return context["ti"].get_ti_count(
             dag_id=run.dag_id,
@@ -143,19 +144,23 @@ class StreamkeeperTask(BaseOperator):
             raise
 
     def has_chances(self) -> bool:
-        """Whether another worker may be on another machine, and the task was not put back too often."""
+        """Whether another worker may be on another machine, and the task was queued again fewer than ``CHANCES``
+        times."""
         executors = conf.get("core", "executor").split(",")
         return self.misses < CHANCES and not all("LocalExecutor" in each for each in executors)
 
     def prefer_right_machine(self, site: Installation, job: str) -> None:
-        """Raise WrongMachine while chances are left, although a part of the work is possible on any machine."""
+        """Raise WrongMachine if the job belongs to another machine and the task can still be queued again.
+
+        After the last chance the task continues here, because part of its work is possible on any machine.
+        """
         from streamkeeper.operations.whereabouts import must_be_here
 
         if self.has_chances():
             must_be_here(site, site.journal(job, "reader").state())
 
     def _put_back(self, error: WrongMachine) -> None:
-        """Return the task to the queue for any worker, at the point where it was resumed; raises TaskDeferred."""
+        """Queue the task again for any worker, to continue where it was last resumed; raises TaskDeferred."""
         misses = self.misses + 1
         self.log.info("not on this machine, back into the queue (%d of %d): %s", misses, CHANCES, error.message)
         method, kwargs = self._resumed or ("execute_again", {"event": {}})
@@ -168,7 +173,7 @@ class StreamkeeperTask(BaseOperator):
         )
 
     def _skip(self, sentence: str) -> NoReturn:
-        """End the task as skipped, with the reason."""
+        """End the task as skipped, and log the reason."""
         self.log.info("%s", sentence)
         raise AirflowSkipException(sentence)
 
@@ -182,9 +187,9 @@ class StreamkeeperTask(BaseOperator):
 
 
 class AskedTask(StreamkeeperTask):
-    """A task with a request: from the run's form, or from ``request``, a mapping with fields of that ``form``.
+    """A task with a request, which comes from the form of the run or from ``request``, a mapping of fields of the form.
 
-    Fields that a request leaves out have the form's defaults. Values may be templates.
+    Fields that ``request`` leaves out have the form's defaults. Values may be templates.
     """
 
     template_fields: Sequence[str] = ("request",)
@@ -192,12 +197,12 @@ class AskedTask(StreamkeeperTask):
     form: Callable[[Path], dict[str, Param]]
 
     def __init__(self, *, request: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        """Raises InvalidInput for a field that the form does not have, or a missing one without a default."""
+        """Raise InvalidInput for a field that the form does not have, or a missing field without a default."""
         super().__init__(**kwargs)
         self.request = None if request is None else fill_form(type(self).form(Path(os.devnull)), request)
 
     def asked(self, context: Context) -> Mapping[str, Any]:
-        """Every field; raises InvalidInput for a key in the run's conf that the form does not have, or an invalid
+        """Return every field of the request; raises InvalidInput for a field that the form lacks, or an invalid
         reason."""
         if self.request is None:
             refuse_unknown_fields(context)
@@ -208,11 +213,11 @@ class AskedTask(StreamkeeperTask):
 
 
 class OpeningTask(AskedTask):
-    """A task that opens an operation for other tasks."""
+    """A task that opens an operation, which other tasks continue."""
 
     @property
     def carried_on(self) -> dict[str, Any]:
-        """The arguments with which an OperationTask continues the operation that this task opens.
+        """The arguments for an OperationTask that continues the operation opened by this task.
 
         They are templates: a task that runs regardless of the others' results must not depend only on this one.
         """
@@ -226,7 +231,7 @@ class OpeningTask(AskedTask):
         return f"{{{{ ti.xcom_pull(task_ids='{self.task_id}', key='{key}') or '' }}}}"
 
     def _opened(self, context: Context, deploy: Deploy, steps: Iterable[PlannedStep]) -> None:
-        """Pass the operation to the tasks that continue it, and log its steps."""
+        """Pass the operation to the tasks that continue it, record that this run executes it, and log its steps."""
         from streamkeeper.operations.carriers import Carrier, note_carrier
 
         run = context["dag_run"]
@@ -238,9 +243,10 @@ class OpeningTask(AskedTask):
 
 
 class OperationTask(StreamkeeperTask):
-    """A task that continues an operation of a job: the one that this run has opened, or any other.
+    """A task that continues an operation of a job, which this run or another one has opened.
 
-    ``tried_out``: the name of the private place of a dry run that leaves nothing behind; empty for any other.
+    ``job``, ``operation``: name and id. ``tried_out``: name of the private place of a dry run that leaves nothing
+    behind; empty for any other operation.
     """
 
     template_fields: Sequence[str] = ("job", "operation", "tried_out")
@@ -250,7 +256,10 @@ class OperationTask(StreamkeeperTask):
         self.job, self.operation, self.tried_out = job, operation, tried_out
 
     def load(self, *, on: str = "", waited_s: float = 0.0) -> Deploy:
-        """The operation; raises NotFound if none was opened."""
+        """Load the operation; raises NotFound if none was opened.
+
+        ``on``, ``waited_s``: what the operation waits for, and for how long so far, seconds.
+        """
         from streamkeeper.operations.deploy import Deploy
 
         if not self.operation:
@@ -263,7 +272,8 @@ class OperationTask(StreamkeeperTask):
         except NotFound as error:
             if (directory := site.settings.store_directory) is None or self.tried_out:
                 raise
-            hint = f"{directory} is on this machine: workers on several machines need one shared STREAMKEEPER_STORE"
+            hint = f"set one shared STREAMKEEPER_STORE for workers on several machines; {directory} is only on this"
+            " machine"
             raise NotFound(error.message, hint=hint) from None
 
     def _site(self) -> Installation:
@@ -273,7 +283,7 @@ class OperationTask(StreamkeeperTask):
 
 
 def fill_form(form: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every field of a form, with defaults for missing ones; raises InvalidInput, naming the field."""
+    """Return every field of a form, with defaults for missing fields; raises InvalidInput, naming the field."""
     refuse_unknown("field", given, form)
     filled = dict(given)
     for name, field in form.items():
@@ -288,13 +298,13 @@ def fill_form(form: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, 
 def refuse_unknown_fields(context: Context) -> None:
     """Raise InvalidInput for a key in the run's conf that the DAG's form does not have.
 
-    Airflow accepts any key: with a misspelt ``dry_run`` the deploy would be a real one.
+    Airflow accepts any key, so that a deploy with a misspelt ``dry_run`` would be a real one.
     """
     refuse_unknown("field", context["dag_run"].conf or {}, context["dag"].params)
 
 
 def open_site() -> Installation:
-    """The installation, with Airflow's connections as a source of secrets and of the master."""
+    """Open the installation, with Airflow's connections as a source of secrets and of the Spark master."""
     from streamkeeper.operations.installation import Installation
 
     return Installation.from_environment(

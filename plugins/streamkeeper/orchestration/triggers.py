@@ -1,4 +1,4 @@
-"""The triggers of deferred tasks: for a waiting step, and for a task on the wrong machine."""
+"""The triggers of deferred tasks: of a waiting step, and of a task that was on the wrong machine."""
 
 from __future__ import annotations
 
@@ -21,28 +21,32 @@ if TYPE_CHECKING:
 
 
 class PutBack(BaseTrigger):
-    """Fires after ``pause_s`` with the given event: the task is then in the queue again, for any worker."""
+    """Fires after ``pause_s`` seconds with the given event, so that the task is queued again for any worker."""
 
     def __init__(self, *, event: dict[str, Any], pause_s: float) -> None:
         super().__init__()
         self.event, self.pause_s = event, pause_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class's path and its arguments."""
+        """Return the path of the class and its arguments."""
         return f"{type(self).__module__}.{type(self).__qualname__}", {"event": self.event, "pause_s": self.pause_s}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yields the same event; a waiting time in it is increased by this pause."""
+        """Yield the same event, with the pause added to its waiting time if it has one."""
         await asyncio.sleep(self.pause_s)
         waited = {"waited_s": self.event["waited_s"] + self.pause_s} if "waited_s" in self.event else {}
         yield TriggerEvent({**self.event, **waited})
 
 
 class StepTrigger(BaseTrigger):
-    """Fires when the awaited change may have happened, at the latest after ``at_most_s``.
+    """Fires when the state that a task waits on has changed, at the latest after ``at_most_s`` seconds.
 
-    ``sight``: the task's observation before it deferred; ``store``: empty for the installation's own. The woken task
-    reports a store that does not answer.
+    ``job``, ``operation``, ``step``: what the task waits for.
+    ``sight``: the state that the task observed before it deferred.
+    ``at_most_s``, ``poll_s``: longest wait, and pause between two observations, seconds.
+    ``store``: the store's URL; empty for that of the installation.
+
+    If the store does not answer, the trigger fires, and the resumed task reports the error.
     """
 
     def __init__(
@@ -61,16 +65,16 @@ class StepTrigger(BaseTrigger):
         self.at_most_s, self.poll_s, self.store = at_most_s, poll_s, store
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class's path and its arguments."""
+        """Return the path of the class and its arguments."""
         names = ("job", "operation", "step", "sight", "at_most_s", "poll_s", "store")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yields one event with the seconds waited."""
+        """Yield one event with the seconds waited."""
         began = time.monotonic()
         watch: Watch | None = None
         if self.store and not local_path("store", self.store).is_dir():
-            # The private store of a dry run is on the machine of its tasks; opening it here would create it.
+            # A dry run's private store is on the machine of its tasks. Opening the store here would create it.
             await asyncio.sleep(self.at_most_s)
         while time.monotonic() - began < self.at_most_s:
             try:

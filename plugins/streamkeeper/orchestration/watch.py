@@ -1,6 +1,7 @@
-"""The state that a waiting task watches: only the store, because a triggerer may run where drivers cannot be seen.
+"""The state that a deferred task waits on. It is read from the store only.
 
-Actions, and the proof that a process lives or is dead, belong to the woken task.
+A triggerer may run on a machine where drivers cannot be observed. The resumed task takes actions, and proves whether a
+process is alive or dead.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from streamkeeper.stores.contract import Store
 
 Sight = list[str]
-"""The state whose change wakes a task, as JSON, because it is stored with the deferred task."""
+"""The state whose change resumes a task. It is JSON, because it is stored with the deferred task."""
 
 NEAR = "has read all there is"
-"""Marks a shadow that may have caught up: the checkpoints show whether it has."""
+"""The mark of a shadow that may have caught up; the task then reads the checkpoints to decide."""
 
 
 class Watch:
@@ -33,7 +34,7 @@ class Watch:
         self._job, self._operation, self._step = job, operation, step
 
     def look(self) -> Sight:
-        """The operation's recorded decisions and the progress of its drivers; raises StoreUnavailable."""
+        """Return the operation's recorded decisions and the progress of its drivers; raises StoreUnavailable."""
         state = self._journal.state()
         operation = state.operations.get(self._operation)
         if operation is None:
@@ -53,10 +54,10 @@ class Watch:
         return f"{instance} {told}" if told else ""
 
     def _told(self, state: JobState, operation: OperationState, seen: Seen) -> str:
-        """The news of a living driver for the waiting step; empty without news."""
+        """Return what a live driver has reached that the waiting step waits for; empty if it has not."""
         match self._step:
             case Step.FIRST_COMMIT:
-                # A candidate leaves its standby while its first commit is awaited: that is not news.
+                # Leaving the standby is part of this step, and must not resume the task.
                 return "triggered" if seen.first_triggers_done else ""
             case Step.CATCH_UP:
                 return NEAR if _has_read_all(seen) else ""
@@ -71,7 +72,7 @@ class Watch:
 
 
 def fate(operation: OperationState) -> Sight:
-    """The decisions about an operation: its outcome, its rollback, its abort, and a person's answer; empty ones too."""
+    """Return the outcome, the rollback reason, the abort reason and a person's answer; each empty without one."""
     answer = "" if operation.approval is None else str(operation.approval.approved)
     return [operation.outcome.value if operation.outcome else "", operation.fall_back, operation.abort, answer]
 

@@ -1,4 +1,4 @@
-"""The task of the watch: one pass, reported in the log and by notifiers, and the asset that records it."""
+"""The task of the watch. It makes one pass, reports it in the log and with notifiers, and updates an asset."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 LONGEST_PASS = timedelta(minutes=10)
 HEALTH = Asset(name="streamkeeper_health", uri="streamkeeper://health")
-"""Updated by every pass: DAGs scheduled on it run when something may have changed."""
+"""The asset that every pass updates. DAGs that are scheduled on it run when the health of jobs may have changed."""
 ACTS = "STREAMKEEPER_WATCH_ACTS"
 
 
 def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
-    """The fields of the trigger form; a scheduled run fills in none."""
+    """Return the fields of the trigger form; a scheduled run fills in none."""
     return {
         "dry_run": Param(
             False,
@@ -40,7 +40,7 @@ def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
 
 
 class WatchOperator(AskedTask):
-    """Makes one pass; a failing notifier is logged, and tried again by the next pass."""
+    """Makes one pass. If a notifier fails, this is logged, and the next pass tries again."""
 
     form = staticmethod(watch_form)
 
@@ -48,7 +48,7 @@ class WatchOperator(AskedTask):
         super().__init__(outlets=[HEALTH], **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns the number of observed jobs and of those with problems; raises StoreUnavailable."""
+        """Return a sentence with the numbers of observed jobs and of jobs with problems; raises StoreUnavailable."""
         from streamkeeper.operations.watching import Watch, run_pass
 
         dry_run = bool(self.asked(context)["dry_run"])
@@ -72,26 +72,26 @@ class WatchOperator(AskedTask):
 
 
 def read_acts(environ: Mapping[str, str]) -> bool:
-    """Whether this watch acts, or leaves the actions to another one (``no``); raises InvalidInput."""
+    """Whether this watch takes actions. ``no`` in the setting leaves them to another watch. Raises InvalidInput."""
     text = environ.get(ACTS, "").strip().lower() or "yes"
     if text not in ("yes", "no"):
-        raise InvalidInput(f"{ACTS}={text} is neither yes nor no", hint="leave it out for yes")
+        raise InvalidInput(f"{ACTS}={text} is neither yes nor no", hint=f"set it to no, or leave {ACTS} out for yes")
     return text == "yes"
 
 
 def tell_pass(index: FleetIndex) -> str:
-    """One sentence."""
+    """Return the result of a pass as one sentence."""
     wrong = sum(1 for row in index.rows if row.symptoms)
     return f"{len(index.rows)} jobs in {index.seconds:.1f} s, {wrong} with problems"
 
 
 def health_of(index: FleetIndex) -> dict[str, Any]:
-    """What travels with the asset's event: how many jobs are at each severity, and what is wrong with whom."""
+    """Return the content of the asset's event: the number of jobs at each severity, and the problems of each job."""
     severities = Counter(row.worst.value for row in index.rows if row.worst is not None)
     wrong = {row.job: sorted({symptom.rule for symptom in row.symptoms}) for row in index.rows if row.symptoms}
     return {"number": index.number, "jobs": len(index.rows), "severities": dict(severities), "wrong": wrong}
 
 
 def _is_over(context: Context, dag: str, run: str) -> bool:
-    """Whether Airflow says that a run has ended; of one that it does not know nothing is known."""
+    """Whether Airflow reports that a run has ended; False for a run that Airflow does not know."""
     return bool(context["ti"].get_dr_count(dag_id=dag, run_ids=[run], states=["failed", "success"]))

@@ -1,4 +1,4 @@
-"""A notifier that posts an incident as JSON to any address."""
+"""A notifier that posts an incident as JSON to a URL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_S = 10.0
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """urllib would follow with a GET without the message, and with the headers, and take its answer for the hook's."""
+    """Follows no redirect. urllib would send a GET without the message but with the headers, and report its answer."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -40,12 +40,13 @@ class WebhookNotifier(BaseNotifier):
         self.headers = headers or {}
 
     def notify(self, context: Context) -> None:
-        """Raises OSError for no answer, TemporaryError for one that is none of 2xx, a redirect too, InvalidInput.
+        """Post the incident in ``context``.
 
-        No error of its own holds the address: that of a hook is a secret.
+        Raises OSError without an answer, TemporaryError for a status other than 2xx (also for a redirect), InvalidInput
+        for a URL that is not http or https. The errors raised here do not contain the URL, because it is a secret.
         """
         if not self.url.startswith(("http://", "https://")):
-            raise InvalidInput("the webhook's url is not an address", hint="https://…")
+            raise InvalidInput("the webhook's url is not an http or https URL", hint="write it like https://…")
         told: Any = context
         data = json.dumps(told["incident"]).encode()
         headers = {"Content-Type": "application/json", **self.headers}
