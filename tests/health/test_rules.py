@@ -418,10 +418,13 @@ def test_the_runbook_has_a_heading_for_each_rule(rule) -> None:
     ("given", "line"),
     [
         ({"lag-secnds": 6}, "health rule 'lag-secnds' is not known (perhaps lag-seconds)"),
-        ({"lag-seconds": "6"}, "job sales: the threshold of health rule lag-seconds is '6' (a number of seconds"),
+        (
+            {"lag-seconds": "6"},
+            "job sales: the threshold of health rule lag-seconds is '6' (give a number, in seconds, or None",
+        ),
         ({"lag-seconds": -1}, "job sales: the threshold of health rule lag-seconds is -1"),
         ({"lag-seconds": True}, "job sales: the threshold of health rule lag-seconds is True"),
-        ({"driver-dead": 3}, "job sales: health rule driver-dead has no threshold (None switches it off)"),
+        ({"driver-dead": 3}, "job sales: health rule driver-dead has no threshold (use None to switch the rule off)"),
         ({7: 3}, "job sales: health rule 7 is not a name"),
     ],
 )

@@ -122,8 +122,7 @@ def deploy(
     diff_to: DiffTo = "",
     json: JsonResult = False,
 ) -> None:
-    """Deploy the code in the jobs root (STREAMKEEPER_JOBS), or a pushed release. If a deploy was interrupted, the same
-    command continues it."""
+    """Deploy the code in the jobs root, or a pushed release. The same command continues an interrupted deploy."""
     request = DeployRequest(
         job=job,
         release=release,

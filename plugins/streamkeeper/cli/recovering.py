@@ -84,8 +84,8 @@ def recover(
     probation_s: ProbationS = _USUAL.probation_s,
     json: Json = False,
 ) -> None:
-    """Diagnose a job, or recover it with the action that --action names. Without --action, nothing is changed, and the
-    exit code is 1 if something is wrong. If a recovery was interrupted, the same command continues it."""
+    """Diagnose a job, or recover it with --action. A diagnosis changes nothing, and its exit code is 1 if something is
+    wrong. The same command continues an interrupted recovery."""
     by = caller()
     if (accept_loss or accept_replay) and not reason:
         raise InvalidInput(

@@ -83,7 +83,7 @@ def find_rule(name: str) -> Rule:
     """Return the rule with this id; raises InvalidInput, with the nearest known id, if there is none."""
     if name not in _BY_ID:
         meant = nearest(name, _BY_ID)
-        hint = f"did you mean {meant}?" if meant else f"use one of {', '.join(sorted(_BY_ID))}"
+        hint = f"perhaps {meant}" if meant else f"use one of {', '.join(sorted(_BY_ID))}"
         raise InvalidInput(f"health rule {name!r} is not known", hint=hint)
     return _BY_ID[name]
 
@@ -105,7 +105,7 @@ def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float |
         if not 0 <= number < float("inf"):
             raise InvalidInput(
                 f"job {job}: the threshold of health rule {name} is {value!r}",
-                hint=f"give a number ({rule.unit}), or None to switch the rule off"
+                hint=f"give a number, in {rule.unit}, or None to switch the rule off"
                 if rule.unit
                 else "use None to switch the rule off",
             )
