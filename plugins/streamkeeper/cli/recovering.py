@@ -88,9 +88,7 @@ def recover(
     wrong. The same command continues an interrupted recovery."""
     by = caller()
     if (accept_loss or accept_replay) and not reason:
-        raise InvalidInput(
-            "a reason is required for what is accepted", hint='add `--reason "the topic keeps a day only"`'
-        )
+        raise InvalidInput("a reason is required for what is accepted", hint='add --reason "the topic keeps a day"')
     asked = Asked(
         job=job,
         action=action,

@@ -115,8 +115,8 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         300,
         "seconds",
-        "answer the question with `streamkeeper approve {job}` or `streamkeeper decline {job}`. No answer counts as"
-        " declined",
+        "answer the question with `streamkeeper approve {job} OPERATION` or `streamkeeper decline {job} OPERATION`."
+        " No answer counts as declined",
         "A deploy waits for an approval",
         _approval,
     ),
