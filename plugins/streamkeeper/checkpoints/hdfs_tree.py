@@ -64,7 +64,7 @@ class HdfsTree(Tree):
         return sorted(f"{name}/" if status.type == "DIRECTORY" else name for name, status in found)
 
     def look(self) -> Seen:
-        """Send one request per folder, several in parallel."""
+        """Read the whole tree with one request per folder, several in parallel."""
         files: dict[str, Stamp] = {}
         odd: list[str] = []
         for _, found in self._walk():
@@ -111,7 +111,7 @@ class HdfsTree(Tree):
             raise
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
-        """Send one request per file, several in parallel."""
+        """Remove files with one request per file, several in parallel."""
         kept: dict[str, str] = {}
         left = iter(paths)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delete") as pool:

@@ -118,8 +118,8 @@ class S3Tree(Tree):
         return path in listing.stamps if listing is not None else super().has(path)
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Send a PUT with ``If-None-Match: *``; content larger than a part has it on the last request of a multipart
-        upload.
+        """Send a PUT with ``If-None-Match: *``; content larger than a part has this header on the last request of a
+        multipart upload.
         """
         self._forget()
         parts = iter(content)
@@ -157,7 +157,7 @@ class S3Tree(Tree):
         return self._delete_keys(self._address(path)["Key"] for path in paths)
 
     def drop_empty_folders(self) -> None:
-        """Remove the markers in which s3a sees empty folders; a bucket itself has no folders."""
+        """Remove the markers that s3a treats as empty folders; a bucket itself has no folders."""
         found = self._look(None)
         used = {path[: at + 1] for path in found.stamps for at, letter in enumerate(path) if letter == "/"}
         used |= {"" for _ in found.stamps}

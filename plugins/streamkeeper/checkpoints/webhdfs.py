@@ -86,7 +86,7 @@ class _Failure(msgspec.Struct, rename="pascal"):
 
 
 class Refused(StoreUnavailable):
-    """The server answered with a refusal."""
+    """Raised if the server refuses a request."""
 
 
 class WebHdfs:

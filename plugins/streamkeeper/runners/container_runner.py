@@ -36,7 +36,7 @@ P = TypeVar("P", bound=Place)
 
 
 class ContainerRunner(Runner, Generic[P]):
-    """Runs drivers in containers of a cluster; only the instances of one installation."""
+    """Runs the drivers of an installation in containers of a cluster."""
 
     nowhere: ClassVar[str]
     """Why a launched instance has no container, as a clause."""

@@ -50,7 +50,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class ContainerState(msgspec.Struct, frozen=True):
-    """At most one of these is set."""
+    """The state of a container; at most one field is set."""
 
     running: dict[str, Any] | None = None
     waiting: Waiting | None = None
@@ -96,7 +96,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """``node_name``: empty until the pod is bound to a node."""
+    """A part of a pod's specification. ``node_name``: empty until the pod is bound to a node."""
 
     node_name: str = ""
     share_process_namespace: bool = False

@@ -74,7 +74,7 @@ class _Claims:
 
 
 class LocalProcessRunner(Runner):
-    """Runs drivers as process trees on this machine; only the instances of one installation."""
+    """Runs the drivers of an installation as process trees on this machine."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class PodTemplate(msgspec.Struct, frozen=True):
 
 
 def read_template(file: str) -> PodTemplate:
-    """Read the template; raises NotFound, InvalidInput or Unsupported, naming the file."""
+    """Read and check a template; raises NotFound, InvalidInput or Unsupported, which name the file."""
     import yaml
 
     try:
