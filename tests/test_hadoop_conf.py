@@ -62,7 +62,7 @@ def test_without_a_configuration_hadoops_own_port_is_asked() -> None:
     [
         ({"dfs.nameservices": "other,ns1"}, "hdfs://ns1 is a nameservice"),
         ({"dfs.ha.namenodes.ns1": "n1,n2"}, "hdfs://ns1 is a nameservice"),
-        ({"hadoop.security.authentication": "kerberos"}, "asks for Kerberos, which is not supported"),
+        ({"hadoop.security.authentication": "kerberos"}, "requires Kerberos, which is not supported"),
         ({"dfs.http.policy": "HTTPS_ONLY"}, "on HTTPS only"),
     ],
 )
@@ -76,7 +76,7 @@ def test_a_cluster_of_which_nothing_is_promised_is_refused_by_name(
 
 def test_a_configuration_that_cannot_be_read_is_told(given: Given, tmp_path: Path) -> None:
     """A directory that is not there, a file that is no XML, an address of variables."""
-    with pytest.raises(InvalidInput, match="is no directory"):
+    with pytest.raises(InvalidInput, match="is not a directory"):
         webhdfs_url("nn", {"HADOOP_CONF_DIR": str(tmp_path / "none")})
     environ = given({"fs.defaultFS": "hdfs://nn", HTTP: "${nn.host}:50070"})
     with pytest.raises(InvalidInput, match="variables are not resolved"):

@@ -194,7 +194,7 @@ def test_an_address_is_the_loopback_unless_it_says_otherwise(text: str, listen: 
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     """With one line that names the option."""
-    with pytest.raises(InvalidInput, match="--listen: .* is no address and port"):
+    with pytest.raises(InvalidInput, match="--listen: .* is not an address and port"):
         read_listen(text, where="--listen")
 
 

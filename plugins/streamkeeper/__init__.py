@@ -1,6 +1,7 @@
 """Streamkeeper: the lifecycle of PySpark streaming jobs, run from Airflow.
 
-The public names for job authors. Everything is loaded on first use, so that parsing a DAG never loads pyspark.
+This package exports the public names for job authors. Each name is imported on first use, so that parsing a DAG never
+imports pyspark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For DAGs of your own: a deploy and a rollback as task groups, the other operators, and the assets to schedule on."""
+"""The building blocks of your own DAGs: task groups for deploy and rollback, operators, and assets for schedules."""
 
 from streamkeeper.orchestration.backups import BackupOperator, ObjectiveOperator
 from streamkeeper.orchestration.deploy_graph import deploy_streaming_job, roll_back_streaming_job

@@ -1,9 +1,9 @@
-"""Named points at which a crash campaign kills a process; when unused they cost two look-ups in the environment.
+"""Failpoints: named points at which a crash test kills a process. An unused one costs two look-ups in the environment.
 
 ``STREAMKEEPER_CRASH=one,other:3`` kills this process with SIGKILL when it reaches the point ``one`` the first time, or
-``other`` the third time; ``STREAMKEEPER_CRASH_SIGNAL=SIGSTOP`` freezes it there instead.
-``STREAMKEEPER_CRASH_ONCE=path``: only if the file ``path-one`` can be created: a point is hit once, and a re-run
-survives. ``STREAMKEEPER_CRASH_TRACE=path``: the names of all points reached are appended to that file, one per line.
+``other`` the third time. ``STREAMKEEPER_CRASH_SIGNAL=SIGSTOP`` freezes the process there instead.
+With ``STREAMKEEPER_CRASH_ONCE=path`` a point acts only if the file ``path-one`` can be created, so that a re-run passes
+it. With ``STREAMKEEPER_CRASH_TRACE=path`` the process appends the name of each point that it reaches to that file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _reached: dict[str, int] = {}
 
 
 def crash_point(name: str) -> None:
-    """Kill this process here if the environment says so."""
+    """Kill or freeze this process if the environment requests it for the point ``name``."""
     trace = os.environ.get("STREAMKEEPER_CRASH_TRACE")
     if trace:
         _append(trace, name)
@@ -37,7 +37,7 @@ def crash_point(name: str) -> None:
         except FileExistsError:
             return
     os.kill(os.getpid(), signal.Signals[os.environ.get("STREAMKEEPER_CRASH_SIGNAL", "SIGKILL")])
-    # Another thread may be the first to receive a SIGSTOP: this one would continue until the whole process stops.
+    # Another thread may receive the SIGSTOP first: this thread would continue until the whole process has stopped.
     time.sleep(_STOPPED_WITHIN_S)
 
 

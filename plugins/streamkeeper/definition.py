@@ -1,6 +1,6 @@
 """The public job interface: params, queries, the job decorator, and loading a job from its code.
 
-Every possible error of a job is detected here, before a checkpoint is touched, and reported in one line.
+This module detects a job's errors before a checkpoint is touched, and reports each in one line.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ __all__ = [
     "validate_params",
 ]
 
-# Every job's file imports this module before it names a type; a worker loads no other module of ours.
+# Every job's file imports this module before it names a type. A Python worker imports no other Streamkeeper module.
 leave_types_unparsed()
 
 JobFunction = Callable[["SparkSession", ParamMap], "Iterable[Query] | Query | None"]
 
 _CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
-_KAFKA_JARS = "`make connectors` fetches Kafka's jars; STREAMKEEPER_JARS names a directory that holds them"
+_KAFKA_JARS = "fetch Kafka's jars with `make connectors`, or set STREAMKEEPER_JARS to a directory that contains them"
 _SECOND_OWNER = (
-    "Streamkeeper injects the checkpoint version; a second owner of one would lose or double the output: remove it"
+    "remove it: Streamkeeper sets each query's checkpoint, and a second checkpoint would lose or duplicate output"
 )
 
 
@@ -79,9 +79,9 @@ class JobDefinition:
     approvers: tuple[str, ...] = ()
 
     def build(self, spark: SparkSession, params: Mapping[str, ParamValue]) -> Iterator[Query]:
-        """Yield each query, checked, at the moment the job yields it: the session's confs are then the intended ones.
+        """Yield each query as soon as the job yields it and it is checked, while the session has that query's confs.
 
-        Raises JobUnusable, Unsupported or InvalidInput in one line that names the job's own file and line.
+        Raises JobUnusable, Unsupported or InvalidInput in one line; an error in the job's code names its file and line.
         """
         _check_session(spark, self.name)
         given = MappingProxyType(validate_params(self.params, params, job=self.name))
@@ -147,10 +147,10 @@ def streaming_job(
 
 
 def load_job(root: Path, entry: str, name: str) -> JobDefinition:
-    """The job ``name`` that the file ``entry`` below ``root`` declares; its code is always executed anew.
+    """Return the job ``name`` that the file ``entry`` below ``root`` declares; every call executes the file anew.
 
-    Raises JobUnusable if it does not import, declares no such job, or two of them, names a checkpoint itself, or if its
-    approvers differ from those in its text.
+    Raises JobUnusable if the file does not import, does not declare the job exactly once, names a checkpoint itself, or
+    declares other approvers at run time than in its text.
     """
     before = len(_declared)
     module = run_job_file(root, entry)
@@ -169,20 +169,21 @@ def load_job(root: Path, entry: str, name: str) -> JobDefinition:
 
 
 def _check_approvers_are_written_out(job: JobDefinition, file: Path) -> None:
-    """The release contains the approvers of the text: another list, assigned at run time, would never be used."""
+    """Refuse a list of approvers that was made at run time: the release only contains the list in the file's text."""
     said = read_approvers(file.read_bytes(), job.name, where=file.name)
     if job.approvers != said:
         raise JobUnusable(
-            f"{file.name}: the approvers of job {job.name} can only be known by running it", hint=APPROVERS_HINT
+            f"{file.name}: the approvers of job {job.name} at run time differ from those in the text",
+            hint=APPROVERS_HINT,
         )
 
 
 def check_conf(conf: Mapping[str, str]) -> None:
-    """Refuse Spark confs that would bypass Streamkeeper; raises Unsupported or JobUnusable."""
+    """Raise Unsupported for a conf of Spark Connect, and JobUnusable for a conf that sets a checkpoint location."""
     if conf.get("spark.remote") or conf.get("spark.api.mode", "").lower() == "connect":
         raise Unsupported(
             "Spark Connect is not supported (conf spark.remote or spark.api.mode)",
-            hint="a query there outlives its client, so that its death cannot be proven; remove the conf",
+            hint="remove the conf: a query on Spark Connect outlives its client, so its end cannot be proven",
         )
     for key in conf:
         if key.lower() == _CHECKPOINT_CONF.lower():
@@ -209,13 +210,16 @@ def _check_query(job: str, query: object, seen: list[Query]) -> None:
     if query.output_mode not in query.sink.output_modes:
         raise Unsupported(
             f"{where}: {type(query.sink).__name__} does not take output mode {query.output_mode!r}",
-            hint=f"it takes: {', '.join(sorted(query.sink.output_modes))}",
+            hint=f"use one of: {', '.join(sorted(query.sink.output_modes))}",
         )
     parse_trigger(query.trigger, where=where)
     for other in seen:
         if query.sink.overlaps(other.sink):
             output = query.sink.describe().output
-            raise JobUnusable(f"{where} and query {other.name} write to one output: {output}", hint="give each its own")
+            raise JobUnusable(
+                f"{where} and query {other.name} write to the same output: {output}",
+                hint="give each query its own output",
+            )
 
 
 def _check_frame(where: str, frame: Any) -> None:
@@ -224,7 +228,7 @@ def _check_frame(where: str, frame: Any) -> None:
     if not hasattr(frame, "isStreaming"):
         raise JobUnusable(f"{where}: {type(frame).__name__} is not a DataFrame", hint="pass a streaming DataFrame")
     if not frame.isStreaming:
-        raise JobUnusable(f"{where}: its DataFrame is not a streaming one", hint="read it with spark.readStream")
+        raise JobUnusable(f"{where}: the DataFrame is not streaming", hint="read the input with spark.readStream")
 
 
 def _check_no_checkpoint_conf(spark: SparkSession, job: str) -> None:

@@ -1,43 +1,43 @@
-"""Every error Streamkeeper raises, in one tree.
+"""All errors that Streamkeeper raises, as one tree of classes.
 
 StreamkeeperError
 ├── PermanentError            a retry cannot help: a person must change something
 │   ├── InvalidInput          a name, a param, a file or a setting is wrong
 │   │   ├── JobUnusable       the job's own code does not import, or yields a query that cannot run
-│   │   ├── Unsupported       valid by itself, but no guarantee is implemented for it
+│   │   ├── Unsupported       valid for Spark or Airflow, but outside Streamkeeper's guarantees
 │   │   └── OutputUnfit       the existing output does not accept the query's rows
 │   ├── NotFound              an unknown job, release, operation or instance
-│   │   └── JournalLost       a job without a journal, named by other records
+│   │   └── JournalLost       the journal of a job is missing, but other records name the job
 │   ├── OperationRefused      not allowed in the job's present state; nothing was changed
 │   │   └── OperationOpen     another operation is open: continue or abort it first
 │   ├── DeployFailed          a deploy ended without making its release current
 │   ├── InputUnreadable       Spark would read files of a batch twice, because of their names
 │   ├── Fenced                a newer epoch exists: this writer has been superseded
-│   ├── SinkAhead             the sink contains batches that the checkpoint does not
+│   ├── SinkAhead             the sink contains batches that the checkpoint lacks
 │   ├── OutputLost            the output lacks batches that the checkpoint has committed
 │   ├── RegistryDamaged       a stored record is missing or cannot be read
-│   │   └── JournalOutdated   older than outputs and checkpoints: an older copy was put back
+│   │   └── JournalOutdated   a journal is older than outputs and checkpoints: an older copy was put back
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or contains one that cannot be read
-│   │   └── CheckpointLost    it is missing, emptied, another query's, or older than its record
-│   ├── InputGone             files of the open batch no longer exist: Spark would run it without them
+│   │   └── CheckpointLost    a checkpoint is missing, emptied, another query's, or older than its record
+│   ├── InputGone             files of the open batch no longer exist: Spark would run the batch without them
 │   ├── SnapshotDamaged       an object of a snapshot is missing or differs from the stored one
-│   └── FormatTooNew          written by a newer Streamkeeper
+│   └── FormatTooNew          a newer Streamkeeper wrote the record
 └── TemporaryError            the same call may succeed later
     ├── StoreUnavailable      the store did not answer
     ├── SourceOutOfReach      a source did not answer: its content is unknown
-    ├── CheckpointChanged     a checkpoint's owner continued while it was being read
+    ├── CheckpointChanged     a driver wrote to a checkpoint while it was being read
     ├── SnapshotsChanged      a prune ran while a snapshot was being taken or read
     ├── WrongMachine          drivers or checkpoint belong to another machine; nothing was changed
     └── StillWaiting          an outside event has not happened yet
 
-`KeyExists` and `KeyMissing` are a store's two ordinary answers, not failures; they are outside the tree.
+`KeyExists` and `KeyMissing` are ordinary answers of a store, not failures: they are outside the tree.
 """
 
 from __future__ import annotations
 
 
 class StreamkeeperError(Exception):
-    """One clear line that names the problem, and a hint that names the remedy."""
+    """The base of all errors: one line that names the problem, and a hint that names the remedy."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class StreamkeeperError(Exception):
 
 
 class PermanentError(StreamkeeperError):
-    """A retry cannot help."""
+    """A retry cannot help: a person must change something."""
 
 
 class TemporaryError(StreamkeeperError):
@@ -65,23 +65,23 @@ class JobUnusable(InvalidInput):
 
 
 class Unsupported(InvalidInput):
-    """Valid by itself, but no guarantee is implemented for it."""
+    """The request is valid for Spark or Airflow, but outside Streamkeeper's guarantees."""
 
 
 class OutputUnfit(InvalidInput):
-    """The existing output does not accept the query's rows: a new one of the same name would."""
+    """The existing output does not accept the query's rows; a new output of the same name would accept them."""
 
 
 class NotFound(PermanentError):
-    """An unknown job, release, operation or instance."""
+    """The job, release, operation or instance is unknown."""
 
 
 class JournalLost(NotFound):
-    """A job's journal is missing, and other records name the job."""
+    """The journal of a job is missing, but other records name the job."""
 
 
 class OperationRefused(PermanentError):
-    """Not allowed in the job's present state; nothing was changed."""
+    """The job's present state does not allow the operation; nothing was changed."""
 
 
 class OperationOpen(OperationRefused):
@@ -90,7 +90,7 @@ class OperationOpen(OperationRefused):
     def __init__(self, job: str, operation: str) -> None:
         super().__init__(
             f"job {job} has an open operation {operation}",
-            hint="trigger again with on_open=continue to resume it, or on_open=abort to abort it",
+            hint="trigger again with on_open=continue to resume the operation, or with on_open=abort to abort it",
         )
         self.job = job
         self.operation = operation
@@ -101,7 +101,7 @@ class DeployFailed(PermanentError):
 
 
 class Fenced(PermanentError):
-    """A newer epoch exists: this writer has been superseded and must not write."""
+    """A newer epoch exists: another driver has superseded this writer, which must not write."""
 
 
 class InputUnreadable(PermanentError):
@@ -109,11 +109,11 @@ class InputUnreadable(PermanentError):
 
 
 class SinkAhead(PermanentError):
-    """The sink contains batches that the checkpoint does not: it would silently skip as many."""
+    """The sink contains batches that the checkpoint lacks: it would silently skip new batches with those numbers."""
 
 
 class OutputLost(PermanentError):
-    """The output lacks batches that the checkpoint has committed: it is missing, was emptied, or is an older copy."""
+    """The output is missing, emptied or an older copy: it lacks batches that the checkpoint has committed."""
 
 
 class RegistryDamaged(PermanentError):
@@ -141,7 +141,7 @@ class SnapshotDamaged(PermanentError):
 
 
 class FormatTooNew(PermanentError):
-    """Written by a newer Streamkeeper."""
+    """A newer Streamkeeper wrote the record."""
 
 
 class StoreUnavailable(TemporaryError):
@@ -153,7 +153,7 @@ class SourceOutOfReach(TemporaryError):
 
 
 class CheckpointChanged(TemporaryError):
-    """A checkpoint's owner continued while it was being read."""
+    """A driver wrote to a checkpoint while it was being read."""
 
 
 class SnapshotsChanged(TemporaryError):
@@ -161,15 +161,15 @@ class SnapshotsChanged(TemporaryError):
 
 
 class WrongMachine(TemporaryError):
-    """The job's drivers, or its checkpoint, belong to another machine: the same call succeeds there."""
+    """The job's drivers or its checkpoint are on another machine: the same call succeeds there. Nothing was changed."""
 
 
 class StillWaiting(TemporaryError):
-    """An outside event has not happened yet."""
+    """An event that the operation waits for has not happened yet."""
 
 
 class KeyExists(Exception):
-    """A create-only write found its key taken: another writer won."""
+    """A create-only write found an existing object under its key: another writer was first."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)

@@ -1,4 +1,4 @@
-"""The HTTP addresses and the user for Hadoop's servers, from ``HADOOP_CONF_DIR`` as in Hadoop's clients."""
+"""The HTTP addresses of Hadoop's servers and the user for them, read from ``HADOOP_CONF_DIR`` like Hadoop's clients."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ _MANAGER_PORT = 8088
 
 
 def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
-    """``http://host:port`` of the NameNode that ``hdfs://<authority>`` names by its RPC address.
+    """Return ``http://host:port`` of the NameNode whose RPC address ``hdfs://<authority>`` names.
 
-    The matching HTTP address in ``HADOOP_CONF_DIR``; without one, the same host at Hadoop's default port. Raises
-    Unsupported for a nameservice of several NameNodes, Kerberos and HTTPS, InvalidInput for unreadable files.
+    The address is the matching one in ``HADOOP_CONF_DIR``, otherwise the same host at Hadoop's default port. Raises
+    Unsupported for a nameservice, for Kerberos and for HTTPS, InvalidInput for unreadable files.
     """
     conf = read_hadoop_conf(environ)
     known_services = conf.get("dfs.nameservices", "").replace(",", " ").split()
     if authority in known_services or f"dfs.ha.namenodes.{authority}" in conf:
         raise Unsupported(
-            f"hdfs://{authority} is a nameservice, which may be of several NameNodes: not supported",
+            f"hdfs://{authority} is a nameservice, which may have several NameNodes: not supported",
             hint="write host:port of one NameNode",
         )
     if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
         raise Unsupported(
-            f"hdfs://{authority}: HADOOP_CONF_DIR asks for Kerberos, which is not supported for checkpoints",
+            f"hdfs://{authority}: HADOOP_CONF_DIR requires Kerberos, which is not supported for checkpoints",
             hint="use a cluster with simple authentication, S3 or a local directory",
         )
     if conf.get("dfs.http.policy", "").upper() == "HTTPS_ONLY":
         raise Unsupported(
             f"hdfs://{authority}: its WebHDFS is on HTTPS only, which is not supported",
-            hint="let dfs.http.policy be HTTP_AND_HTTPS",
+            hint="set dfs.http.policy to HTTP_AND_HTTPS",
         )
     host = authority.partition(":")[0]
     address = _http_address(authority, conf)
     if "${" in address:
-        raise InvalidInput(f"{_HTTP} is {address}: variables are not resolved here", hint="write the address itself")
+        raise InvalidInput(
+            f"{_HTTP} is {address}: variables are not resolved here", hint="replace the variable by the address"
+        )
     http_host, _, port = address.rpartition(":")
     return f"http://{host if http_host in _ANY_HOST else http_host}:{port or _HTTP_PORT}"
 
@@ -51,38 +53,41 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
 def manager_url(environ: Mapping[str, str]) -> str:
     """``http://host:port`` of YARN's ResourceManager.
 
-    Raises InvalidInput if ``HADOOP_CONF_DIR`` names none, Unsupported for several of them, Kerberos and HTTPS.
+    Raises InvalidInput if ``HADOOP_CONF_DIR`` names none, Unsupported for several ResourceManagers, Kerberos or HTTPS.
     """
     conf = read_hadoop_conf(environ)
     if conf.get("yarn.resourcemanager.ha.enabled", "").lower() == "true":
-        raise Unsupported("yarn-site.xml names several ResourceManagers: not supported", hint="use a cluster of one")
+        raise Unsupported(
+            "yarn-site.xml names several ResourceManagers: not supported", hint="use a cluster with one ResourceManager"
+        )
     if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
-        raise Unsupported("HADOOP_CONF_DIR asks for Kerberos, which is not supported for drivers on YARN")
+        raise Unsupported("HADOOP_CONF_DIR requires Kerberos, which is not supported for drivers on YARN")
     if conf.get("yarn.http.policy", "").upper() == "HTTPS_ONLY":
-        raise Unsupported("YARN is on HTTPS only, which is not supported", hint="let yarn.http.policy be HTTP_ONLY")
+        raise Unsupported("YARN is on HTTPS only, which is not supported", hint="set yarn.http.policy to HTTP_ONLY")
     named = conf.get(_MANAGER_HOST, "")
     host, _, port = conf.get(_MANAGER_HTTP, "").replace(f"${{{_MANAGER_HOST}}}", named).rpartition(":")
     host = named if host in _ANY_HOST else host
     if not host or "${" in host:
         raise InvalidInput(
             "HADOOP_CONF_DIR names no ResourceManager",
-            hint=f"name the directory whose yarn-site.xml has {_MANAGER_HTTP} or {_MANAGER_HOST}",
+            hint=f"set HADOOP_CONF_DIR to the directory whose yarn-site.xml has {_MANAGER_HTTP} or {_MANAGER_HOST}",
         )
     return f"http://{host}:{port or _MANAGER_PORT}"
 
 
 def hadoop_user(environ: Mapping[str, str]) -> str:
-    """``HADOOP_USER_NAME``, otherwise the operating system's user."""
+    """Return ``HADOOP_USER_NAME``, otherwise the operating system's user."""
     return environ.get("HADOOP_USER_NAME") or user_name()
 
 
 def read_hadoop_conf(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings in the files of ``HADOOP_CONF_DIR``; empty without the variable."""
+    """Return the settings in the files of ``HADOOP_CONF_DIR``; empty if the variable is not set."""
     folder = environ.get("HADOOP_CONF_DIR", "")
     conf: dict[str, str] = {}
     if folder and not Path(folder).is_dir():
         raise InvalidInput(
-            f"HADOOP_CONF_DIR={folder} is no directory", hint="name the one with hdfs-site.xml, or unset it"
+            f"HADOOP_CONF_DIR={folder} is not a directory",
+            hint="set the variable to the directory with hdfs-site.xml, or unset it",
         )
     for file in (Path(folder, name) for name in _FILES if folder):
         try:
@@ -90,14 +95,16 @@ def read_hadoop_conf(environ: Mapping[str, str]) -> dict[str, str]:
         except FileNotFoundError:
             continue
         except (OSError, ElementTree.ParseError) as error:
-            raise InvalidInput(f"{file} cannot be read: {error}", hint="HADOOP_CONF_DIR names its directory") from error
+            raise InvalidInput(
+                f"{file} cannot be read: {error}", hint="correct the file, or set HADOOP_CONF_DIR to another directory"
+            ) from error
         for each in found.iter("property"):
             conf[each.findtext("name", "").strip()] = each.findtext("value", "").strip()
     return conf
 
 
 def _http_address(authority: str, conf: Mapping[str, str]) -> str:
-    """HTTP address of the configured NameNode with this RPC address; empty if only other clusters are configured."""
+    """Return the HTTP address configured for the NameNode with this RPC address; empty if none is configured."""
     for key, address in conf.items():
         if key.startswith(_RPC) and _rpc_address(address) == _rpc_address(authority):
             return conf.get(_HTTP + key.removeprefix(_RPC), "")

@@ -1,6 +1,6 @@
-"""The secrets that no error of this process may show: masked before a text is cut or put on one line.
+"""The secrets that this process masks in its errors, before it shortens a text or joins its lines.
 
-Afterwards a secret cannot be recognised: a cut leaves half of it, and one line reduces two blanks to one.
+A secret can no longer be recognised after that: shortening may leave half of it, and joining may remove a blank.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _hidden: dict[str, str] = {}
 
 
 def hide_secrets(secrets: Mapping[str, str]) -> None:
-    """Mask them from now on; a process receives its secrets once, at its start."""
+    """Mask these secrets in every later error of this process, which receives its secrets once, at its start."""
     _hidden.update(secrets)
 
 
 def mask_hidden(text: str) -> str:
-    """The text without the secrets of this process."""
+    """Return the text with the secrets of this process masked."""
     return redact(text, _hidden) if _hidden else text

@@ -15,7 +15,7 @@ _OLDEST = 17
 
 
 def find_java(environ: Mapping[str, str]) -> str:
-    """The program, found in the way of Spark's own scripts; raises PermanentError if there is none."""
+    """Return the path of the java that Spark's own scripts would run; raises PermanentError if there is none."""
     home = environ.get("JAVA_HOME")
     path = str(Path(home) / "bin") if home else environ.get("PATH", "")
     found = shutil.which("java", path=path)
@@ -28,7 +28,7 @@ def find_java(environ: Mapping[str, str]) -> str:
 def check_java(environ: Mapping[str, str]) -> None:
     """Raise PermanentError if Java is missing, does not run, or is too old for Spark; takes a tenth of a second.
 
-    An unreadable version passes.
+    A Java whose version cannot be read is accepted.
     """
     try:
         told = subprocess.run(
@@ -48,4 +48,4 @@ def check_java(environ: Mapping[str, str]) -> None:
     major = int(version[2] or 0) if version[1] == "1" else int(version[1])
     if major < _OLDEST:
         shown = next(line for line in told.stderr.splitlines() if "version" in line)
-        raise PermanentError(f"Java is of the wrong version: {shown}", hint=_HINT)
+        raise PermanentError(f"Java has the wrong version: {shown}", hint=_HINT)

@@ -16,10 +16,10 @@ from types import ModuleType
 from streamkeeper.errors import JobUnusable
 
 TOO_DEEP = (
-    "an expression is nested more deeply than the stack of Spark's JVM allows: build it in fewer steps, such as one "
-    "select, a join, or a sum over an array; or set spark.driver.extraJavaOptions=-Xss16m"
+    "an expression is nested too deeply for the stack of Spark's JVM: build it in fewer steps, such as one select, a "
+    "join, or a sum over an array, or set spark.driver.extraJavaOptions=-Xss16m"
 )
-_WHY = "Streamkeeper injects the checkpoint version; a second owner would lose or double the output"
+_WHY = "remove it: Streamkeeper sets each query's checkpoint, and a second checkpoint would lose or duplicate output"
 
 
 _loaded_from: set[Path] = set()
@@ -30,10 +30,10 @@ _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 
 def run_job_file(root: Path, entry: str) -> ModuleType:
-    """Run the file ``entry`` below ``root`` as a module; its imports from the root are executed anew too.
+    """Run the file ``entry`` below ``root`` as a module, and return the module; imports from the root run anew too.
 
-    Modules of a job that was loaded earlier in this process, from here or another root, are removed first. The root
-    stays first on ``sys.path``: functions may import from it later. Raises JobUnusable with file and line.
+    First the modules of any job that this process loaded earlier are removed, whatever its root. The root stays first
+    on ``sys.path``, because functions may import from it later. Raises JobUnusable with file and line.
     """
     root = root.resolve()
     path = (root / entry).resolve()
@@ -54,9 +54,9 @@ def run_job_file(root: Path, entry: str) -> ModuleType:
 
 
 def own_files(root: Path) -> list[Path] | None:
-    """The files below ``root`` that a job's code may consist of or read, sorted; None if there are too many.
+    """Return the sorted files below ``root`` that a job's code may consist of or read; None if there are too many.
 
-    Left out: hidden folders, caches, and folders of package managers (virtual environments). Links are followed.
+    Hidden folders, caches and folders of package managers (virtual environments) are left out. Links are followed.
     """
     found: list[Path] = []
     size = 0
@@ -77,7 +77,7 @@ def own_files(root: Path) -> list[Path] | None:
 
 
 def content_of(root: Path) -> str:
-    """A digest of every file of a job's code, byte by byte; empty if there are too many."""
+    """Return a digest of the path and the bytes of every file of a job's code; empty if there are too many files."""
     files = own_files(root)
     if files is None:
         return ""
@@ -112,7 +112,10 @@ def modules_put_back() -> Iterator[None]:
 
 
 def locate(error: BaseException, root: Path | None) -> str:
-    """``file:line: Error: first line``, with the innermost place in the job's own code; one line."""
+    """Return ``file:line: Error: first line of its message``, for the innermost frame in the job's own code.
+
+    The text is ``Error: first line`` if no frame is in the job's own code.
+    """
     text = f"{type(error).__name__}: {_first_line(error)}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_relative(error.filename, root)}:{error.lineno}: {text}"
@@ -124,7 +127,7 @@ def locate(error: BaseException, root: Path | None) -> str:
 
 
 def is_too_deep(error: BaseException) -> bool:
-    """Whether an error means that a stack of Spark's JVM was exhausted."""
+    """Whether an error means that a thread of Spark's JVM has exhausted its stack."""
     return "java.lang.StackOverflowError" in str(error)
 
 
@@ -136,7 +139,7 @@ def find_own_checkpoints(path: Path, shown: str) -> None:
         line = getattr(error, "lineno", None) or 1
         raise JobUnusable(f"{shown}:{line}: {type(error).__name__}: {_first_line(error)}") from error
     for line, what in _violations(tree):
-        raise JobUnusable(f"{shown}:{line}: the job's own code {what}", hint=f"{_WHY}: remove it")
+        raise JobUnusable(f"{shown}:{line}: the job's own code {what}", hint=_WHY)
 
 
 def _violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -175,7 +178,7 @@ def _put_back(name: str, module: ModuleType | None) -> None:
 
 
 def _modules_under(root: Path) -> list[tuple[str, Path]]:
-    """Name and file of each loaded module below ``root``; for a package without a file of its own, its folder."""
+    """Return name and file of each loaded module below ``root``; for a package without its own file, its folder."""
     found = []
     for name, module in list(sys.modules.items()):
         place = _place_of(root, name, module)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from streamkeeper.errors import JobUnusable
 from streamkeeper.model.approvers import check_approvers
 
-APPROVERS_HINT = 'write it out where the job is declared: approvers=["ada", "cli:bob"]'
+APPROVERS_HINT = 'write the list as a literal in the declaration of the job: approvers=["ada", "cli:bob"]'
 
 
 def declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.expr]]:
-    """The keywords that declare this job, or one whose name is known only at run time."""
+    """Yield the keyword arguments of each declaration of this job, or of a job whose name is known only at run time."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
             continue
@@ -23,17 +23,17 @@ def declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.ex
 
 
 def read_approvers(source: str | bytes, job: str, *, where: str) -> tuple[str, ...]:
-    """The people who may answer, from ``@streaming_job(name=job, approvers=[...])``; empty without the argument.
+    """Return the approvers in ``@streaming_job(name=job, approvers=[...])``; empty without the argument.
 
-    ``load_job`` compares it with the result of running the file. Raises JobUnusable, naming file and line, for a value
-    that is not a literal, and for two declarations that differ; InvalidInput for a list without names.
+    ``load_job`` compares them with the result of running the file. Raises JobUnusable for a value that is not a literal
+    (naming file and line) and for two declarations that differ, and InvalidInput for a list without names.
     """
     found: list[tuple[str, ...]] = []
     for declared in declarations(ast.parse(source), job):
         given = declared.get("approvers")
         found.append(() if given is None else _written_out(given, job, where))
     if len(set(found)) > 1:
-        raise JobUnusable(f"{where} declares job {job} more than once, with other approvers", hint=APPROVERS_HINT)
+        raise JobUnusable(f"{where} declares job {job} more than once, with different approvers", hint=APPROVERS_HINT)
     return found[0] if found else ()
 
 
@@ -42,7 +42,7 @@ def _written_out(given: ast.expr, job: str, where: str) -> tuple[str, ...]:
         names = ast.literal_eval(given)
     except (ValueError, TypeError):
         raise JobUnusable(
-            f"{where}:{given.lineno}: the approvers of job {job} can only be known by running it", hint=APPROVERS_HINT
+            f"{where}:{given.lineno}: the approvers of job {job} are not a literal in its file", hint=APPROVERS_HINT
         ) from None
     return () if names is None else check_approvers(f"{where}:{given.lineno}: the list of approvers", names)
 

@@ -1,4 +1,4 @@
-"""Locations from users: a URL is never taken for a path, and only the URL of a local file is a path."""
+"""Locations that users give: a URL is never read as a path, except the ``file:`` URL of a local file."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _LOCAL = "use a local path, or file:///path"
 
 
 def scheme_of(location: str) -> str:
-    """The scheme of a URL: ``s3a`` of ``s3a://bucket``, ``s3a:/bucket`` (Hadoop), ``s3a:bucket``; empty for a path."""
+    """Return a URL's scheme: ``s3a`` of ``s3a://bucket``, ``s3a:/bucket`` (Hadoop) or ``s3a:bucket``; else empty."""
     found = _SCHEME.match(location)
     return found[0].lower() if found else ""
 
 
 def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
-    """The absolute path that a plain path, ``file:/path`` or ``file:///path`` names; it need not exist.
+    """Return the absolute path that a plain path, ``file:/path`` or ``file:///path`` names; the path need not exist.
 
-    ``what`` names the location in errors, ``hint`` the alternative to another scheme. Raises Unsupported for other
-    schemes, InvalidInput for a location that is not on this machine.
+    ``what`` names the location in errors; ``hint`` is the hint of the error about another scheme. Raises Unsupported
+    for other schemes, InvalidInput for a location that is not on this machine.
     """
     if not location:
         raise InvalidInput(f"{what}: no path is given", hint=_LOCAL)
     if location != location.strip(_AROUND):
-        raise InvalidInput(f"{what} {location!r}: there are blanks or quotes around it", hint="take them away")
+        raise InvalidInput(f"{what} {location!r}: there are blanks or quotes around it", hint="remove them")
     match scheme_of(location):
         case "":
             return Path(location).absolute()
@@ -44,9 +44,9 @@ def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
 
 
 def lies_within(place: str, folder: str) -> bool:
-    """Whether a location is a folder, or below it, by their texts only: no link is followed, no file is read.
+    """Whether ``place`` is ``folder`` or below it, by comparing the texts: no link is followed and no file is read.
 
-    ``s3://`` and ``s3a://`` are the same, as are a plain path and a ``file:`` URL.
+    ``s3://`` and ``s3a://`` count as equal, and so do a plain path and its ``file:`` URL.
     """
     inner, outer = (_plain(each) for each in (place, folder))
     return bool(outer) and (inner == outer or inner.startswith(f"{outer}/"))
@@ -61,7 +61,7 @@ def _plain(location: str) -> str:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Whether two locations are one, through links as well."""
+    """Whether two locations are the same; links are followed on the local disk."""
     if one == other:
         return True
     if any(scheme_of(each) not in ("", "file") for each in (one, other)):

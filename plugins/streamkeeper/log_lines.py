@@ -1,4 +1,4 @@
-"""The format of our own lines in an instance's log, between those of Spark and of the job: their origin and subject.
+"""The format of Streamkeeper's lines in an instance's log, which also has lines of Spark and of the job.
 
 ``2026-11-23T20:36:49.123+00:00 WARNING streamkeeper job=sales instance=r7-1 query=totals: it waits for its source``
 """
@@ -14,14 +14,14 @@ _OURS = re.compile(r"\S+ [A-Z]+ streamkeeper(?:\.\w+)?(?: \w+=\S+)*: ")
 
 
 class LineFormatter(logging.Formatter):
-    """``about``: field -> value, in every line; a record's ``query`` follows them."""
+    """The format with the fields of ``about`` (field -> value) in every line, followed by a record's ``query``."""
 
     def __init__(self, about: Mapping[str, str]) -> None:
         super().__init__()
         self._about = dict(about)
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the message contains."""
+        """Return the record as one line, even if the message has several."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         query = getattr(record, "query", "")
         about = "".join(f" {name}={value}" for name, value in (*self._about.items(), ("query", query)) if value)
@@ -29,10 +29,10 @@ class LineFormatter(logging.Formatter):
 
 
 def own_logger(name: str, handler: logging.Handler, **about: str) -> logging.Logger:
-    """A logger of the standard library that writes only to ``handler``.
+    """Return a logger of the standard library that writes only to ``handler``, with ``about`` in every line.
 
-    It is not from ``logging.getLogger``: a job may configure those, and ``dictConfig`` disables all loggers that it
-    does not list.
+    The logger is not from ``logging.getLogger``: a job may configure those loggers, and ``dictConfig`` disables all
+    loggers that it does not list.
     """
     handler.setFormatter(LineFormatter(about))
     logger = logging.Logger(name, logging.INFO)
@@ -41,6 +41,6 @@ def own_logger(name: str, handler: logging.Handler, **about: str) -> logging.Log
 
 
 def sentence_of(line: str) -> str:
-    """The message of a line of ours, without its prefix; other lines unchanged."""
+    """Return the message of one of Streamkeeper's lines, without the prefix; any other line unchanged."""
     ours = _OURS.match(line)
     return line[ours.end() :] if ours else line

@@ -1,4 +1,4 @@
-"""Whether a standalone cluster's masters are reachable for a driver."""
+"""The check whether the masters of a standalone Spark cluster are reachable from this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ANSWER_S = 3.0
 def check_master(master: str) -> None:
     """Raise TemporaryError unless one of ``spark://host:port[,host:port]`` accepts a connection.
 
-    Spark itself tries for a minute, and then reports that all masters are unresponsive.
+    Without this check Spark tries for a minute, and then reports that all masters are unresponsive.
     """
     failures = []
     for place in master.removeprefix("spark://").split(","):
@@ -25,5 +25,5 @@ def check_master(master: str) -> None:
             return
     raise TemporaryError(
         f"the master {master} does not answer ({'; '.join(failures)})",
-        hint="start it, or mend STREAMKEEPER_MASTER; what serves goes on",
+        hint="start the master, or correct STREAMKEEPER_MASTER; running drivers continue meanwhile",
     )

@@ -1,4 +1,7 @@
-"""How many processes of this process's control group Linux has killed for their memory: a SIGKILL gives no reason."""
+"""The number of processes that Linux has killed for lack of memory in this process's control group (cgroup).
+
+It explains a SIGKILL, which gives no reason itself.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ LATELY_S = 10.0
 
 
 def memory_kills(root: Path = _ROOT, groups: Path = Path("/proc/self/cgroup")) -> int | None:
-    """The kernel's count, which only grows; None if it keeps none.
+    """Return the kernel's count of such kills, which only grows; None if the kernel provides no count.
 
-    In a container the group's own files are at the mount's root, whatever path the kernel names.
+    In a container the files of the control group are at the root of the mount, whatever path the kernel reports.
     """
     try:
         lines = groups.read_text().splitlines()
@@ -44,11 +47,11 @@ def _count(file: Path) -> int | None:
 
 
 class RecentKills:
-    """Whether Linux has killed a process for its memory within the last seconds.
+    """The out-of-memory kills of the last seconds in this process's control group.
 
-    Other processes may share the control group, so an earlier kill explains nothing. ``look`` is called repeatedly as
-    long as the process lives; a kill counts for 10 to 20 s if it is called at least every 10 s. ``count``: reads the
-    kernel's count; ``clock``: seconds.
+    An older kill does not explain the end of a process, because other processes may share the control group. Call
+    ``look`` at least every 10 s while the observed process lives: a kill then counts for 10 to 20 s. ``count`` reads
+    the kernel's count; ``clock`` returns seconds.
     """
 
     def __init__(
@@ -59,16 +62,16 @@ class RecentKills:
         self._at = clock()
 
     def look(self) -> None:
-        """Drop kills older than twice ``LATELY_S``."""
+        """Forget kills that are older than twice ``LATELY_S``."""
         now = self._clock()
         if now - self._at >= LATELY_S:
             self._before, self._last, self._at = self._last, self._count(), now
 
     def any(self) -> bool:
-        """Whether the count has grown since then."""
+        """Whether the kernel has killed a process that is not forgotten yet."""
         now = self._count()
         return self._before is not None and now is not None and now > self._before
 
     def explain(self, code: int | None) -> bool:
-        """Whether a process that has just ended with ``code`` was killed for its memory, which means by SIGKILL."""
+        """Whether a lack of memory explains that a process has just ended with ``code``: SIGKILL and a recent kill."""
         return code in (-9, 137) and self.any()

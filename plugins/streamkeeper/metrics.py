@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: the facts about jobs as text, and an endpoint for them.
+"""Metrics for Prometheus: the facts about jobs as text, and an endpoint that serves them.
 
 Labels are job, query and version, and names of rules and releases: no label grows without bound or contains a job's
-values. Names and units follow Prometheus' conventions. Seconds of a driver's clock are exported unchanged: compare them
+values. Names and units follow Prometheus' conventions. Times of a driver's clock are exported unchanged: compare them
 with each other, and with ``time()`` only if the machines' clocks are synchronised.
 """
 
@@ -27,7 +27,7 @@ Figure = Callable[[QueryStatus], float | None]
 
 
 class JobSample(msgspec.Struct, frozen=True, kw_only=True):
-    """One job, as far as the exporter knows it: a driver knows only its own status."""
+    """The facts about one job that the exporting process has: a driver has only its own status."""
 
     job: str
     """The job."""
@@ -49,18 +49,18 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     symptoms: tuple[Symptom, ...] = ()
     """The symptoms of the last pass of the watch."""
     watch_pass: float | None = None
-    """When the watch last finished a pass, seconds since 1970; None: never."""
+    """When the watch last finished a pass, seconds since 1970; None if it never did."""
     store_up: bool | None = None
     """Whether the store answers; None if it was not asked."""
 
 
 def _measured(figure: Figure) -> Figure:
-    """Only for a query that has committed a batch since its driver started."""
+    """Return the figure without a value for a query that has committed no batch since its driver started."""
     return lambda query: figure(query) if query.signals.batch >= 0 else None
 
 
 def _lag(kind: str) -> Figure:
-    """Summed over the sources that report it."""
+    """Return the figure that sums ``kind`` over the sources that report it."""
 
     def found(query: QueryStatus) -> float | None:
         told = [each for source in query.signals.sources if (each := getattr(source, kind)) is not None]
@@ -70,63 +70,79 @@ def _lag(kind: str) -> Figure:
 
 
 _GAUGES: tuple[tuple[str, str, Figure], ...] = (
-    ("query_lag_records", "Records that wait in the query's sources.", _lag("lag_records")),
-    ("query_lag_files", "Files that wait in the query's sources.", _lag("lag_files")),
+    ("query_lag_records", "Records in the query's sources that it has not read yet.", _lag("lag_records")),
+    ("query_lag_files", "Files in the query's sources that it has not read yet.", _lag("lag_files")),
     (
         "query_too_old_files",
         "Input files that Spark never reads: older than maxFileAge allows, or with a name that is not UTF-8.",
         _lag("too_old_files"),
     ),
-    ("query_lag_seconds", "Consumer delay of the source that is furthest behind.", lambda query: query.signals.lag_s),
-    ("batch_duration_seconds", "The last batch.", _measured(lambda query: query.signals.batch_s)),
+    ("query_lag_seconds", "Lag of the query's source with the largest lag.", lambda query: query.signals.lag_s),
+    ("batch_duration_seconds", "Duration of the last batch.", _measured(lambda query: query.signals.batch_s)),
     (
         "batch_duration_usual_seconds",
-        "Median of the last batches.",
+        "Median duration of the last batches.",
         _measured(lambda query: query.signals.usual_batch_s),
     ),
     (
         "trigger_interval_seconds",
-        "What the query was told; none for availableNow.",
+        "Interval of the query's trigger; absent for availableNow.",
         lambda query: query.signals.trigger_s,
     ),
     (
         "scheduling_delay_seconds",
-        "How much later than due the last batch began.",
+        "How much later than its trigger the last batch began.",
         _measured(lambda query: query.signals.scheduling_delay_s),
     ),
     (
         "checkpoint_write_seconds",
-        "Of the last batch: offsets, commit and the longest commit of state.",
+        "Time that the last batch took to write its offsets, its commit and its slowest state store commit.",
         _measured(lambda query: query.signals.checkpoint_write_s),
     ),
-    ("checkpoint_size_bytes", "All files of the checkpoint.", lambda query: query.signals.checkpoint_bytes),
+    ("checkpoint_size_bytes", "Size of the checkpoint's files.", lambda query: query.signals.checkpoint_bytes),
     ("state_rows", "Rows in the state stores.", _measured(lambda query: query.signals.state_rows)),
-    ("state_memory_bytes", "Memory of the state stores.", _measured(lambda query: query.signals.state_memory_bytes)),
+    (
+        "state_memory_bytes",
+        "Memory that the state stores use.",
+        _measured(lambda query: query.signals.state_memory_bytes),
+    ),
     (
         "source_runway_seconds",
-        "Until the source drops the next offset that is needed, at its present rate.",
+        "Time until a source drops input that the query has not read yet, at the source's present rate of dropping.",
         lambda query: query.signals.runway_s,
     ),
-    ("last_commit_timestamp_seconds", "By the driver's clock.", lambda query: query.signals.last_commit),
+    (
+        "last_commit_timestamp_seconds",
+        "When the query last committed a batch with data, by the driver's clock.",
+        lambda query: query.signals.last_commit,
+    ),
     (
         "last_trigger_timestamp_seconds",
-        "With or without data, by the driver's clock.",
+        "When the query last completed a trigger, with or without data, by the driver's clock.",
         lambda query: query.signals.last_trigger,
     ),
     (
         "batch_open_since_timestamp_seconds",
-        "When the batch that runs began, by the driver's clock; none between batches.",
+        "When the running batch began, by the driver's clock; absent between batches.",
         lambda query: query.signals.open_since,
     ),
-    ("query_failures_in_a_row", "Runs that failed since the last trigger.", lambda query: query.failures),
+    (
+        "query_failures_in_a_row",
+        "Consecutive failed runs of the query since its last completed trigger.",
+        lambda query: query.failures,
+    ),
 )
 
 _COUNTERS: tuple[tuple[str, str, Figure], ...] = (
     ("input_rows", "Rows read since the driver started.", lambda query: query.rows),
-    ("rows_dropped_by_watermark", "Late rows, since the driver started.", lambda query: query.signals.dropped_rows),
+    (
+        "rows_dropped_by_watermark",
+        "Late rows that Spark has dropped since the driver started.",
+        lambda query: query.signals.dropped_rows,
+    ),
     (
         "state_stores_repaired",
-        "By Spark itself, since the driver started.",
+        "State stores that Spark has repaired by itself since the driver started.",
         lambda query: query.signals.repaired_stores,
     ),
 )
@@ -135,11 +151,13 @@ _SERVES = frozenset({DriverState.SERVING, DriverState.DRAINING})
 
 
 def metric_families(fleet: Fleet) -> Iterator[Metric]:
-    """Every metric of a fleet, or of one driver; pure."""
+    """Yield every metric of a fleet, or of one driver; the function does no I/O."""
     yield from _of_queries(fleet.jobs)
     yield from _of_jobs(fleet.jobs)
     ages = GaugeMetricFamily(
-        _PREFIX + "snapshot_age_seconds", "Of the newest snapshot.", labels=["job", "query", "verified"]
+        _PREFIX + "snapshot_age_seconds",
+        "Age of the query's newest snapshot; of the newest verified one with verified=true.",
+        labels=["job", "query", "verified"],
     )
     for each in fleet.jobs:
         for query, look in sorted(each.backups.items()):
@@ -148,17 +166,19 @@ def metric_families(fleet: Fleet) -> Iterator[Metric]:
                     ages.add_metric([each.job, query, verified], age_s)
     yield ages
     symptoms = GaugeMetricFamily(
-        _PREFIX + "symptom", "1 for each that the watch sees.", labels=["rule", "severity", "job", "query"]
+        _PREFIX + "symptom",
+        "1 for each symptom that the last pass of the watch found.",
+        labels=["rule", "severity", "job", "query"],
     )
     for found in fleet.symptoms:
         symptoms.add_metric([found.rule, found.severity.value, found.job, found.query], 1)
     yield symptoms
     yield from _single(
         "watch_pass_timestamp_seconds",
-        "When Airflow's watch last made a pass; any watch's, if Airflow makes none.",
+        "When the watch in Airflow last made a pass; if it makes none, when any other watch did.",
         fleet.watch_pass,
     )
-    yield from _single("store_up", "Whether the store answers.", fleet.store_up)
+    yield from _single("store_up", "1 if the store answers, 0 if it does not.", fleet.store_up)
 
 
 def _of_queries(jobs: Sequence[JobSample]) -> Iterator[Metric]:
@@ -180,10 +200,16 @@ def _family(
 
 
 def _of_jobs(jobs: Sequence[JobSample]) -> Iterator[Metric]:
-    info = GaugeMetricFamily(_PREFIX + "job_info", "What serves.", labels=["job", "release", "spark"])
-    serving = GaugeMetricFamily(_PREFIX + "job_serving", "Whether a driver of it serves.", labels=["job"])
-    restarts = CounterMetricFamily(_PREFIX + "restarts", "Of the driver, since it was deployed.", labels=["job"])
-    beats = CounterMetricFamily(_PREFIX + "heartbeats", "Grows while the driver lives.", labels=["job"])
+    info = GaugeMetricFamily(
+        _PREFIX + "job_info", "1 for each job, with its current release and Spark.", labels=["job", "release", "spark"]
+    )
+    serving = GaugeMetricFamily(_PREFIX + "job_serving", "1 if a driver runs the job, 0 if none does.", labels=["job"])
+    restarts = CounterMetricFamily(
+        _PREFIX + "restarts", "Restarts of the job's driver since it was deployed.", labels=["job"]
+    )
+    beats = CounterMetricFamily(
+        _PREFIX + "heartbeats", "Reports that the job's driver wrote; grows while the driver lives.", labels=["job"]
+    )
     for each in jobs:
         info.add_metric([each.job, each.release, each.status.spark if each.status is not None else ""], 1)
         if each.serving is not None:
@@ -195,19 +221,19 @@ def _of_jobs(jobs: Sequence[JobSample]) -> Iterator[Metric]:
 
 
 def _single(name: str, help: str, value: float | None) -> Iterator[Metric]:
-    """A metric without labels; missing, and so visible to ``absent()``, if the value is unknown."""
+    """Yield a metric without labels; an unknown value yields none, so that ``absent()`` detects it."""
     if value is not None:
         yield GaugeMetricFamily(_PREFIX + name, help, value=value)
 
 
 def of_driver(job: str, status: DriverStatus) -> Fleet:
-    """The content of one driver's export."""
+    """Return the content of the export of one driver, from its status."""
     sample = JobSample(job=job, release=status.release, serving=status.state in _SERVES, status=status)
     return Fleet(jobs=(sample,))
 
 
 def render_metrics(fleet: Fleet) -> str:
-    """The text that Prometheus reads."""
+    """Return the metrics in the text format that Prometheus reads."""
     return generate_latest(_registry(lambda: fleet)).decode()
 
 
@@ -220,14 +246,14 @@ class _Collector(Collector):
 
 
 def _registry(look: Callable[[], Fleet]) -> CollectorRegistry:
-    # With automatic description it would run once for nothing.
+    # Automatic description would observe the whole fleet once, only to list the metrics.
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(look))
     return registry
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to listen: on the first free port from ``first`` to ``last``."""
+    """The address to listen on, at the first free port from ``first`` to ``last``."""
 
     address: str
     first: int
@@ -235,7 +261,10 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_listen(text: str, *, where: str) -> Listen:
-    """``127.0.0.1:9464``, ``9470`` (on the loopback) or ``0.0.0.0:9470-9569``; raises InvalidInput."""
+    """Parse ``127.0.0.1:9464``, ``9470`` (on the loopback) or ``0.0.0.0:9470-9569``.
+
+    ``where`` names the setting in the InvalidInput that another text raises.
+    """
     address, _, ports = text.rpartition(":")
     first, _, last = ports.partition("-")
     try:
@@ -243,12 +272,14 @@ def read_listen(text: str, *, where: str) -> Listen:
     except ValueError:
         found = Listen(address="", first=0, last=0)
     if not 0 < found.first <= found.last <= _LAST_PORT:
-        raise InvalidInput(f"{where}: {text!r} is no address and port", hint="127.0.0.1:9464, or 9470-9569 for several")
+        raise InvalidInput(
+            f"{where}: {text!r} is not an address and port", hint="write 127.0.0.1:9464, or 9470-9569 for several ports"
+        )
     return found
 
 
 def serve_metrics(listen: Listen, look: Callable[[], Fleet]) -> tuple[int, threading.Thread]:
-    """Serve the result of ``look`` at each request, from a daemon thread: the port, and the thread.
+    """Serve the metrics of ``look()``, called at each request, from a daemon thread; return the port and the thread.
 
     Raises InvalidInput if none of the ports is free.
     """

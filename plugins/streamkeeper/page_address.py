@@ -5,13 +5,13 @@ from __future__ import annotations
 from urllib.parse import quote, urlsplit
 
 PREFIX = "/streamkeeper"
-"""The path at which the page is mounted in Airflow's API server."""
+"""The path at which Streamkeeper's page is mounted in Airflow's API server."""
 ROUTE = "streamkeeper"
-"""The route of its entry in Airflow's bar."""
+"""The route of the page's entry in Airflow's navigation bar."""
 
 
 def page_path(job: str = "", operation: str = "") -> str:
-    """The path below the mount: ``jobs/orders``, ``jobs/orders/operations/op-1``; empty for the fleet."""
+    """Return the path below the mount: ``jobs/orders``, ``jobs/orders/operations/op-1``, or empty for the fleet."""
     if not job:
         return ""
     of_job = f"jobs/{quote(job, safe='')}"
@@ -19,9 +19,10 @@ def page_path(job: str = "", operation: str = "") -> str:
 
 
 def page_address(airflow: str, path: str = "") -> str:
-    """The address within Airflow's frame; ``airflow``: its address, or empty if unknown: then a path from its root.
+    """Return the address at which Airflow's frame shows a page; without a host if ``airflow`` is empty.
 
-    ``path``: from ``page_path``. The frame's address contains its page's path once more, in Airflow's form.
+    ``airflow`` is Airflow's address, empty if unknown; ``path`` comes from ``page_path``. Airflow's form of a frame's
+    address contains the complete path of the framed page.
     """
     base = airflow.rstrip("/")
     return f"{base}/plugin/{ROUTE}{urlsplit(base).path}{PREFIX}/{path}"

@@ -1,7 +1,7 @@
 """Files and folders that only their owner may read, whatever the umask: stores, logs, bundles, scratch, checkpoints.
 
-Each file gets its mode at creation, and no process's umask is changed: a driver's umask is the job's, whose outputs
-others may read, and Airflow's processes have threads and files of their own.
+Each file gets its mode at creation. No process's umask is changed: in a driver it applies to the job's outputs, which
+others may read, and in Airflow's processes to files of other threads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FOLDER = 0o700
 
 
 def make_folders(folder: str | Path, *, lasting: bool = False) -> None:
-    """Make ``folder`` and its missing parents; idempotent. ``lasting``: synced to the disk.
+    """Make ``folder`` and its missing parents, if it does not exist; with ``lasting`` they are synced to the disk.
 
     Raises OSError like ``os.mkdir``.
     """
@@ -42,12 +42,12 @@ def sync_folder(folder: str | Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For ``open``: a file that it creates is private to its owner."""
+    """Open a file for ``open(..., opener=opener)``; a file that this creates is private to its owner."""
     return os.open(path, flags, FILE)
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Write a file like ``Path.write_bytes``; one that does not fit on the disk is removed again."""
+    """Write a file like ``Path.write_bytes``; a file that could not be written completely is removed."""
     file = open(path, "wb", opener=opener)  # noqa: SIM115 - an unopenable file stays unchanged
     try:
         with file:

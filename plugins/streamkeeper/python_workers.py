@@ -1,7 +1,7 @@
-"""The environment of a job's file in a Python worker that imports it to find a function or a class by name.
+"""The preparation of a Python worker that imports a job's file to find a function or a class by name.
 
 A worker has no session, so ``F.udf(f, "int")`` in that file could not parse its type, and the import would fail before
-the needed function. The type of such a UDF is never read in a worker.
+the needed function. A worker never reads the type of such a UDF.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHECK = "_check_return_type"
 
 
 def leave_types_unparsed() -> None:
-    """In a worker, as long as there is no session, a type given as text is replaced by an empty struct, unchecked."""
+    """Let a Python worker without a session replace each type given as text by an empty struct, without checking it."""
     if _WORKER not in sys.modules:
         return
     types, udf, context = (sys.modules[f"pyspark.{name}"] for name in ("sql.types", "sql.udf", "core.context"))

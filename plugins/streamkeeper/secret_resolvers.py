@@ -1,4 +1,4 @@
-"""The sources of secrets on every machine; the orchestration adds Airflow's connections."""
+"""The sources of secrets that work on every machine; in Airflow, its connections are a further source."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from streamkeeper.model.setting_variables import SECRET_PREFIX
 
 
 def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """``secret://env/NAME`` -> the environment variable ``STREAMKEEPER_SECRET_NAME``.
+    """Return a resolver of ``secret://env/NAME`` to the environment variable ``STREAMKEEPER_SECRET_NAME``.
 
-    No other variable is ever returned: the person who triggers a deploy chooses the name, and the process that launches
-    drivers has keys of its own, such as Airflow's. Raises InvalidInput, naming the variable, if it is not set.
+    The resolver never returns another variable: the person who triggers a deploy chooses ``NAME``, and the process that
+    launches drivers has its own keys, such as Airflow's. It raises InvalidInput, naming the variable, if it is not set.
     """
     source = os.environ if environ is None else environ
 
@@ -23,7 +23,7 @@ def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], st
         if not value:
             raise InvalidInput(
                 f"secret://env/{name}: the environment variable {variable} is not set",
-                hint="set it for the process that launches drivers",
+                hint="set the variable for the process that launches drivers",
             )
         return value
 
@@ -31,5 +31,5 @@ def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], st
 
 
 def built_in_resolvers(environ: Mapping[str, str] | None = None) -> dict[str, Callable[[str], str]]:
-    """Scheme -> resolver, for those that need only this process."""
+    """Return scheme -> resolver, for the resolvers that need only this process."""
     return {"env": env_resolver(environ)}

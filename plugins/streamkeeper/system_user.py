@@ -1,4 +1,4 @@
-"""The user of this process: the operating system's, whatever the environment says."""
+"""The user of this process according to the operating system, whatever the environment variables are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pwd
 
 
 def user_name() -> str:
-    """The name of the effective user, ``#1000`` if the system has no name for the number.
+    """Return the name of the effective user, or ``#1000`` if the system has no name for the number 1000.
 
-    ``LOGNAME`` and ``USER``, which ``getpass`` uses, can be set by anyone.
+    The variables ``LOGNAME`` and ``USER``, which ``getpass`` reads, are not used: anyone can set them.
     """
     number = os.geteuid()
     try:

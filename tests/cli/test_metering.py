@@ -60,4 +60,4 @@ def test_an_address_that_is_none_is_one_clear_line(home: Path) -> None:
     """Nothing is opened, and nothing listens."""
     ran = CliRunner().invoke(app, ["metrics", "--listen", "everywhere"])
     assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1)
-    assert "--listen: 'everywhere' is no address and port" in ran.stderr
+    assert "--listen: 'everywhere' is not an address and port" in ran.stderr

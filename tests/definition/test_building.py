@@ -67,7 +67,7 @@ def test_what_cannot_be_run_is_refused(spark: SparkSession, tmp_path: Path) -> N
         (["text"], JobUnusable, "yields str, not Query"),
         ([Query("q", frame, sink=sink), Query("q", frame, sink=sink)], JobUnusable, "two queries named q"),
         ([Query("Q", frame, sink=sink)], InvalidInput, "query name 'Q' is not allowed"),
-        ([Query("q", spark.range(1), sink=sink)], JobUnusable, "not a streaming one"),
+        ([Query("q", spark.range(1), sink=sink)], JobUnusable, "is not streaming"),
         ([Query("q", "text", sink=sink)], JobUnusable, "str is not a DataFrame"),  # type: ignore[arg-type]
         ([Query("q", frame, sink=print)], Unsupported, "unknown sink"),  # type: ignore[arg-type]
         ([Query("q", frame, sink=FileSink("/o"), output_mode="complete")], Unsupported, "does not take output mode"),
@@ -75,7 +75,7 @@ def test_what_cannot_be_run_is_refused(spark: SparkSession, tmp_path: Path) -> N
         (
             [Query("q", frame, sink=FileSink("/o")), Query("r", frame, sink=FileSink("/o/"))],
             JobUnusable,
-            "write to one output",
+            "write to the same output",
         ),
     ]
     for queries, error, told in faults:
@@ -98,7 +98,7 @@ def test_checkpoint_set_in_the_session_is_refused(spark: SparkSession, tmp_path:
         yield Query("q", stream(spark, tmp_path), sink=ForeachBatch(nothing))
 
     try:
-        with pytest.raises(JobUnusable, match="second owner"):
+        with pytest.raises(JobUnusable, match="second checkpoint"):
             build(spark, job)
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")

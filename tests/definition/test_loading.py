@@ -66,7 +66,7 @@ def test_unusable_code_is_told_in_one_line(tmp_path: Path, text: str, told: str)
         load_job(write(tmp_path, text), "sales.py", "sales")
     assert "\n" not in str(raised.value)
     if "checkpoint" in told:
-        assert "second owner" in str(raised.value)
+        assert "second checkpoint" in str(raised.value)
 
 
 def test_imported_modules_are_searched_for_checkpoints_too(tmp_path: Path) -> None:
@@ -141,5 +141,5 @@ def test_confs_that_leave_streamkeepers_hands_are_refused() -> None:
         check_conf({"spark.remote": "sc://host"})
     with pytest.raises(Unsupported, match="Spark Connect"):
         check_conf({"spark.api.mode": "connect"})
-    with pytest.raises(JobUnusable, match="second owner"):
+    with pytest.raises(JobUnusable, match="second checkpoint"):
         check_conf({"spark.sql.streaming.checkpointLocation": "/x"})

@@ -146,5 +146,5 @@ def test_without_kafkas_jars_a_driver_says_what_fetches_them(house: DriverHouse)
     status = house.status("first")
     assert status is not None
     assert "event_counts.py" in status.error
-    assert "`make connectors` fetches Kafka's jars" in status.error
+    assert "fetch Kafka's jars with `make connectors`" in status.error
     assert "\n" not in status.error
