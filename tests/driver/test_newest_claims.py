@@ -72,7 +72,7 @@ def test_an_output_under_a_newer_epoch_refuses_every_attempt(tmp_path: Path, kin
     assert place.see() == ()
     place.fence(2, "v0002")
     for generation in (1, 2, 3):
-        with pytest.raises(JournalOutdated, match="under epoch 2, and the journal knows no epoch"):
+        with pytest.raises(JournalOutdated, match="under epoch 2, and the journal records no epoch"):
             place.take_over(generation)
     assert place.line.look().epochs == {}
 
@@ -99,7 +99,7 @@ def test_an_output_that_names_an_unknown_version_is_newer(tmp_path: Path) -> Non
     place.fence(1, "v0002")
     with pytest.raises(Fenced):
         place.take_over(1, looking=False)
-    with pytest.raises(JournalOutdated, match="belongs to checkpoint v0002, which the journal does not know"):
+    with pytest.raises(JournalOutdated, match="belongs to checkpoint v0002, which the journal does not record"):
         place.take_over(2)
 
 

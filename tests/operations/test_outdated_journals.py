@@ -155,10 +155,10 @@ def test_a_claim_that_is_made_meanwhile_is_not_newer(job: Registered) -> None:
 @pytest.mark.parametrize(
     ("claim", "told"),
     [
-        (replace(NEWER, epoch=1), "belongs to checkpoint v0002, which the journal does not know"),
+        (replace(NEWER, epoch=1), "belongs to checkpoint v0002, which the journal does not record"),
         (
             EpochClaim(epoch=1, version="v0001", instance="other", generation=1),
-            "under epoch 1 by other, which the journal gave to op-candidate",
+            "under epoch 1 by other, but the journal records this epoch for op-candidate",
         ),
     ],
     ids=["version", "instance"],

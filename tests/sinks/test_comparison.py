@@ -94,7 +94,7 @@ def test_a_difference_is_counted_by_its_column_and_not_held_against_what_may_dif
 def test_rows_that_only_the_new_table_has_are_held_against_it(tables: Any) -> None:
     """Over the same input there should be none: a key that is told apart where it was not is no silent gain."""
     compared = tables([("a", 1)], [("a", 1), ("A", 1)]).compare(("total",))
-    assert compared.exceeds(0, 0) == "1 rows of the new output are not in the serving one, which has 1"
+    assert compared.exceeds(0, 0) == "1 rows of the new output are not in the current output, which has 1"
     assert compared.exceeds(0, 1) == ""
 
 

@@ -1,1 +1,1 @@
-"""The vocabulary as values: frozen, comparable, stored as JSON. Nothing here reads, writes or waits."""
+"""Streamkeeper's values: frozen, comparable, stored as JSON. This package does no I/O and never waits."""

@@ -1,8 +1,8 @@
-"""The people who may answer an operation's questions: how they are written, and when two names are one person.
+"""The people who may answer an operation's questions: the form of their names, and when two names are one person.
 
 ``ada`` is a user of Airflow, ``cli:ada`` a user of the operating system, ``ada=3`` a user of Airflow with the id 3. A
-list takes names exactly as they are. Whether a person answers their own request is judged generously. Errors of both
-kinds refuse the answer.
+list of approvers matches names exactly. The check whether people answer their own request also matches similar names.
+A mistake of either comparison therefore refuses an answer.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from streamkeeper.errors import InvalidInput
 CLI = "cli:"
 AIRFLOW = "airflow:"
 NOBODY = "airflow"
-"""The requester or respondent if Airflow names no person: a schedule, another DAG, a missing answer."""
+"""The recorded requester or respondent if Airflow names no person: a schedule, another DAG, a missing answer."""
 WATCH = "the watch"
 _RESERVED = frozenset({NOBODY, WATCH})
-_EXAMPLE = "names of users, as ada, cli:ada (of the command line) or ada=3 (with the user's id in Airflow)"
+_EXAMPLE = "write names of users: ada, cli:ada (of the command line) or ada=3 (with the user's id in Airflow)"
 
 
 class Approver(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of a list; ``id``: the user's id in Airflow, empty if only the name is known."""
+    """An entry of a list of approvers; ``id`` is the user's id in Airflow, empty if the entry has none."""
 
     name: str
     id: str = ""
 
     def is_named(self, by: str, user_id: str = "") -> bool:
-        """Whether an answer comes from this user; ``user_id``: the id in Airflow, if the answer has one."""
+        """Whether this entry names the user ``by``; ``user_id`` is the user's id in Airflow, if the answer has one."""
         return self.name == unicodedata.normalize("NFC", by) and (not self.id or not user_id or self.id == user_id)
 
 
 def check_approvers(where: str, given: object) -> tuple[str, ...]:
-    """The entries of a list, in one form each; raises InvalidInput for an empty list and for an invalid name."""
+    """Return the entries of a list, normalised; raises InvalidInput for an empty list and for an invalid name."""
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise InvalidInput(f"{where} is no list of names", hint=_EXAMPLE)
+        raise InvalidInput(f"{where} is not a list of names", hint=_EXAMPLE)
     names = tuple(dict.fromkeys(_check(where, name) for name in given))
     if not names:
-        raise InvalidInput(f"{where} names nobody: no answer could count", hint=f"leave it out, or {_EXAMPLE}")
+        raise InvalidInput(f"{where} is empty: no answer could be accepted", hint=f"leave the list out, or {_EXAMPLE}")
     return names
 
 
@@ -52,12 +52,12 @@ def read_approver(entry: str) -> Approver:
 
 
 def airflow_user(name: str) -> str:
-    """The signature of an Airflow user, distinct from those of users with the same name from other entry points."""
+    """Return the name under which an Airflow user is recorded, distinct from users of the same name elsewhere."""
     return f"{AIRFLOW}{name}" if name in _RESERVED or name.startswith((CLI, AIRFLOW)) else name
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two names may be one person: entry point, case, spaces and domain do not distinguish people."""
+    """Whether two names may be one person: entry point, case, spaces and a missing domain make no difference."""
     (name, domain), (other_name, other_domain) = _bare(one), _bare(other)
     return name == other_name and (not domain or not other_domain or domain == other_domain)
 
@@ -67,14 +67,14 @@ def _check(where: str, entry: str) -> str:
     name, separator, number = found.rpartition("=")
     whole = name.strip() and number.strip() if separator else found
     if not whole or "," in found or not found.isprintable() or not any(map(str.isalnum, name or found)):
-        raise InvalidInput(f"{where}: {entry!r} is no name of a user", hint=_EXAMPLE)
+        raise InvalidInput(f"{where}: {entry!r} is not a user's name", hint=_EXAMPLE)
     if separator and name.startswith(CLI):
         raise InvalidInput(f"{where}: {entry!r}: a user of the command line has no id in Airflow", hint=_EXAMPLE)
     return f"{name.strip()}={number.strip()}" if separator else found
 
 
 def _bare(name: str) -> tuple[str, str]:
-    """The name without its variable parts, and its domain: ``cli:CORP\\Ada`` and ``ada`` are alike."""
+    """Return the name without entry point, case, spaces and domain, and the domain: ``cli:CORP\\Ada`` gives ``ada``."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     plain = "".join(character for character in folded if character.isprintable() and not character.isspace())
     plain = plain.removeprefix(AIRFLOW).removeprefix(CLI).rpartition("\\")[2]

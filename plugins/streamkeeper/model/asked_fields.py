@@ -9,7 +9,7 @@ import msgspec
 
 
 class AskedField(msgspec.Struct, frozen=True, kw_only=True):
-    """One field, as declared."""
+    """One field of a request, as its type declares it."""
 
     name: str
     """Name of the field in the request."""
@@ -27,7 +27,7 @@ class AskedField(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def asked_fields(request: type[msgspec.Struct]) -> dict[str, AskedField]:
-    """Name -> field, in the order of their declaration: the fields with a title."""
+    """Return name -> field for the fields that have a title, in the order of their declaration."""
     found = {}
     for field in msgspec.structs.fields(request):
         kind, *metas = get_args(field.type) if hasattr(field.type, "__metadata__") else (field.type,)

@@ -1,4 +1,4 @@
-"""One request to the compatibility check, and its answer."""
+"""The request to the compatibility check, and the check's answer."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Can ``candidate`` resume from ``checkpoints`` like ``deployed``?"""
+    """The question whether ``candidate`` can resume from ``checkpoints`` in place of ``deployed``."""
 
     candidate: JobFile
     """The job to check."""
     checkpoints: dict[str, str]
     """Query -> directory; the empty name means the only query."""
     deployed: JobFile | None = None
-    """The current job as a file, if not given as ``manifests``."""
+    """The current job as a file; None if ``manifests`` describe it."""
     manifests: dict[str, Manifest] | None = None
     """The current job's stored manifests."""
     query: str = ""
@@ -52,7 +52,7 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seconds(msgspec.Struct, frozen=True, kw_only=True):
-    """Durations of a check, in seconds; ``rehearse``: all examinations, of which the rehearsal takes longest."""
+    """Durations of a check, in seconds; ``rehearse`` covers all examinations, of which the rehearsal takes longest."""
 
     describe: float
     rehearse: float
@@ -73,7 +73,7 @@ class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer_json(answer: CheckAnswer) -> dict[str, object]:
-    """The answer in the form of ``streamkeeper check --json``."""
+    """Return the answer as the values that ``streamkeeper check --json`` prints."""
     if answer.assessment is None:
         return {"error": answer.error}
     queries = {

@@ -25,36 +25,36 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     state_format: str
     """The format of its state."""
     start_offsets: tuple[str, ...] | None = None
-    """Start offsets, one JSON text per source; None until its first batch was planned."""
+    """Start offsets of the version, one JSON text per source; None until its first batch was planned."""
     parent: str = ""
-    """The version whose output it continues; empty without one."""
+    """The version whose output this version continues; empty without a parent."""
     parent_batch: int | None = None
-    """The last batch of the parent's output; None without a parent or until it is known."""
+    """The last batch that the parent wrote to the output; None without a parent or until the batch is known."""
     batch: int | None = None
-    """The number of that batch in this version, -1 if the version starts without one."""
+    """The number of ``parent_batch`` in this version, -1 if the version starts without a batch."""
     serves: bool = True
-    """False as long as the appointment for which it was created has not happened."""
+    """False until the appointment for which the version was created."""
     operation: str = ""
-    """The deploy that created it, if one did."""
+    """The deploy that created the version; empty if no deploy did."""
     root: str = ""
     """The directory below which it is stored; empty if not recorded."""
     query_id: str = ""
     """Spark's id of the query; empty until it is known."""
     committed: int | None = None
-    """The newest batch that the journal knows to be committed.
+    """The newest committed batch according to the journal.
 
-    The status of ``claimed_by`` may know a newer one.
+    The status of the driver ``claimed_by`` may report a newer batch.
     """
     claimed_by: str = ""
-    """The instance that last claimed an epoch on it."""
+    """The instance that last claimed an epoch on this version."""
     installation: str = ""
     """The installation that owns it; empty if not recorded."""
     begun_at: int | None = None
-    """The newest batch in its checkpoint at its creation; None for an empty checkpoint."""
+    """The newest batch in the checkpoint when the version was created; None for an empty checkpoint."""
 
     @property
     def inherited(self) -> int:
-        """The newest batch, in its own numbers, that it did not write itself; -1 for none."""
+        """The newest batch, in this version's numbers, that an earlier version wrote; -1 for none."""
         known = self.batch
         if known is None:
             known = self.parent_batch if self.parent else self.begun_at
@@ -85,11 +85,11 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def output_history(versions: Sequence[CheckpointVersion], version: str) -> OutputHistory:
-    """The batches that the output must contain while ``version`` is current, according to a query's versions."""
+    """Return the batches that the output must contain while ``version`` is current; ``versions``: all of the query."""
     by_name = {known.version: known for known in versions}
     known = by_name.get(version)
     found = OutputHistory(version=version, inherited=-1 if known is None else known.inherited)
-    # A version without a batch of its own passes on its parent's batches.
+    # A parent without a batch of its own adds nothing: the batches are those of the parent's parent.
     while known is not None and known.parent and known.parent_batch is not None:
         parent = by_name.get(known.parent)
         if parent is None or known.parent_batch > parent.inherited:
@@ -99,21 +99,21 @@ def output_history(versions: Sequence[CheckpointVersion], version: str) -> Outpu
 
 
 def checkpoint_location(root: str, job: str, query: str = "", version: str = "") -> str:
-    """``<root>/<job>/<query>/<version>``: a checkpoint version; shortened, all those of a query or of a job."""
+    """Return ``<root>/<job>/<query>/<version>``; without version or query, the folder of a query or of a job."""
     return "/".join(part for part in (root.rstrip("/"), job, query, version) if part)
 
 
 def scratch_location(root: str, instance: str = "") -> str:
-    """``<root>/.scratch/<instance>``: scratch space shared by an instance and its executors.
+    """Return ``<root>/.scratch/<instance>``, the scratch space that an instance shares with its executors.
 
-    No process needs it after the instance has ended. Without ``instance``: the folder of all of them. No job's name
-    starts with a dot.
+    No process needs that space after the instance has ended. Without ``instance`` the result is the folder of all
+    scratch spaces. It cannot be a job's folder, because no job's name starts with a dot.
     """
     return checkpoint_location(root, ".scratch", instance)
 
 
 def created(record: CheckpointVersionCreated) -> CheckpointVersion:
-    """The version after its first record."""
+    """Return the version after the record of its creation."""
     return CheckpointVersion(
         query=record.query,
         version=record.version,
@@ -133,7 +133,7 @@ def created(record: CheckpointVersionCreated) -> CheckpointVersion:
 
 
 def seen(query: str, version: RebuiltVersion) -> CheckpointVersion:
-    """A version observed by a rebuild of the journal: the release that started it is unknown."""
+    """Return a version that a rebuild of the journal has found; the release that created the version is unknown."""
     return CheckpointVersion(
         query=query,
         version=version.version,
@@ -151,7 +151,7 @@ def seen(query: str, version: RebuiltVersion) -> CheckpointVersion:
 
 
 def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
-    """The epoch after a claim; ``before``: the query's newest epoch until then, None for the first claim."""
+    """Return the epoch after a claim; ``before`` is the query's previous epoch, None for the first claim."""
     committed = -1 if record.committed is None else record.committed
     first: tuple[int, int | None] = (record.epoch, committed)
     if before is not None and before.version == record.version:
@@ -170,7 +170,7 @@ def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
 
 
 def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersion:
-    """The version after a claim; unchanged if the claim is on another version."""
+    """Return the version after a claim; unchanged if the claim is on another version."""
     if version.version != record.version:
         return version
     return msgspec.structs.replace(
@@ -182,12 +182,12 @@ def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersio
 
 
 def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
-    """The version with the recorded start; unchanged if the record is about another one or the start is known."""
+    """Return the version with its start from ``record``; unchanged for another version's record or a known start."""
     if version.version != record.version:
         return version
     match record:
         case StartOffsetsKnown(offsets=offsets) if version.start_offsets is None:
-            # Some batch was committed by then; the status has its number.
+            # This record proves that a batch was committed; the driver's status has its number.
             committed = _newest(version.committed, 0)
             query_id = version.query_id or record.query_id
             return msgspec.structs.replace(version, start_offsets=offsets, query_id=query_id, committed=committed)

@@ -1,4 +1,4 @@
-"""Values to JSON and back: one pair for every stored type."""
+"""The conversion of stored values to JSON and back: one pair of functions for every stored type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkeeper.errors import FormatTooNew, InvalidInput, RegistryDamaged
 T = TypeVar("T")
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Bytes of JSON to decode, unless a kind of record sets a limit: values take many times their text's memory."""
+"""The most bytes of JSON to decode, if a kind of record sets no other limit: values take far more memory than text."""
 
 
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -20,10 +20,10 @@ _building = threading.Lock()
 
 
 def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """The decoder of a type: made once, and one at a time.
+    """Return the decoder of a type, which is made once; only one decoder is made at a time.
 
-    msgspec (0.22.0) shows every thread a Struct's decoder before it is finished: a thread that decodes the same type at
-    that moment ends the process with a segmentation fault.
+    msgspec (0.22.0) exposes a Struct's decoder to other threads before it is finished. A thread that decodes the same
+    type at that moment ends the process with a segmentation fault.
     """
     found = _DECODERS.get(kind)
     if found is None:
@@ -33,7 +33,7 @@ def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def to_json(value: object, *, in_order: bool = False) -> bytes:
-    """Canonical JSON with sorted keys, so that equal values are equal bytes.
+    """Return canonical JSON with sorted keys, so that equal values give equal bytes.
 
     ``in_order`` keeps the order of dicts instead, for values whose order is significant. Raises InvalidInput for text
     that is not Unicode.
@@ -45,24 +45,27 @@ def to_json(value: object, *, in_order: bool = False) -> bytes:
 
 
 def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | None = None, most: int = MOST_BYTES) -> T:
-    """Decode a stored value; raises FormatTooNew or RegistryDamaged, which name its place.
+    """Decode a stored value; raises FormatTooNew or RegistryDamaged, which name the place of the data.
 
     ``data``: the JSON.
     ``kind``: the type to decode.
     ``where``: the place of the data, for errors.
     ``newest_format``: the newest format to accept; None without a format.
-    ``most``: bytes above which nothing is decoded.
+    ``most``: the most bytes to decode; longer data raises RegistryDamaged.
     """
     if len(data) > most:
         raise RegistryDamaged(
             f"{where} is {len(data):,} bytes, more than the {most:,} that such a record can have",
-            hint="nothing of Streamkeeper's writes that: find out who did, and put back what was there",
+            hint="Streamkeeper does not write such a record: find out what wrote it, and restore the original content",
         )
     try:
         if newest_format is not None:
             found = decoder_of(_Format).decode(data).format
             if found > newest_format:
-                raise FormatTooNew(f"{where} has format {found}", hint=f"this version reads up to {newest_format}")
+                raise FormatTooNew(
+                    f"{where} has format {found}; this version reads formats up to {newest_format}",
+                    hint="update Streamkeeper here to the version that wrote it",
+                )
         return decoder_of(kind).decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RegistryDamaged(f"{where} cannot be read: {error}") from error

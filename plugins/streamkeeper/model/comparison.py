@@ -6,14 +6,14 @@ import msgspec
 
 
 class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two outputs after ``old_batch`` and ``new_batch``, compared by key, or row by row without a key."""
+    """The comparison of the old output at ``old_batch`` with the new one at ``new_batch``, by key or by whole rows."""
 
     comparable: bool = True
-    """Whether they could be compared."""
+    """Whether the outputs could be compared."""
     why: str = ""
-    """Why they could not; empty otherwise."""
+    """Why the outputs could not be compared; empty otherwise."""
     same_input: bool = True
-    """Whether both had read the same input."""
+    """Whether both outputs are made of the same input."""
     old_rows: int = 0
     """Rows of the old output."""
     new_rows: int = 0
@@ -23,13 +23,13 @@ class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
     only_new: int = 0
     """Rows that only the new output has."""
     differing: int = 0
-    """Common rows that differ in a column that may not differ."""
+    """Number of common rows that differ in a column outside ``allowed``."""
     allowed: tuple[str, ...] = ()
-    """Columns that may differ."""
+    """Columns that the request allows to differ."""
     columns: dict[str, int] = {}
-    """Column -> number of common rows that differ in it, allowed columns included."""
+    """Column -> number of common rows that differ in that column, allowed columns included."""
     uncompared: tuple[str, ...] = ()
-    """Columns in only one output, or with different types, that may not differ."""
+    """Columns outside ``allowed`` that are in only one output, or have different types in the two outputs."""
     sample: tuple[tuple[str, str, str, str], ...] = ()
     """Key, column, old value and new value of some rows that differ."""
     old_batch: int | None = None
@@ -38,22 +38,24 @@ class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The newest batch of the new output in the comparison."""
 
     def exceeds(self, most_missing: float, most_differing: float) -> str:
-        """Why it exceeds the thresholds (shares of the old rows, and of the common ones); empty if it does not.
+        """Return why the comparison exceeds the thresholds; empty if it does not exceed them.
 
-        Rows that only the new output has count as differing rows: over the same input there should be none.
+        ``most_missing``: share of the old rows that the new output may lack.
+        ``most_differing``: share of the common rows that may differ. Rows that only the new output has are counted too,
+        as a share of the old rows: over the same input there should be none.
         """
         common = self.old_rows - self.only_old
         if self.only_old > most_missing * self.old_rows:
-            return f"{self.only_old} of {self.old_rows} rows of the serving output are missing in the new one"
+            return f"{self.only_old} of {self.old_rows} rows of the current output are missing in the new output"
         if self.differing > most_differing * common:
             return f"{self.differing} of {common} common rows differ{self._where()}"
         if self.only_new > most_differing * self.old_rows:
-            return f"{self.only_new} rows of the new output are not in the serving one, which has {self.old_rows}"
+            return f"{self.only_new} rows of the new output are not in the current output, which has {self.old_rows}"
         return self._left_out() if most_differing < 1 else ""
 
     @property
     def sentence(self) -> str:
-        """The result for a person."""
+        """The result of the comparison as one line for a person."""
         if not self.comparable:
             return f"not compared: {self.why}"
         told = f"{self.old_rows} rows and {self.new_rows}"

@@ -1,4 +1,4 @@
-"""The subject of a finding: the input for choosing a transition, whichever rule reported it."""
+"""The subject of a finding, from which a query's transition is chosen, independent of the rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Concern(Enum):
     """The part that a change or damage affects."""
 
     OTHER_SOURCES = "other-sources"
-    """Which sources a query reads: progress in the old ones does not apply to the new ones."""
+    """The set of sources: the progress in the old sources does not apply to the new ones."""
     OFFSETS = "offsets"
     """The meaning of a source's offsets."""
     HISTORY = "history"
@@ -21,23 +21,23 @@ class Concern(Enum):
     CHECKPOINT = "checkpoint"
     """The files of the current checkpoint version, or the input that its open batch must read again."""
     RECORD = "record"
-    """The place and the owner of that checkpoint version."""
+    """The place and the owner of the current checkpoint version."""
     SINK_AHEAD = "sink-ahead"
-    """The output contains batches that that checkpoint version lacks."""
+    """Batches in the output that the current checkpoint version lacks."""
     OUTPUT_LOST = "output-lost"
-    """The output lacks batches that that checkpoint version has committed."""
+    """Batches that the current checkpoint version has committed and the output lacks."""
     REHEARSAL = "rehearsal"
-    """The result of running the candidate on a copy of that checkpoint version."""
+    """The result of running the candidate on a copy of the current checkpoint version."""
     OWNER = "owner"
-    """Which query fills an output."""
+    """The query that fills an output."""
     UNEXPLAINED = "unexplained"
-    """Unknown: state, offsets or the output."""
+    """Unknown: a difference may affect state, offsets or the output."""
     QUERY = "query"
     """The computation, and its resulting state."""
 
 
 OF_SOURCES = frozenset({Concern.OFFSETS, Concern.OTHER_SOURCES})
-"""A change of these prevents carrying offsets over."""
+"""After a change of one of these, offsets cannot be carried over to a new checkpoint version."""
 
 _OF_RULE = {
     "checkpoint-elsewhere": Concern.RECORD,
@@ -74,9 +74,9 @@ _OF_PLACE = {"rehearsal": Concern.REHEARSAL, "source": Concern.OFFSETS}
 
 
 def concern_of(finding: Finding) -> Concern:
-    """The concern of a finding: by its rule, otherwise by the family of its rule, otherwise by its place.
+    """Return the concern of a finding: by its rule, otherwise by the family of its rule, otherwise by its place.
 
-    Not a field: findings are recorded, and those of an older release must keep their meaning.
+    The concern is derived and not stored, because recorded findings of older versions have no such field.
     """
     place = next((concern for place, concern in _OF_PLACE.items() if finding.where.startswith(place)), None)
     if finding.rule == "unexplained-difference":

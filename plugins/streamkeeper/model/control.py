@@ -1,11 +1,11 @@
 """The messages between a driver and the operations, in ``control/<job>/<instance>/`` in the store.
 
-``launch.json``: LaunchSpec, create-only; written before the process is started.
+``launch.json``: LaunchSpec, create-only; written before the driver's process is started.
 ``process-0001.json``: ProcessRecord, create-only; one per process generation, written by the supervisor.
 ``manifests.json``: dict[query, Manifest], create-only; written by the driver after it has described itself.
-``application.json``: Application, create-only; written before it is submitted, if YARN runs the driver.
-``pod.json``: Pod, create-only; written before it is created, if Kubernetes runs the driver.
-``evidence.json``: Evidence, replaced as a whole; written by a driver that was launched to gather it.
+``application.json``: Application, create-only; on YARN, written before the application is submitted.
+``pod.json``: Pod, create-only; on Kubernetes, written before the pod is created.
+``evidence.json``: Evidence, replaced as a whole; written by a driver that was launched to gather evidence.
 ``status.json``: DriverStatus, replaced as a whole; heartbeat, state, progress.
 ``history.json``: History, replaced as a whole at most once a minute; measurements of the last hours.
 ``commands/000001.json``: Command, create-only and numbered; go, drain, stop.
@@ -33,21 +33,21 @@ FORMAT = 1
 LOCAL = "local"
 YARN = "yarn"
 KUBERNETES = "kubernetes"
-"""Where drivers run: process trees on the machine that starts them, YARN containers, or Kubernetes pods."""
+"""The three runners. Drivers are process trees on the machine that starts them, YARN containers, or Kubernetes pods."""
 
 SECRETS = "STREAMKEEPER_SECRETS"
-"""The variable with the secrets of a supervisor and its driver: a JSON object, reference -> value."""
+"""The environment variable with the secrets of a supervisor and its driver: a JSON object, reference -> value."""
 
 
 TERMINATED = "terminated by signal"
-"""Start of the error of an instance that was stopped by its machine, or by a person or process there.
+"""The start of the error of an instance that a signal ended, sent by its machine or by a person or process there.
 
-For people, and for records of versions that did not store the signal.
+People read the text. Code compares it only for records of older versions, which did not store the signal.
 """
 
 
 class DriverState(Enum):
-    """The state of a driver; each has one sentence in ``SENTENCES`` and is terminal or not."""
+    """The state of a driver. ``SENTENCES`` has one sentence for each state."""
 
     STARTING = "starting"
     STANDBY = "standby"
@@ -70,9 +70,9 @@ _TERMINAL = frozenset(
 )
 
 SENTENCES = {
-    DriverState.STARTING: "builds its session and plans",
-    DriverState.STANDBY: "described and warmed up; owns no checkpoint; waits for its appointment",
-    DriverState.SHADOW: "rereads the sources and writes an unpublished output, alongside the serving driver",
+    DriverState.STARTING: "creates its Spark session and plans its queries",
+    DriverState.STANDBY: "has described its queries and warmed up; owns no checkpoint; waits for its appointment",
+    DriverState.SHADOW: "rereads the sources and writes an unpublished output, beside the current driver",
     DriverState.SERVING: "owns its checkpoints and writes",
     DriverState.DRAINING: "finishes the open batch and admits no new one",
     DriverState.DRAINED: "ended at a batch boundary, as requested",
@@ -94,11 +94,11 @@ class ExitCode(IntEnum):
     REFUSED = 7
     """A permanent error: a restart cannot help."""
     STORE_LOST = 8
-    """It could not reach the store for the duration of its lease; it may continue once the store answers again."""
+    """The driver could not reach the store for the duration of its lease; a restart helps once the store answers."""
     DEPENDENCY_DOWN = 9
-    """A store, sink or source did not answer when it was needed; it may continue once that answers again."""
+    """A store, sink or source did not answer when the driver needed it; a restart helps once it answers again."""
     NO_CAPACITY = 10
-    """The machine had no capacity: a full disk, no memory, no process left."""
+    """The machine had no capacity: a full disk, not enough memory, or no free process."""
 
 
 _MEANT = frozenset({ExitCode.DRAINED, ExitCode.FINISHED, ExitCode.STOPPED})
@@ -120,12 +120,12 @@ _FAULTS: dict[int, Fault] = {
 
 
 def fault_of_code(code: int) -> Fault:
-    """The fault of an exit code, if the driver has left no other record."""
+    """Return the fault of an exit code, for a driver that has left no other record."""
     return _FAULTS.get(code, Fault.UNCLASSIFIED)
 
 
 def cause_of_code(code: int) -> Cause | None:
-    """The cause of an exit code; None for an intended end."""
+    """Return the cause of an exit code; None for an intended end."""
     return None if code in _MEANT else _CAUSES.get(code, Cause.FAILURE)
 
 
@@ -137,7 +137,7 @@ class LaunchMode(Enum):
 
 
 class Gather(msgspec.Struct, frozen=True, kw_only=True):
-    """The reference for a driver that gathers evidence: the checkpoints in its launch's ``rehearse_on``."""
+    """The basis of the evidence that a driver gathers, in addition to the checkpoints in ``rehearse_on``."""
 
     release: str = ""
     """The current release; empty without one."""
@@ -146,13 +146,13 @@ class Gather(msgspec.Struct, frozen=True, kw_only=True):
     record: dict[str, tuple[Finding, ...]] = {}
     """Query -> findings about its recorded checkpoint version."""
     served: bool = False
-    """Whether a driver writes the checkpoints meanwhile."""
+    """Whether a driver writes the checkpoints while the evidence is gathered."""
     histories: dict[str, OutputHistory] = {}
-    """Query -> batches that its output must contain; none from operations of older versions."""
+    """Query -> batches that its output must contain; empty from operations of older versions."""
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a driver needs to start, except secrets, which are only in the process environment."""
+    """Everything that a driver needs to start, except secrets, which are only in the process environment."""
 
     format: int = FORMAT
     instance: str
@@ -160,7 +160,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     """The job's name."""
     release: str
-    """The release that it runs."""
+    """The release that the driver runs."""
     mode: LaunchMode
     """The driver's purpose."""
     bundle: str
@@ -174,7 +174,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: str
     """Root directory of the checkpoints."""
     rehearse_on: dict[str, str] = {}
-    """Query -> checkpoint directory whose last batch warms the driver up."""
+    """Query -> checkpoint directory, whose last batch the driver rehearses to warm up."""
     expected_manifests: dict[str, str] = {}
     """Query -> sha256 of the manifest that the driver must match."""
     lease_s: float = 60.0
@@ -182,21 +182,21 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     restart_budget: int = 5
     """Number of restarts after failures."""
     installation: str = ""
-    """Id of the installation that starts it; empty in older launches."""
+    """Id of the installation that starts the driver; empty in older launches."""
     gather: Gather | None = None
-    """The reference for its evidence; None if no evidence is requested."""
+    """The basis of the requested evidence; None if no evidence is requested."""
     restarts: RestartPolicy = RestartPolicy()
-    """The pauses, and the budgets of other causes."""
+    """The pauses between restarts, and the budgets for restarts after other causes than failures."""
     python: str = ""
-    """The interpreter that runs it; empty in older launches: that of the starting process."""
+    """The interpreter that runs the driver; empty in older launches, which use that of the starting process."""
     archive: str = ""
-    """Path of the environment that its executors unpack; empty if they have their own."""
+    """Path of the Python environment that the executors unpack; empty if the executors have their own."""
     runner: str = LOCAL
-    """The runner that starts, observes and stops it, whatever the settings are later."""
+    """The runner that starts, observes and stops the driver, even if the settings name another one later."""
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that runs a generation."""
+    """The supervisor process of one generation of an instance."""
 
     format: int = FORMAT
     instance: str
@@ -204,21 +204,21 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     """The generation's number."""
     machine: str
-    """The kernel boot and pid namespace: pids have no meaning outside them."""
+    """The kernel's boot id and pid namespace, outside which the pid has no meaning."""
     host: str
     """The machine's host name."""
     pid: int
     """The supervisor's process id."""
     started: int
-    """The kernel's start time in clock ticks since boot."""
+    """The start time of the process, in the kernel's clock ticks since boot."""
     installation: str = ""
-    """As in the launch."""
+    """Id of the installation, as in the launch."""
     pod: str = ""
-    """Uid of its Kubernetes pod; empty outside Kubernetes."""
+    """Uid of the process's Kubernetes pod; empty outside Kubernetes."""
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
-    """The YARN application whose first container runs an instance; ``cluster``: its ResourceManager's HTTP address."""
+    """The YARN application whose first container runs an instance; ``cluster``: the ResourceManager's HTTP address."""
 
     format: int = FORMAT
     instance: str
@@ -228,7 +228,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
-    """The Kubernetes pod of an instance; ``cluster``: its API server's URL, for people."""
+    """The Kubernetes pod of an instance; ``cluster``: the URL of the API server, for people."""
 
     format: int = FORMAT
     instance: str
@@ -262,11 +262,11 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     """Its last error; empty without one."""
     failures: int = 0
-    """Consecutive failed runs since then."""
+    """Consecutive failed runs since the last completed trigger."""
     behind: int | None = None
-    """Records waiting in the partition with the largest backlog; None if no source reports it."""
+    """Unread records in the partition with the largest backlog; None if no source reports its backlog."""
     admitted: int | None = None
-    """Only from a drained driver: the last batch admitted to the output, None for none."""
+    """The last batch that the gate admitted to the output, reported only by a drained driver; None for none."""
     signals: QuerySignals = QuerySignals()
     """Measurements; empty from drivers of older versions."""
     fault: Structure = ""
@@ -274,7 +274,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver's last report. ``beat`` grows with every write: its growth shows liveness, never ``at``."""
+    """A driver's last report. ``beat`` grows with every write: a growing ``beat`` proves liveness, ``at`` does not."""
 
     format: int = FORMAT
     instance: Structure
@@ -286,7 +286,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     at: Structure
     """Time of the write, UTC, for people."""
     last_command: int = 0
-    """Number of the last command that it has read."""
+    """Number of the last command that the driver has read."""
     queries: dict[str, QueryStatus] = {}
     """Query -> its progress."""
     spans_ms: dict[str, float] = {}
@@ -302,23 +302,23 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     compared: dict[str, OutputComparison] = {}
     """Query -> comparison of its outputs."""
     commits: dict[str, int] = {}
-    """``<query>/<version>`` -> the newest committed batch, of earlier generations too."""
+    """``<query>/<version>`` -> the newest committed batch of any generation of the instance."""
     gathered: bool = False
     """Whether the requested evidence is complete."""
     spark: Structure = ""
-    """The Spark version that runs it."""
+    """The Spark version that runs the driver."""
     cause: Structure = ""
     """Value of the ``Cause`` of the last reported error; empty without one."""
     waiting: str = ""
-    """One sentence while no driver runs, or a query waits for an unavailable dependency."""
+    """The reason, in one sentence, while no driver runs or a query waits for an unavailable dependency."""
     fault: Structure = ""
     """Value of the ``Fault`` of ``error`` or ``waiting``; empty from older versions."""
     failed_query: Structure = ""
-    """The query with that error; empty if it is the driver's own."""
+    """The query with that error; empty if the error is the driver's own."""
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
-    """How an instance ended: written by its supervisor, so that a crash of the driver is recorded too."""
+    """The record of how an instance ended, written by its supervisor so that a crash of the driver is recorded too."""
 
     format: int = FORMAT
     instance: Structure
@@ -333,18 +333,18 @@ class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
     fault: Structure = ""
     """Value of a ``Fault``; empty without an error and from older versions."""
     signal: int = 0
-    """The signal that stopped its supervisor; 0 without one."""
+    """The signal that stopped the instance's supervisor; 0 without one."""
     failed_query: Structure = ""
     """The query with the error."""
 
     @property
     def by_signal(self) -> bool:
-        """Whether a signal has stopped it; older versions have left only a sentence."""
+        """Whether a signal ended the instance; records of older versions show it only by the text of ``error``."""
         return bool(self.signal) or (not self.fault and self.error.startswith(TERMINATED))
 
 
 class CommandKind(Enum):
-    """The commands to a driver."""
+    """The kind of a command to a driver."""
 
     GO = "go"
     DRAIN = "drain"
@@ -364,18 +364,18 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     """The operation that sent it."""
     versions: dict[str, str] = {}
-    """Go and shadow only: query -> checkpoint version name."""
+    """Only for go and shadow: query -> name of the checkpoint version to use."""
     may_differ: dict[str, tuple[str, ...]] = {}
-    """Compare only: query -> columns in which the outputs may differ."""
+    """Only for compare: query -> columns in which the outputs may differ."""
     output_losses: dict[str, int] = {}
-    """Go only: query -> newest committed batch that its output may lack, as accepted."""
+    """Only for go: query -> newest committed batch that its output may lack, because a person accepted that loss."""
 
 
 def control_key(job: str, instance: str, *parts: str) -> str:
-    """``control/<job>/<instance>/<parts…>``."""
+    """Return the key ``control/<job>/<instance>/<parts…>``."""
     return "/".join(("control", job, instance, *parts))
 
 
 def command_key(job: str, instance: str, number: int) -> str:
-    """Key of one command; keys sort like their numbers."""
+    """Return the key of one command; the keys sort like the commands' numbers."""
     return control_key(job, instance, "commands", f"{number:06d}.json")

@@ -1,4 +1,4 @@
-"""Damage to a checkpoint's files, and other facts worth knowing about them."""
+"""Damage to a checkpoint's files, and harmless facts about them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import msgspec
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact about a checkpoint."""
+    """One fact about the files of a checkpoint, harmful or not."""
 
     shape: str
-    """Its name as a fact."""
+    """The name of the kind of damage, phrased as a fact."""
     where: str
-    """A path inside the checkpoint."""
+    """The path of the damaged file inside the checkpoint."""
     evidence: str
     """The evidence, for a person."""
     on_start: str
-    """The effect of a start, in one sentence."""
+    """The effect of starting the query on such a checkpoint, in one sentence."""
     safe: bool
-    """Whether such a start was measured and does no harm."""
+    """Whether a measurement has shown that such a start does no harm."""
     hint: str = ""
     """The remedy."""

@@ -1,4 +1,4 @@
-"""The declarations of a job's file, as one process reports them to another that has not run it."""
+"""The declarations in a job's file, as the process that ran the file reports them to another process."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class DeclaredParam(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's params, None if unknown. ``error``: why no driver could load the job, in one line."""
+    """A job's declared params, None if unknown. ``error``: why no driver could load the job, in one line."""
 
     params: dict[str, DeclaredParam] | None = None
     error: str = ""
 
     @property
     def declared(self) -> dict[str, Param]:
-        """The params in the form in which the job declares them."""
+        """The params as the job declares them, each a ``Param``."""
         found = self.params or {}
         return {name: _param(param) for name, param in found.items()}
 
 
 def declaration_of(params: Mapping[str, Param]) -> Declaration:
-    """The declaration of a loaded job."""
+    """Return the declaration of a loaded job, from its params."""
     return Declaration(
         params={
             name: DeclaredParam(

@@ -11,7 +11,7 @@ FORMAT = 1
 
 
 class DrillRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Does ``query`` of ``job`` resume from ``checkpoint``, restored as of committed ``batch``?"""
+    """The question whether ``query`` of ``job`` resumes from ``checkpoint``, restored as of committed ``batch``."""
 
     job: JobFile
     """The job's file."""
@@ -33,21 +33,23 @@ class DrillAnswer(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     """The result, in one sentence."""
     batch: int | None = None
-    """The batch that ran; None if there was no input, or if it never ran."""
+    """The batch that ran; None if there was no input, or if no batch ran."""
     rows: int = 0
     """Input rows of that batch."""
     state_rows: int = 0
-    """Rows of the state that were read after it."""
+    """Rows of state that were read after the batch."""
     stores: int = 0
-    """State stores that were read after it."""
+    """Number of state stores that were read after the batch."""
     seconds: float = 0.0
-    """Duration in the driver, without its start."""
+    """Duration of the drill in the driver, without the driver's start."""
     error_class: Structure = ""
     """Spark's error class, or the exception's; empty when ``ok``."""
 
 
 class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Export the state of ``checkpoint`` after committed ``batch``, by default its last one, as Parquet files.
+    """The request to export the state of ``checkpoint`` after committed ``batch`` as Parquet files.
+
+    ``batch``: by default the checkpoint's last committed batch.
 
     ``target``: a local directory that must not exist yet.
     """
@@ -65,7 +67,7 @@ class ExportedStore(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The operator's name in Spark's plan."""
     store: str
-    """Spark's name of the store: a join's side, a state variable, or ``$timers``."""
+    """Spark's name of the store: a side of a join, a state variable, or ``$timers``."""
     rows: int = 0
     """Number of rows."""
     files: int = 0
@@ -73,9 +75,9 @@ class ExportedStore(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     """Size of the files."""
     path: Structure = ""
-    """Path relative to the export."""
+    """Path of the store's files relative to the export."""
     unsupported: str = ""
-    """Why it could not be written; then there are no files."""
+    """Why the store could not be exported, and so has no files; empty otherwise."""
 
 
 class StateExport(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,15 +86,15 @@ class StateExport(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     """Format version of the record."""
     batch: int
-    """The batch whose state it is."""
+    """The batch after which the state was exported."""
     spark: str
-    """The Spark version that wrote it."""
+    """The Spark version that wrote the export."""
     stores: tuple[ExportedStore, ...]
-    """Its state stores."""
+    """The exported state stores."""
 
 
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The export, or why there is none: ``error``, and ``batch`` None."""
+    """The stores and the batch of an export; if it failed, ``error`` has the reason and ``batch`` is None."""
 
     stores: tuple[ExportedStore, ...] = ()
     batch: int | None = None

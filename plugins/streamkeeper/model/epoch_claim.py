@@ -1,7 +1,7 @@
-"""Evidence in outputs and checkpoints about the last writer, and whether a journal is older than it.
+"""The evidence in outputs and checkpoints about their last writer, and whether a journal is older than that evidence.
 
-A store that was put back to an older copy names an old writer and an old checkpoint version. Outputs and checkpoints
-are outside the store and are not put back with it: a newer epoch or an unknown version there overrides the journal.
+A store that was replaced by an older copy names an old writer and an old checkpoint version. Outputs and checkpoints
+are outside the store and stay as they are: a newer epoch or an unknown version in them overrides the journal.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class EpochClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeenClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim that was observed outside the store."""
+    """A claim of an epoch that was observed outside the store."""
 
     where: str
-    """The output or the checkpoint with the claim."""
+    """The output or the checkpoint that records the claim."""
     epoch: int
     """The epoch."""
     version: str = ""
@@ -44,11 +44,11 @@ class SeenClaim(msgspec.Struct, frozen=True, kw_only=True):
     instance: str = ""
     """The instance; empty if the claim names none."""
     generation: int = 0
-    """Its generation; 0 if the claim names none."""
+    """The generation of that instance; 0 if the claim names none."""
 
 
 class KnownEpoch(msgspec.Struct, frozen=True, kw_only=True):
-    """A journal's content about a query's epochs."""
+    """The newest epoch and the checkpoint versions of a query according to a journal."""
 
     epoch: int = 0
     """The newest epoch."""
@@ -61,7 +61,10 @@ class KnownEpoch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_epoch(state: JobState, query: str) -> KnownEpoch:
-    """What a journal contains about a query's epochs; a rebuilt journal has the earlier epochs without their owners."""
+    """Return a query's newest epoch and its versions from a journal.
+
+    ``instance`` is empty for an epoch from before a rebuild of the journal, which does not record its owner.
+    """
     newest, epoch = state.epochs.get(query), state.next_epoch(query) - 1
     owned = newest is not None and newest.epoch == epoch
     return KnownEpoch(
@@ -73,32 +76,33 @@ def known_epoch(state: JobState, query: str) -> KnownEpoch:
 
 
 def find_newer(known: KnownEpoch, claims: Iterable[SeenClaim]) -> str:
-    """How a journal is older than these claims of one of its queries, as a clause; empty if it is not."""
+    """Return how a journal is older than ``claims`` of one of its queries, as a clause; empty if it is not older."""
     for claim in claims:
         if claim.epoch > known.epoch:
             held = f"for {claim.version} " if claim.version else ""
-            knows = f"ends at epoch {known.epoch}" if known.epoch else "knows no epoch"
+            knows = f"ends at epoch {known.epoch}" if known.epoch else "records no epoch"
             return f"{claim.where} was claimed {held}under epoch {claim.epoch}, and the journal {knows}"
-        # Journals from before versions were recorded name none.
+        # The journals of early versions of Streamkeeper record no checkpoint versions.
         if claim.version and known.versions and claim.version not in known.versions:
-            return f"{claim.where} belongs to checkpoint {claim.version}, which the journal does not know"
+            return f"{claim.where} belongs to checkpoint {claim.version}, which the journal does not record"
         other = (known.instance, known.generation) != (claim.instance, claim.generation)
         if claim.instance and known.instance and other and known.epoch == claim.epoch:
             return (
-                f"{claim.where} was claimed under epoch {claim.epoch} by {claim.instance}, which the journal gave to"
-                f" {known.instance}"
+                f"{claim.where} was claimed under epoch {claim.epoch} by {claim.instance}, but the journal records this"
+                f" epoch for {known.instance}"
             )
     return ""
 
 
 def told_outdated(job: str, query: str, newer: str) -> str:
-    """The result of ``find_newer`` as a sentence for a person."""
-    return f"the journal of job {job} is older than what was written, query {query}: {newer}"
+    """Return the result of ``find_newer`` as a sentence for a person."""
+    return f"the journal of job {job} is older than what was written by query {query}: {newer}"
 
 
 def way_out(store: str, job: str) -> str:
-    """The remedy for a journal that is older than the data."""
+    """Return the hint for a journal that is older than the data."""
     return (
-        f"an older copy of the store was put in its place: put the newer one back, or move {store}/registry/{job} away"
-        ' and run streamkeeper registry rebuild; docs/operations/runbook.md, "An older copy of the store was put back"'
+        "an older copy of the store is in its place. Put the newer store back. If it is lost, move"
+        f" {store}/registry/{job} away and run `streamkeeper registry rebuild`. See docs/operations/runbook.md, "
+        '"An older copy of the store was put back"'
     )

@@ -1,4 +1,4 @@
-"""The evidence about a candidate: the complete basis of a verdict, as one stored value."""
+"""The evidence about a candidate: everything that a verdict is based on, as one stored value."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ FORMAT = 1
 
 
 class Look(StrEnum):
-    """The examinations of one query, in this order. Each has findings, or the reason why it was skipped."""
+    """The examinations of one query, in their order. Each yields findings, or the reason why it was skipped."""
 
     RECORD = "record"
     """The recorded checkpoint version."""
     PROMISES = "promises"
-    """The promises of its kinds of sources."""
+    """What the job must guarantee for its kinds of sources."""
     DETERMINISM = "determinism"
-    """Whether a second build is the same query."""
+    """Whether building the job a second time yields the same query."""
     DAMAGE = "damage"
     """The checkpoint's files."""
     SOURCES = "sources"
-    """Whether sources still have the input that a start needs."""
+    """Whether the sources still have the input that a start needs."""
     SINK = "sink"
-    """The sink's position compared with the checkpoint's."""
+    """The newest batch in the output compared with the newest batch in the checkpoint."""
     REHEARSAL = "rehearsal"
-    """The last batch once more, on a clone."""
+    """A run of the last batch on a clone."""
     STATE = "state"
-    """Facts of the state itself; the manifests contain them."""
+    """Facts that were read from the state itself; they are stored in the manifests."""
 
 
 class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
     not_looked: dict[Look, str] = {}
     """Examination -> why it was skipped."""
     rehearsed: str = ""
-    """The result of the rehearsal, as a clause."""
+    """The result of the rehearsal, as a clause; empty without one."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -70,12 +70,12 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The evidence about every query of the candidate, and about removed queries."""
+    """The evidence about every query of the candidate, and about the queries that the candidate removes."""
 
     format: int = FORMAT
     """Format version of the record."""
     against: Structure = ""
-    """The deployed release; empty if it has no name."""
+    """The deployed release with which the candidate is compared; empty if it has no name."""
     first: bool = False
     """Whether no release is deployed."""
     queries: dict[str, QueryEvidence]
@@ -83,7 +83,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def deployed(self) -> dict[str, Manifest]:
-        """Query -> its deployed manifest, for deployed queries."""
+        """Query -> its deployed manifest, for the queries that are deployed."""
         return {
             query: query_evidence.deployed
             for query, query_evidence in self.queries.items()
@@ -92,7 +92,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def candidate(self) -> dict[str, Manifest]:
-        """Query -> the candidate's manifest, for queries of the candidate."""
+        """Query -> its manifest in the candidate, for the queries of the candidate."""
         return {
             query: query_evidence.candidate
             for query, query_evidence in self.queries.items()

@@ -1,4 +1,4 @@
-"""The kind of fault of an error: decided once, where the error is raised, and stored next to its text."""
+"""The kind of fault behind an error, decided once where the error is raised and stored next to the error's text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Fault(Enum):
-    """The part that failed. Records store the value as text: an older reader accepts an unknown kind."""
+    """The part that failed. Records store the value as text, so that an older reader accepts an unknown kind."""
 
     STORE_LOST = "store-lost"
     SINK_AHEAD = "sink-ahead"
@@ -20,15 +20,15 @@ class Fault(Enum):
     SINK_DOWN = "sink-down"
     FENCED = "fenced"
     EVICTED = "evicted"
-    """Its node lacked some resource and evicted it; another node may have enough."""
+    """The driver's node lacked a resource and evicted the driver; another node may have enough."""
     UNCLASSIFIED = "unclassified"
     """None of the above: the job's own code, a bad record, or an error that is not listed."""
 
 
 def read_fault(recorded: str) -> Fault | None:
-    """The stored kind; None for records without one, as those of older versions.
+    """Return the fault that a record stores; None if ``recorded`` is empty, as in records of older versions.
 
-    A kind that only a newer version defines counts as unclassified: its text is not parsed.
+    A kind that only a newer version defines counts as unclassified.
     """
     if not recorded:
         return None

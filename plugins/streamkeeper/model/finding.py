@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 class Verdict(IntEnum):
-    """The possible deploy, from the mildest to the strictest; a verdict is the maximum over its findings."""
+    """How a change can be deployed, from the mildest to the strictest. A verdict is the maximum over its findings."""
 
     RESUME = 0
     BACKUP = 1
@@ -22,7 +22,7 @@ class Verdict(IntEnum):
 
 
 class Severity(Enum):
-    """The consequence of one finding."""
+    """The consequence of one finding for the deploy."""
 
     NOTE = "note"
     OPAQUE = "opaque"
@@ -42,19 +42,19 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One fact about a change."""
 
     rule: Structure
-    """The rule's name, as a fact."""
+    """The name of the rule, phrased as a fact."""
     severity: Severity
     """The consequence."""
     where: str
-    """The place in the query."""
+    """The part of the query that the finding is about."""
     evidence: str
-    """The old and the new text, between backticks."""
+    """The evidence, usually the old and the new text between backticks."""
     hint: str = ""
     """The remedy and its cost."""
     reference: Structure = ""
     """The measurement or the documentation behind the rule."""
     effect: str = ""
-    """The effect of a RESUME; empty in findings of older releases."""
+    """The effect of a RESUME despite the finding; empty in findings of older versions."""
     line: str = ""
     """``file:line`` of the candidate's changed expression or function; empty if unknown."""
 
@@ -75,5 +75,5 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
-    """The maximum over the findings; RESUME without any."""
+    """Return the strictest verdict that any finding requires; RESUME without findings."""
     return max((_ASKS_FOR[finding.severity] for finding in findings), default=Verdict.RESUME)

@@ -1,7 +1,7 @@
-"""The fleet index: the last pass's observations of every job, and its memory for the next pass.
+"""The fleet index: what the last pass of the watch observed of every job, and what the next pass needs from it.
 
-``fleet/index.json`` is replaced as a whole at the end of a pass. It is a copy: a reader without an index observes by
-itself, and the index decides nothing that the records do not say.
+``fleet/index.json`` is replaced as a whole at the end of a pass. The index only copies observations and records: a
+reader without an index observes the jobs itself.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from streamkeeper.model.standing import Standing
 
 FORMAT = 1
 PASS_OVERDUE_S = 180.0
-"""Seconds. A watch that runs each minute has then missed two passes: its earlier observations are out of date."""
+"""Seconds after which the index is out of date: a watch that runs each minute has then missed two passes."""
 AIRFLOW_WATCH_REMOVED_S = 30 * 86_400.0
-"""Seconds. An Airflow without a pass for this long no longer belongs to the installation."""
+"""Seconds after its last pass when Airflow counts as removed from the installation."""
 INDEX_KEY = "fleet/index.json"
 PRUNE_KEY = "fleet/prune.json"
 
@@ -34,17 +34,17 @@ class OperationFacts(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     """Tag of its current step."""
     began_at: float
-    """Its start, seconds since 1970, by the clock of the process that started it."""
+    """When the operation started, seconds since 1970, by the clock of the process that started it."""
     waits_for_person: bool = False
-    """Whether it waits for a person."""
+    """Whether the operation waits for a person."""
     mends: bool = False
-    """Whether it is a start or a recovery, which is for a driver that is down."""
+    """Whether the operation is a start or a recovery, which bring back a driver that is down."""
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a job's journal up to entry ``number``: valid until there is a later entry.
+    """The facts in a job's journal up to entry ``number``, valid until there is a later entry.
 
-    None in a field below means that an earlier version wrote the facts.
+    A field whose default is None is None if an earlier version of Streamkeeper wrote the facts.
     """
 
     number: int
@@ -52,7 +52,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     wanted: bool
     """Whether the job should run."""
     stopped: str
-    """Who stopped it, and why; empty if it should run."""
+    """Who stopped the job, and why; empty if the job should run."""
     serving_release: str
     """The current release."""
     serving_instance: str
@@ -60,80 +60,80 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     desired_release: str
     """The release that should be current."""
     last_failure: str
-    """Sentence of the newest finished operation, if it failed."""
+    """The result of the newest finished operation, in one sentence, if it failed; empty otherwise."""
     versions: dict[str, CheckpointVersion] = {}
     """Query -> its current checkpoint version, of this installation."""
     thresholds: dict[str, float | None] = {}
-    """Rule -> the job's own threshold."""
+    """Health rule -> the job's own threshold; None if the job has switched the rule off."""
     operation: OperationFacts | None = None
     """The open operation; None without one."""
     operations: int = 0
     """The number of operations so far."""
     secrets: tuple[str, ...] = ()
-    """Schemes of the references whose values a start needs."""
+    """Schemes of the secret references whose values a start needs."""
     forgotten: bool = False
     """Whether the job is retired."""
     rebuilt: str = ""
-    """The sources from which a lost journal was rebuilt, as long as no release is current since."""
+    """How a lost journal was rebuilt, in one sentence, until a release becomes current; empty otherwise."""
     owner: str | None = None
     """The person who deployed the current release."""
     ended: str = ""
-    """The proof of the current instance's end; empty as long as none is recorded."""
+    """The recorded proof that the current instance has ended; empty if its end is not recorded."""
     unproven: dict[str, str] | None = None
-    """Query -> driver that may still write its current checkpoint version, after a stated termination."""
+    """Query -> driver that may still write its current checkpoint version, because its end was only stated."""
     last_fault: str = ""
     """The stored kind of fault of ``last_failure``."""
     ended_fault: str = ""
-    """The stored kind of fault of that end."""
+    """The stored kind of fault that ended the current instance."""
     ended_stated: bool = False
-    """Whether that end was stated by a person."""
+    """Whether a person stated the current instance's end without proof."""
     went_back: str = ""
-    """How the journal ends before an entry that an earlier pass has read.
+    """How the journal ends before an entry that an earlier pass has read, as a sentence.
 
-    As a sentence; until a new entry is added.
+    Empty otherwise, and after the next entry.
     """
     epochs: dict[str, KnownEpoch] | None = None
-    """Query -> the journal's content about its epochs."""
+    """Query -> its epochs and checkpoint versions according to the journal."""
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's snapshots at the last examination. Moments are seconds since 1970."""
+    """A query's snapshots when the watch last examined them. Moments are seconds since 1970."""
 
     looked_at: float
-    """The moment of the examination."""
+    """The moment of that examination."""
     due_at: float = 0.0
-    """The moment of the next one."""
+    """The moment when the next examination is due."""
     lacks_s: float | None = None
     """Seconds by which the newest snapshot is behind the newest commit."""
     number: int = 0
     """Number of the newest snapshot; 0 for none."""
     version: str = ""
-    """Its checkpoint version."""
+    """The checkpoint version of the newest snapshot."""
     batch: int = -1
-    """Its batch."""
+    """The batch of the newest snapshot."""
     query_id: str = ""
     """Spark's id of the query."""
     checkpoint: str = ""
-    """URL of the checkpoint that it was taken from."""
+    """URL of the checkpoint from which the newest snapshot was taken."""
     taken_at: float | None = None
-    """The moment it was taken."""
+    """The moment the newest snapshot was taken."""
     oldest_at: float | None = None
     """The moment the first snapshot was taken."""
     verified: int = 0
     """Number of the newest verified snapshot; 0 for none."""
     verified_at: float | None = None
-    """The moment that one was taken."""
+    """The moment the newest verified snapshot was taken."""
 
     @property
     def name(self) -> str:
-        """``s0007``."""
+        """The name of the newest snapshot, such as ``s0007``."""
         return f"s{self.number:04d}"
 
 
 class ToldError(msgspec.Struct, frozen=True, kw_only=True):
-    """The error of a job's driver, or otherwise of its last deploy.
+    """The error of a job's driver; without one, the error of the job's last deploy.
 
-    ``since``: the moment it was first observed; ``lasts``: whether it is still reported.
+    ``since``: the moment when the error was first observed; ``lasts``: whether it is still reported.
     """
 
     text: str
@@ -142,68 +142,68 @@ class ToldError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """The memory of a pass for the next one. Moments are seconds since 1970 by the watch's clock."""
+    """What one pass keeps about a job for the next pass. Moments are seconds since 1970 by the watch's clock."""
 
     facts: JobFacts | None = None
-    """The content of the journal."""
+    """The facts in the job's journal."""
     beat: tuple[str, int, int] = ("", 0, 0)
     """Instance, generation and beat of the driver's last report."""
     beat_at: float = 0.0
     """The moment since when ``beat`` is unchanged."""
     frozen_at: float = 0.0
-    """The moment since when processes of its driver are stopped; 0 if none is."""
+    """The moment since when processes of the driver are stopped; 0 if none is stopped."""
     elsewhere_at: float = 0.0
-    """The moment since when passes ran only on machines that cannot observe it; 0 after one that could."""
+    """The moment since when every pass ran on a machine that cannot observe the driver; 0 if the last pass could."""
     restarts: tuple[float, ...] = ()
-    """The moments of its driver's restarts."""
+    """The moments at which the driver was restarted."""
     acts: dict[str, tuple[float, ...]] = {}
-    """Action -> the moments at which the watch took it."""
+    """Action -> the moments at which the watch took that action."""
     wait: tuple[str, str, float] = ("", "", 0.0)
-    """Operation that the watch continues, the name of its wait, and the start of that wait."""
+    """The operation that the watch continues, the name of what the operation waits for, and the start of the wait."""
     snapshots: dict[str, SnapshotFacts] = {}
     """Query -> its snapshots."""
     incidents: JobIncidents | None = None
     """The job's incidents."""
     committed_at: dict[str, float] = {}
-    """Query -> its last commit with data, which a restarted driver does not know."""
+    """Query -> the moment of its last commit with data, which a restarted driver does not know."""
     error: ToldError | None = None
     """The last reported error."""
     lost: bool = False
-    """Whether its journal was missing in the last pass."""
+    """Whether the job's journal was missing in the last pass."""
 
 
 class QueryRow(msgspec.Struct, frozen=True, kw_only=True):
     """One query of the current release. Moments are seconds since 1970; None: unknown or not available."""
 
     lag_s: float | None = None
-    """Lag of its sources in seconds, for a driver that is not proven terminated."""
+    """Lag of the sources in seconds; None if the driver has ended."""
     lag_records: int | None = None
-    """Unread records, for such a driver."""
+    """Unread records; None if the driver has ended."""
     lag_files: int | None = None
-    """Unread files, for such a driver."""
+    """Unread files; None if the driver has ended."""
     committed_at: float | None = None
-    """Its last batch with data, by the driver's clock."""
+    """The commit of the last batch with data, by the driver's clock."""
     batch_s: float | None = None
-    """Median duration of a batch in its history."""
+    """Median duration of a batch in the query's history."""
     trigger_s: float | None = None
     """Its trigger interval in seconds."""
     rows_per_s: float | None = None
     """Input rows per second of the last batch."""
     snapshots_known: bool = False
-    """Whether its snapshots were examined."""
+    """Whether the query's snapshots were examined."""
     snapshot_at: float | None = None
-    """The moment of its newest snapshot."""
+    """The moment the newest snapshot was taken."""
     verified_at: float | None = None
-    """The moment of the newest snapshot that a drill has resumed."""
+    """The moment the newest verified snapshot was taken."""
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as shown to a person."""
+    """One job as tables of the fleet show it."""
 
     job: str
     """The job's name."""
     standing: Standing
-    """Its status."""
+    """The job's status."""
     release: str
     """The current release."""
     instance: str = ""
@@ -215,7 +215,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     wanted: bool = True
     """Whether the job should run."""
     stopped: str = ""
-    """Who stopped it, and why."""
+    """Who stopped the job, and why; empty if the job should run."""
     operation: str = ""
     """The open operation."""
     versions: dict[str, str] = {}
@@ -223,13 +223,13 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     committed: dict[str, int] = {}
     """Query -> its newest committed batch."""
     silent_s: float = 0.0
-    """Seconds for which its driver's beat had not grown."""
+    """Seconds for which the driver's beat has not grown."""
     worst: Severity | None = None
     """The severity of its worst symptom; None without one."""
     symptoms: tuple[Symptom, ...] = ()
     """Its symptoms."""
     unlooked: dict[str, str] = {}
-    """Part -> why it could not be observed."""
+    """Part of the job -> why it could not be observed."""
     seen_at: float = 0.0
     """The moment of the observation, seconds since 1970."""
     queries: dict[str, QueryRow] = {}
@@ -243,11 +243,11 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     under_way: OperationFacts | None = None
     """The open operation; None without one."""
     memory: JobMemory = JobMemory()
-    """The memory for the next pass."""
+    """What the pass keeps about the job for the next pass."""
 
     @property
     def rebuilt(self) -> str:
-        """The sources of its rebuilt journal, as long as no release is current since; empty otherwise."""
+        """How the job's journal was rebuilt, until a release becomes current; empty otherwise."""
         return self.memory.facts.rebuilt if self.memory.facts is not None else ""
 
     @property
@@ -257,7 +257,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def desired(self) -> str:
-        """The release that should be current: not ``release`` after a failed deploy."""
+        """The release that should be current; after a failed deploy it differs from ``release``."""
         return self.memory.facts.desired_release if self.memory.facts is not None else self.release
 
     @property
@@ -267,7 +267,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """One pass of the watch."""
+    """The result of one pass of the watch."""
 
     format: int = FORMAT
     """Format version of the record."""
@@ -282,31 +282,31 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     """The watch that made it."""
     installation: str = ""
-    """Its installation: in a copied store the index belongs to the original."""
+    """The installation of the watch. In a copied store the index names the installation of the original."""
     airflow_pass_at: float = 0.0
-    """Start of Airflow's last pass, seconds since 1970; 0 if it never made one.
+    """Start of the last pass of Airflow's watch, seconds since 1970; 0 if Airflow never made a pass.
 
-    Only Airflow sends notices and runs backups, so a pass by another watch does not replace one by Airflow.
+    Only Airflow sends notices and runs backups, so another watch's pass does not replace a pass of Airflow's watch.
     """
     rows: tuple[JobRow, ...] = ()
     """One row per job."""
     failed: tuple[str, ...] = ()
-    """Failures of the pass, one sentence each: a notifier, an action."""
+    """Failures during the pass, such as of a notifier or an action, one sentence each."""
 
     def row(self, job: str) -> JobRow | None:
-        """The row of one job."""
+        """The row of one job; None if the job has none."""
         return next((row for row in self.rows if row.job == job), None)
 
     def pass_age_s(self, now: float) -> float:
-        """Seconds since the last pass that could send notices: Airflow's, if it makes any, otherwise any watch's."""
+        """Return the seconds since ``last_pass_at``: since the last pass that could send notices."""
         return max(0.0, now - self.last_pass_at(now))
 
     def last_pass_at(self, now: float) -> float:
-        """When that pass started, seconds since 1970."""
+        """Return the start of Airflow's last pass, if Airflow makes passes, else of any watch's; seconds since 1970."""
         return self.airflow_pass_at if self.is_behind_airflow(now) else self.started
 
     def is_behind_airflow(self, now: float) -> bool:
-        """Whether another watch made this pass, while Airflow's own last one is decisive."""
+        """Whether another watch made this pass, although Airflow belongs to the installation and makes passes too."""
         kept = now - self.airflow_pass_at <= AIRFLOW_WATCH_REMOVED_S
         return kept and self.airflow_pass_at != self.started
 

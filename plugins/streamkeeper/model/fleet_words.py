@@ -1,4 +1,4 @@
-"""The figures in a job's row of the fleet: over all its queries, the worst first."""
+"""The figures in a job's row of the fleet, each from the query that is worst in it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from streamkeeper.model.standing import Standing
 
 
 def tell_status(standing: Standing) -> str:
-    """A job's status in one word, as users read it; JSON and addresses have the stored value."""
+    """Return a job's status in one word for users; JSON and addresses use the stored value instead."""
     return "running" if standing is Standing.SERVING else standing.value
 
 
 def tell_lag(queries: Iterable[QueryRow]) -> str:
-    """The query with the largest lag: in seconds if any source reports it, otherwise the amount of unread input."""
+    """Return the largest lag of any query: in seconds if any source reports it, otherwise in unread rows or files."""
     found = list(queries)
     seconds = most(query.lag_s for query in found)
     records, files = most(query.lag_records for query in found), most(query.lag_files for query in found)
@@ -26,12 +26,15 @@ def tell_lag(queries: Iterable[QueryRow]) -> str:
 
 
 def tell_commit(queries: Iterable[QueryRow], at: float) -> str:
-    """Time, at ``at``, since the oldest last commit of any query."""
+    """Return the time, at ``at``, since the last commit of the query whose last commit is the oldest."""
     return _age(least(query.committed_at for query in queries), at)
 
 
 def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
-    """The query with the oldest verified snapshot; ``none`` if one has no verified snapshot."""
+    """Return the age, at ``at``, of the newest verified snapshot of the query that has the oldest one.
+
+    ``none`` if a query has no verified snapshot; ``-`` if the snapshots of a query were not examined.
+    """
     found = list(queries)
     if not found or not all(query.snapshots_known for query in found):
         return "-"
@@ -41,18 +44,21 @@ def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
 
 
 def slowest(queries: Iterable[QueryRow]) -> QueryRow | None:
-    """The query whose batches take most of their trigger; without intervals the longest; None without batches."""
+    """Return the query whose batches take the largest share of their trigger; None without batches.
+
+    If no query has a trigger interval, it is the query with the longest batches.
+    """
     ran = [query for query in queries if query.batch_s is not None]
     return max(ran, key=lambda query: (share_of_trigger(query) or 0.0, query.batch_s or 0.0), default=None)
 
 
 def share_of_trigger(query: QueryRow) -> float | None:
-    """Share of its trigger that a batch takes: above 1 the query falls behind."""
+    """Return a batch's duration as a share of the trigger interval; None if unknown. Above 1 the query falls behind."""
     return query.batch_s / query.trigger_s if query.batch_s is not None and query.trigger_s else None
 
 
 def tell_batch(query: QueryRow | None) -> str:
-    """``1.2 s of 5 s``; without ``of`` if it has no trigger interval."""
+    """Return a batch's duration and the interval, such as ``1.2 s of 5 s``; without an interval only ``1.2 s``."""
     if query is None or query.batch_s is None:
         return "-"
     took = f"{query.batch_s:.1f} s" if query.batch_s < 10 else tell_age(query.batch_s)

@@ -1,4 +1,4 @@
-"""The observations of a job's health, the symptoms that the rules find, and the results of a pass of the watch."""
+"""The observations of a job from which the health rules find symptoms, and the symptoms."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from streamkeeper.model.signals import HistoryPoint
 
 
 class Severity(Enum):
-    """Who must be informed, and when."""
+    """How urgently a person must be informed."""
 
     PAGE = "page"
-    """A person, now: output has stopped, or data will be lost."""
+    """Inform a person now: output has stopped, or data will be lost."""
     TICKET = "ticket"
-    """A person, on a working day."""
+    """Inform a person on a working day."""
     INFO = "info"
-    """Shown to viewers only."""
+    """Only show the symptom to viewers."""
 
 
 class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,13 +32,13 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     """Its directory."""
     lost: str = ""
-    """One sentence if it is not the recorded checkpoint; empty otherwise."""
+    """Why the directory is not the recorded checkpoint, in one sentence; empty if it is."""
     damaged: str = ""
     """Damage that makes a start harmful."""
     input_gone: str = ""
     """Files of the open batch that no longer exist."""
     unproven: str = ""
-    """The driver that may still write there, because its termination was stated, not proven."""
+    """The driver that may still write there, because its end was stated and not proven."""
     input_unchecked: str = ""
     """Files of the open batch that could not be checked."""
     bytes: int | None = None
@@ -46,16 +46,16 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupLook(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's snapshots. None: there is no such snapshot."""
+    """The ages of a query's snapshots. None means that there is no such snapshot."""
 
     age_s: float | None = None
-    """Seconds since the newest one."""
+    """Seconds since the newest snapshot."""
     verified_age_s: float | None = None
-    """Seconds since the newest verified one."""
+    """Seconds since the newest verified snapshot."""
     lacks_s: float | None = None
-    """Seconds by which the newest one is behind the query's newest commit."""
+    """Seconds by which the newest snapshot is behind the query's newest commit."""
     oldest_age_s: float | None = None
-    """Seconds since the first one, reported if none was ever verified."""
+    """Seconds since the first snapshot, reported if no snapshot was ever verified."""
 
 
 class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,16 +68,17 @@ class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     """Tag of its current step."""
     open_s: float
-    """Seconds since it was first observed."""
+    """Seconds since the operation was first observed."""
     waits_for_person: bool = False
-    """Whether it waits for a person."""
+    """Whether the operation waits for a person."""
     owned: bool = True
-    """Whether a known task or process carries it out."""
+    """Whether a known task or process carries out the operation."""
     replaces: bool = True
+    """Whether the operation has come so far that it may be replacing the driver."""
 
 
 class AskedPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """A question to a person before an operation is recorded."""
+    """A question that a person must answer before an operation is recorded."""
 
     operation: str
     """The future operation's id."""
@@ -103,7 +104,7 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     wanted: bool = True
     """Whether the job should run."""
     stopped: str = ""
-    """Why it should not run; empty otherwise."""
+    """Why the job should not run; empty otherwise."""
     desired_release: str = ""
     """The release that should be current."""
     serving_release: str = ""
@@ -115,21 +116,21 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     """The evidence for ``life``."""
     stated: bool = False
-    """Whether its driver's end was stated by a person and not proven."""
+    """Whether a person stated the driver's end without proof."""
     ended_by: Fault | None = None
-    """The fault that ended its driver, if its runner knows it."""
+    """The fault that ended the driver, if the runner knows it; None otherwise."""
     frozen: bool = False
-    """Whether a process of its driver is stopped."""
+    """Whether a process of the driver is stopped."""
     frozen_s: float = 0.0
-    """Seconds for which a process of its tree has been stopped."""
+    """Seconds for which a process of the driver's tree has been stopped."""
     rebooted: bool = False
-    """Whether the machine was booted after its driver's start."""
+    """Whether the driver's machine was booted after the driver's start."""
     status: DriverStatus | None = None
     """The driver's status; None without one."""
     exit: DriverExit | None = None
     """The driver's exit; None without one."""
     silent_s: float = 0.0
-    """Seconds for which its driver's beat has not grown, as observed by the watch."""
+    """Seconds for which the driver's beat has not grown, by the watch's observations."""
     restarts_s: tuple[float, ...] = ()
     """Seconds since each observed restart of the driver."""
     operation: OpenOperation | None = None
@@ -137,7 +138,7 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     asked: AskedPerson | None = None
     """The open question; None without one."""
     last_failure: str = ""
-    """Sentence of the last operation if it failed and none has succeeded since."""
+    """The result of the last operation, in one sentence, if it failed and none has succeeded since; else empty."""
     last_fault: str = ""
     """The stored kind of fault of that failure; empty from older versions."""
     checkpoints: dict[str, CheckpointLook] = {}
@@ -153,19 +154,19 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     history: dict[str, tuple[HistoryPoint, ...]] = {}
     """Query -> its measurements, oldest first, if they were read."""
     lost: str = ""
-    """The records that name it although its journal is missing; then no other fact is known."""
+    """The records that name the job although its journal is missing; no other fact is known then."""
     outdated: str = ""
-    """How its journal is older than the data, or than an earlier observation of it."""
+    """How the job's journal is older than the data, or older than an earlier pass has read it; empty if it is not."""
     unreadable: str = ""
-    """Why its journal cannot be read; all other facts are from the last pass that could read it."""
+    """Why the job's journal cannot be read. All other facts are then from the last pass that could read the journal."""
     thresholds: dict[str, float | None] = {}
-    """Rule -> the threshold in the job's file; None: the job has switched the rule off."""
+    """Rule -> the threshold in the job's file; None if the job has switched the rule off."""
     unlooked: dict[str, str] = {}
-    """Part -> why it could not be observed; ``store``: its records."""
+    """Part of the job -> why it could not be observed; the part ``store`` means the job's records."""
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule's result."""
+    """A problem that a health rule has found."""
 
     rule: str
     """The rule's id."""
@@ -184,11 +185,11 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Key of its incident: one at a time per key."""
+        """The key of the symptom's incident; a job has at most one open incident per key."""
         return f"{self.rule}/{self.query or '-'}"
 
 
 def worst(symptoms: Iterable[Symptom]) -> Severity | None:
-    """The severity that determines how a job is shown."""
+    """Return the most urgent severity of the symptoms; None without symptoms."""
     order = list(Severity)
     return min((symptom.severity for symptom in symptoms), key=order.index, default=None)

@@ -1,7 +1,7 @@
-"""Incidents of a job: numbered, create-only records next to its journal, and their fold.
+"""The incidents of a job: numbered, create-only records beside its journal, and the fold of these records.
 
-``incidents/<job>/0000000007.json``: of all writers of a number exactly one creates it, so that two schedulers raise an
-  incident once. They are not in the journal, which drivers of every version read.
+``incidents/<job>/0000000007.json``: exactly one writer can create a number, so that two schedulers raise an incident
+  only once. Incidents are not in the journal, because drivers of every version read the journal.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from streamkeeper.model.health import Symptom
 
 FORMAT = 1
 MOST_UNSENT = 20
-"""Notices kept for a failing notifier; older ones are dropped."""
+"""The most notices that are kept for a failing notifier; older notices are dropped."""
 
 
 class IncidentRaised(msgspec.Struct, frozen=True, kw_only=True, tag="raised"):
-    """A symptom was observed without an open incident about it."""
+    """A symptom was observed, and no incident about it was open."""
 
     symptom: Symptom
 
@@ -35,7 +35,7 @@ class IncidentCleared(msgspec.Struct, frozen=True, kw_only=True, tag="cleared"):
 
 
 class WatchActed(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
-    """An action of the watch by itself, or its failure."""
+    """The watch took an action by itself, or tried to and failed."""
 
     key: str
     act: str
@@ -43,7 +43,7 @@ class WatchActed(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
 
 
 class NoticeSent(msgspec.Struct, frozen=True, kw_only=True, tag="sent"):
-    """The notice of entry ``of`` has reached these notifiers: so far, or (``done``) all of its notifiers."""
+    """The notice of entry ``of`` has reached the notifiers ``to``; with ``done`` no further notifier is missing."""
 
     of: int
     to: tuple[str, ...]
@@ -72,17 +72,17 @@ class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
     """An incident that was raised and not cleared."""
 
     symptom: Symptom
-    """Its symptom."""
+    """The symptom of the incident."""
     raised_at: float
-    """When it was raised, seconds since 1970."""
+    """When the incident was raised, seconds since 1970."""
     told_at: float
-    """When it was last raised or repeated, seconds since 1970."""
+    """When the incident was last raised or repeated, seconds since 1970."""
     acts: tuple[str, ...] = ()
     """The watch's actions, newest last."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """The notice of one entry."""
+    """The notice about one incident record."""
 
     number: int
     """The entry's number."""
@@ -97,7 +97,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     """The message."""
     sent: tuple[str, ...] = ()
-    """The notifiers that have received it."""
+    """The notifiers that have received the notice."""
 
 
 class JobIncidents(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class JobIncidents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold_incident(state: JobIncidents, entry: IncidentEntry) -> JobIncidents:
-    """The state after ``entry``; an entry about an incident that is not open changes only the number."""
+    """Return the state after ``entry``; an entry about an incident that is not open changes only the number."""
     state = msgspec.structs.replace(state, number=entry.number)
     match entry.record:
         case IncidentRaised(symptom=symptom):
@@ -159,10 +159,10 @@ def _told(state: JobIncidents, entry: IncidentEntry, event: str, symptom: Sympto
 
 
 def incident_prefix(job: str) -> str:
-    """The folder of a job's incident records."""
+    """Return the prefix of the keys of a job's incident records."""
     return f"incidents/{job}/"
 
 
 def incident_key(job: str, number: int) -> str:
-    """``incidents/<job>/0000000007.json``: keys sort like their numbers."""
+    """Return the key ``incidents/<job>/0000000007.json``; the keys sort like the numbers."""
     return f"{incident_prefix(job)}{number:010d}.json"

@@ -1,7 +1,8 @@
-"""The installation of a store and the store's location: how a copy of a store is distinguished from the original.
+"""The record of a store's installation and location, which distinguishes a copy of a store from the original.
 
-``installation/0000000001.json``, create-only and numbered; the newest is valid. Processes, checkpoint versions and
-outputs carry its id, so that a copy that has become a separate installation does not use the original's.
+``installation/0000000001.json`` is create-only and numbered; the newest record is valid. Processes, checkpoint versions
+and outputs carry the installation's id. A copy that has become a separate installation therefore does not use those of
+the original.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ PREFIX = "installation/"
 
 
 class InstallationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One record."""
+    """One record of a store's installation and location."""
 
     format: int = FORMAT
     """Format version of the record."""
@@ -22,38 +23,38 @@ class InstallationRecord(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """The installation's id."""
     place: str
-    """URL of the store at its location."""
+    """URL of the store at the location that this record states."""
     first: str
-    """Id of the store's first record."""
+    """The id in the store's first record."""
     at: str
-    """UTC, for people."""
+    """Time of the record in UTC, for people."""
     by: str = ""
-    """The person or process that recorded it."""
+    """The person or process that made the record."""
     reason: str = ""
-    """The reason."""
+    """The reason for the record."""
 
     @property
     def is_a_copy(self) -> bool:
-        """Whether it started as a copy of another installation."""
+        """Whether this installation started as a copy of another one."""
         return self.id != self.first
 
     def is_mine(self, recorded: str) -> bool:
-        """Whether a record with this id belongs to this installation.
+        """Whether a record with the id ``recorded`` belongs to this installation.
 
-        Older records have no id and belong to the first installation.
+        Records of older versions have no id and belong to the store's first installation.
         """
         return (recorded or self.first) == self.id
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True):
-    """``<home>/home.json``: the last known path of a home."""
+    """The content of ``<home>/home.json``: the last known path of that home directory."""
 
     format: int = FORMAT
     path: str
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """``owner.json`` in a separate store of snapshots: the installation that used it first."""
+    """The content of ``owner.json`` in a separate store of snapshots: the installation that used that store first."""
 
     format: int = FORMAT
     id: str
@@ -61,5 +62,5 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def installation_key(number: int) -> str:
-    """``installation/0000000001.json``: keys sort like their numbers."""
+    """Return the key ``installation/0000000001.json``; the keys sort like the numbers."""
     return f"{PREFIX}{number:010d}.json"
