@@ -1,4 +1,4 @@
-"""The fold of a job's journal. ``fold`` is total: any sequence of entries has one state."""
+"""The state of a job, folded from its journal. ``fold`` accepts every sequence of entries."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
 FORMAT = 7
-"""Older copies lack parts. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a job's
-retirement. 4: a rebuilt journal. 5: an operation's fault, who stated an instance's end. 6: committed batches at a
-version's creation and at a claim. 7: the first of the consecutive claims on a version.
+"""The parts that each format added. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a
+job's retirement. 4: a rebuilt journal. 5: an operation's fault, who stated an instance's end. 6: committed batches at
+a version's creation and at a claim. 7: the first of the consecutive claims on a version.
 """
 
 
@@ -62,7 +62,7 @@ UNKNOWN_RELEASE = "the release of before the store was lost"
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
-    """One driver instance: planned, perhaps appointed, perhaps ended. From ``proof`` on: the record of its end."""
+    """One driver instance that was planned. ``proof`` and the following fields record its end, empty until then."""
 
     instance: str
     operation: str
@@ -83,9 +83,9 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs.
 
     ``shadow``: the instance that may fill new versions as a shadow. ``current``: query -> current version, if an
-    appointment named one. ``stopped``, ``forgotten``: their records, None if the job should run, or is not retired.
-    ``served``: release -> query -> its last version, in the order of being current. ``rebuilt``: the record of a
-    rebuilt journal.
+    appointment named one. ``stopped``: the record of a stop, None if the job should run. ``forgotten``: the record of
+    the retirement. ``served``: release -> query -> its last version, ordered by when the release was last current.
+    ``rebuilt``: the record of a rebuilt journal.
     """
 
     format: int = FORMAT
@@ -114,57 +114,57 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def predecessor(self) -> str:
-        """The predecessor of a candidate, for a person; empty for a job that never ran."""
+        """The name of the release before a candidate, for a person; empty for a job that never ran."""
         return self.serving_release or (UNKNOWN_RELEASE if self.rebuilt is not None else "")
 
     def next_epoch(self, query: str) -> int:
-        """Above every epoch that was ever claimed, in this journal or in the lost one."""
+        """Return an epoch above all that were ever claimed, in this journal or in a lost one that it replaces."""
         before, newest = self.rebuilt, self.epochs.get(query)
         return max(newest.epoch if newest is not None else 0, before.epoch if before is not None else 0) + 1
 
     @property
     def next_release(self) -> int:
-        """A number that no release has had, in this journal or in the lost one."""
+        """Return a number that no release ever had, in this journal or in a lost one that it replaces."""
         before = self.rebuilt.newest_release if self.rebuilt is not None else 0
         return max((release.number for release in self.releases.values()), default=before) + 1
 
     @property
     def open_operation(self) -> OperationState | None:
-        """The operation without an outcome, if any."""
+        """The operation that has no outcome yet; None without one."""
         return next((op for op in self.operations.values() if op.outcome is None), None)
 
     def release_of(self, content: ReleaseContent) -> Release | None:
-        """The release with exactly this content, if it was registered."""
+        """Return the registered release with exactly this content; None without one."""
         return next((release for release in self.releases.values() if release.content == content), None)
 
     def current_version(self, query: str) -> CheckpointVersion | None:
-        """The current checkpoint version: the one that an appointment named, otherwise the newest."""
+        """Return a query's current checkpoint version: the one that an appointment named, otherwise the newest."""
         if query in self.current:
             return self.version(query, self.current[query])
         versions = [version for version in self.versions.get(query, ()) if version.serves]
         return max(versions, key=lambda version: version_number(version.version), default=None)
 
     def version(self, query: str, version: str) -> CheckpointVersion | None:
-        """One checkpoint version of a query, by its name."""
+        """Return the checkpoint version of a query with this name; None if it is not recorded."""
         return next((known for known in self.versions.get(query, ()) if known.version == version), None)
 
     def checkpoint(self, query: str, version: str, root: str) -> str:
-        """Location of a checkpoint version: below its own root, or below this one if none is recorded."""
+        """Return a checkpoint version's location: below its recorded root, or below ``root`` if none is recorded."""
         return checkpoint_location(self.root_of(query, version, root), self.job, query, version)
 
     def root_of(self, query: str, version: str, root: str) -> str:
-        """The root of a checkpoint version, or this one if none is recorded."""
+        """Return the recorded root of a checkpoint version, or ``root`` if none is recorded."""
         recorded = self.version(query, version)
         return (recorded and recorded.root) or root
 
     def next_version(self, query: str) -> str:
-        """The name of a checkpoint version that was never recorded."""
+        """Return the name of a query's next checkpoint version, which no recorded version has."""
         return version_name(
             max((version_number(version.version) for version in self.versions.get(query, ())), default=0) + 1
         )
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
-        """The segments of the output while this version is current: its predecessors and itself, in order."""
+        """Return the segments of the output while ``version`` is current: those of its parents, then its own."""
         found, heir = [Span(version=version)], self.version(query, version)
         while heir is not None and heir.parent and heir.parent_batch is not None:
             found.append(Span(version=heir.parent, last=heir.parent_batch))
@@ -172,7 +172,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(reversed(found))
 
     def output_history(self, query: str, version: str) -> OutputHistory:
-        """The batches that a query's output must contain while this version is current."""
+        """Return the batches that a query's output must contain while ``version`` is current."""
         found, epoch = output_history(self.versions.get(query, ()), version), self.epochs.get(query)
         if epoch is None or epoch.version != version:
             return found
@@ -186,12 +186,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owners(self) -> list[InstanceState]:
-        """The instances that may have opened a checkpoint and are not proven terminated."""
+        """The instances that may have opened a checkpoint and whose end is not recorded."""
         return [instance for instance in self.instances.values() if instance.appointed and not instance.ended]
 
     @property
     def relieved_instance(self) -> str:
-        """The owner of the checkpoints before the current one; empty for the first."""
+        """The instance that owned the checkpoints before the current instance; empty if there was none."""
         owned = [instance.instance for instance in self.instances.values() if instance.appointed]
         if self.serving_instance not in owned:
             return ""
@@ -199,7 +199,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return before[-1] if before else ""
 
     def instances_of(self, operation: str, role: Role) -> list[InstanceState]:
-        """The instances that an operation planned in a role, oldest first."""
+        """Return the instances that an operation planned in a role, oldest first."""
         return [
             instance
             for instance in self.instances.values()
@@ -208,7 +208,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
-    """The state after ``entry``; entries with unknown names, or repeated ones, change only the number."""
+    """Return the state after ``entry``. A repeated entry, or one with unknown names, changes only the number."""
     state = msgspec.structs.replace(state, number=entry.number)
     if isinstance(entry, PassedEntry):
         return state
@@ -252,7 +252,7 @@ def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
 
 
 def _rebuilt(state: JobState, record: JobRebuilt) -> JobState:
-    """Only a journal's first entry rebuilds it: any later record is more reliable."""
+    """Apply the record of a rebuild if it is the journal's first entry: any other record is more reliable."""
     if state.number != 1:
         return state
     versions = {query: tuple(seen(query, version) for version in of.versions) for query, of in record.queries.items()}
@@ -301,12 +301,12 @@ def _appointed(state: JobState, record: InstanceAppointed) -> JobState:
 
 
 def _promoted(state: JobState, release: str, instance: str) -> JobState:
-    # An appointment without versions uses the newest ones, as every release once did.
+    # An appointment that names no versions uses the newest ones, like all appointments of early versions.
     on = {query: version for query, version in state.current.items() if query in state.described.get(release, {})}
-    # The last one is last in order, also when it becomes current again: a rollback goes to the one before it.
+    # The promoted release moves to the end, even if it was current before: a rollback goes to the release before it.
     before = {name: versions for name, versions in state.served.items() if name != release}
     served = {**before, release: on} if on else state.served
-    # Deploying a stopped job means that it should run; only an operation promotes.
+    # Only an operation promotes a release. After a deploy the job should run, even if it was stopped before.
     return msgspec.structs.replace(
         state, serving_release=release, serving_instance=instance, served=served, stopped=None
     )
@@ -348,7 +348,7 @@ def _created(state: JobState, record: CheckpointVersionCreated) -> JobState:
 
 
 def _begins_to_serve(state: JobState, reserved: CheckpointVersion) -> JobState:
-    """A version that was recorded before it was filled is current from its second record on."""
+    """Make a version current that was recorded before it was filled, at the second record of its creation."""
     known = state.versions[reserved.query]
     serving = msgspec.structs.replace(reserved, serves=True)
     state = _put(

@@ -1,6 +1,6 @@
-"""A job's journal: the kinds of record, and the entry that numbers each.
+"""The kinds of record in a job's journal, and the numbered entry that contains each.
 
-The order of the journal is the only order: it decides ownership. ``at`` is for people.
+Only the order of the entries decides, for example about ownership. The times ``at`` are for people.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 class Outcome(Enum):
-    """The outcome of an operation."""
+    """How an operation ended."""
 
     SUCCEEDED = "succeeded"
     DRY_RUN = "dry-run"
@@ -37,11 +37,11 @@ class About(Enum):
     STATE = "state"
     """Whether an opaque change may take over the state."""
     OUTPUT = "output"
-    """Whether a rebuilt output may become current that differs, was not compared, or was made by unproven code."""
+    """Whether a rebuilt output may become current that differs, was not compared, or comes from unproven code."""
 
 
 class Role(Enum):
-    """Why an operation planned an instance."""
+    """The purpose for which an operation planned an instance."""
 
     DESCRIBER = "describer"
     CANDIDATE = "candidate"
@@ -49,7 +49,7 @@ class Role(Enum):
 
 
 class ReleaseRegistered(msgspec.Struct, frozen=True, kw_only=True, tag="release-registered"):
-    """A release was numbered; its bundle is already stored."""
+    """A release got its number; its bundle was stored before."""
 
     release: Release
 
@@ -62,7 +62,7 @@ class ReleaseDescribed(msgspec.Struct, frozen=True, kw_only=True, tag="release-d
 
 
 class OperationStarted(msgspec.Struct, frozen=True, kw_only=True, tag="operation-started"):
-    """An operation is open from here to its OperationFinished; ``steps`` are the announced ones."""
+    """An operation is open from this record to its OperationFinished; ``steps`` are its announced steps."""
 
     operation: str
     request: DeployRequest
@@ -70,7 +70,7 @@ class OperationStarted(msgspec.Struct, frozen=True, kw_only=True, tag="operation
 
 
 class StepBegun(msgspec.Struct, frozen=True, kw_only=True, tag="step-begun"):
-    """A step is about to change the current driver or its checkpoint; recorded before its first action."""
+    """A step will now change the current driver or its checkpoint; recorded before the step's first action."""
 
     operation: str
     step: str
@@ -84,7 +84,7 @@ class StepDone(msgspec.Struct, frozen=True, kw_only=True, tag="step-done"):
     step: str
     """Tag of the step."""
     result: dict[str, str] = {}
-    """Its result for later steps."""
+    """The result that later steps read."""
     compared: dict[str, OutputComparison] = {}
     """Query -> result of a comparison."""
 
@@ -97,15 +97,15 @@ class InstancePlanned(msgspec.Struct, frozen=True, kw_only=True, tag="instance-p
     instance: str
     """The instance."""
     release: str
-    """The release that it will run."""
+    """The release that the instance will run."""
     role: Role
-    """Its role."""
+    """The purpose of the instance."""
 
 
 class InstanceAppointed(msgspec.Struct, frozen=True, kw_only=True, tag="instance-appointed"):
-    """Only the last appointed instance may claim epochs; its predecessor was proven terminated before.
+    """From now on only this instance may claim epochs; the end of its predecessor was proven before this record.
 
-    ``versions``: query -> the checkpoint version that is current from here on: this record is the cutover.
+    ``versions``: query -> the checkpoint version that becomes current. For a new version this record is the cutover.
     """
 
     operation: str
@@ -114,7 +114,7 @@ class InstanceAppointed(msgspec.Struct, frozen=True, kw_only=True, tag="instance
 
 
 class ShadowAppointed(msgspec.Struct, frozen=True, kw_only=True, tag="shadow-appointed"):
-    """An instance may fill new checkpoint versions as a shadow, next to the current ones, during the operation."""
+    """During the operation an instance may fill new checkpoint versions as a shadow, beside the current versions."""
 
     operation: str
     instance: str
@@ -130,44 +130,44 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     release: str
     """The release that created it."""
     origin: str
-    """Its source, for a person."""
+    """How the version was created, for a person."""
     state_format: str
     """The format of its state."""
     parent: str = ""
-    """The version whose output it continues."""
+    """The version whose output the new version continues; empty without one."""
     parent_batch: int | None = None
-    """The last batch of that output; None until it is known."""
+    """The last batch that the parent wrote to that output; None until it is known."""
     serves: bool = True
-    """True: usable at once; False: from its appointment, or from a second record with True."""
+    """Whether the version can be current at once; with False only after an appointment or a second record with True."""
     operation: str = ""
-    """The deploy that created it."""
+    """The deploy that created the version; empty without one."""
     root: str = ""
     """The directory above ``<job>/<query>/<version>``; empty in older records."""
     query_id: str = ""
-    """Spark's id of the query, if the version is made with it (from a snapshot)."""
+    """Spark's id of the query in a version that is made from a snapshot; otherwise empty."""
     committed: int | None = None
-    """The newest committed batch, if the version is made with it (from a snapshot)."""
+    """The newest committed batch in a version that is made from a snapshot; otherwise None."""
     installation: str = ""
-    """The installation that owns it; empty in older records."""
+    """The installation that owns the version; empty in older records."""
 
 
 class HandedOff(msgspec.Struct, frozen=True, kw_only=True, tag="handed-off"):
-    """The position of a handoff."""
+    """The batch at which a handoff moved a query to a new checkpoint version."""
 
     query: str
     """The query."""
     version: str
     """The new checkpoint version."""
     parent_batch: int
-    """The last batch of its parent."""
+    """The last batch of the parent version."""
     batch: int
-    """That batch's number in the new version; -1 if state was given up: it starts without a batch."""
+    """The number of ``parent_batch`` in the new version; -1 if state was given up and the version has no batch yet."""
     query_id: str = ""
-    """Spark's id of the query in the new version, which is created with it."""
+    """Spark's id of the query, with which the new version is created."""
 
 
 class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed"):
-    """A driver may write this query's output under this epoch, until a newer one is claimed."""
+    """A driver may write this query's output under this epoch until a newer epoch is claimed."""
 
     query: str
     """The query."""
@@ -182,15 +182,15 @@ class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed
     version: str
     """The checkpoint version."""
     query_id: str = ""
-    """Spark's id of the query in it; empty if the version had not started."""
+    """Spark's id of the query in that version; empty if the version had not started."""
     committed: int | None = None
-    """Its newest committed batch; None if the version had not started."""
+    """The newest committed batch of that version; None if the version had not started."""
 
 
 class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-offsets-known"):
-    """The start of a checkpoint version: the input that a rebuild would have to read again.
+    """The offsets at which a checkpoint version starts, where a rebuild would begin to read.
 
-    Recorded once its first batch was committed.
+    Recorded after the version's first batch was committed.
     """
 
     query: str
@@ -198,7 +198,7 @@ class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-of
     version: str
     """The checkpoint version."""
     offsets: tuple[str, ...]
-    """One JSON text per source."""
+    """The start offsets, one JSON text per source."""
     query_id: str = ""
     """Spark's id of the query."""
 
@@ -211,41 +211,41 @@ class InstanceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="instance-end
     instance: str
     """The instance."""
     proof: str
-    """How that is known."""
+    """How the end is known."""
     exit: str
-    """The kind of its end."""
+    """The last state that the instance reported, such as ``drained``."""
     stated_by: str | None = None
-    """The person who stated it without proof; empty if it is proven.
+    """The person who stated the end without proof; empty if the end is proven.
 
-    None from older versions: there the first words of ``proof`` show it.
+    None from older versions, where the first words of ``proof`` show a stated end.
     """
     fault: str = ""
-    """Value of the ``Fault`` that ended it, if its runner knows it."""
+    """Value of the ``Fault`` that ended the instance; empty if the runner does not know it."""
 
 
 class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
-    """The verdict of a deploy, and of its rollback."""
+    """The assessment of a deploy, and of the rollback from it."""
 
     operation: str
     """The operation."""
     verdict: Verdict
     """The verdict on the candidate."""
     reverse: Verdict
-    """The verdict on the old release after the candidate."""
+    """The verdict on a rollback from the candidate to the current release."""
     sentence: str
-    """Summary for a person."""
+    """The summary of the assessment, for a person."""
     report: str
     """Key of the complete assessment."""
     ways: dict[str, QueryWay] = {}
     """Query of the candidate -> its transition."""
     refusal: str = ""
-    """Why one of them has no transition; empty otherwise."""
+    """Why a query of the candidate has no transition; empty otherwise."""
     evidence: str = ""
     """Key of the evidence."""
 
 
 class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-answered"):
-    """A person has decided: only for this bundle and from these batches on."""
+    """A person has answered a question; the answer applies to this bundle only, and from these batches on."""
 
     operation: str
     """The operation."""
@@ -258,15 +258,15 @@ class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-
     bundle: str
     """sha256 of the approved bundle."""
     batches: dict[str, str]
-    """Query -> the batch from which it applies."""
+    """Query -> the batch from which the answer applies."""
     about: About = About.STATE
     """The subject of the question."""
 
 
 class FallBackDecided(msgspec.Struct, frozen=True, kw_only=True, tag="fall-back-decided"):
-    """The candidate will not take over: the old release continues, or runs again.
+    """The candidate is given up: the previous release keeps running, or is started again.
 
-    ``untouched``: the operation's outcome if no current driver or checkpoint had been changed at this decision.
+    ``untouched``: the operation's outcome if no current driver or checkpoint had been changed before this decision.
     """
 
     operation: str
@@ -275,7 +275,7 @@ class FallBackDecided(msgspec.Struct, frozen=True, kw_only=True, tag="fall-back-
 
 
 class AbortRequested(msgspec.Struct, frozen=True, kw_only=True, tag="abort-requested"):
-    """A person asked to end an open operation."""
+    """A person has requested to abort an open operation."""
 
     operation: str
     requested_by: str
@@ -283,7 +283,7 @@ class AbortRequested(msgspec.Struct, frozen=True, kw_only=True, tag="abort-reque
 
 
 class ReleasePromoted(msgspec.Struct, frozen=True, kw_only=True, tag="release-promoted"):
-    """From here on this release is current, in this instance."""
+    """The release becomes current; ``instance`` is the driver that runs it."""
 
     operation: str
     release: str
@@ -291,20 +291,20 @@ class ReleasePromoted(msgspec.Struct, frozen=True, kw_only=True, tag="release-pr
 
 
 class OperationFinished(msgspec.Struct, frozen=True, kw_only=True, tag="operation-finished"):
-    """An operation is over."""
+    """An operation has ended."""
 
     operation: str
     """The operation."""
     outcome: Outcome
-    """Its outcome."""
+    """The outcome."""
     sentence: str
-    """The outcome for a person."""
+    """The outcome as a sentence for a person."""
     fault: str = ""
     """Value of the ``Fault`` of a failed operation; empty otherwise, and from older versions."""
 
 
 class DesiredChanged(msgspec.Struct, frozen=True, kw_only=True, tag="desired-changed"):
-    """From here on the job should run, or stay stopped: only a person starts a stopped one."""
+    """The job should run from now on (``serve``), or stay stopped until a person starts or deploys it."""
 
     serve: bool
     requested_by: str
@@ -357,7 +357,7 @@ NEEDED_BY_DRIVERS: tuple[type[Record], ...] = (
     DesiredChanged,
     JobRebuilt,
 )
-"""Records about ownership: a driver that does not understand one cannot know whether it may still write."""
+"""The kinds of record about ownership. A driver that cannot read one does not know whether it may still write."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -378,7 +378,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def moment(self) -> float | None:
-        """``at`` in seconds since 1970, by its writer's clock; None if unreadable."""
+        """``at`` in seconds since 1970, by the writer's clock; None if it cannot be read."""
         try:
             return datetime.fromisoformat(self.at).timestamp()
         except ValueError:
@@ -386,7 +386,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PassedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of a newer version that a reader has skipped; ``kind``: the record's tag."""
+    """An entry of a newer Streamkeeper that this reader has skipped; ``kind`` is the record's tag."""
 
     number: int
     at: str

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 
 def entry_key(job: str, number: int) -> str:
-    """``registry/<job>/journal/0000000042.json``: keys sort like their numbers."""
+    """Return the key ``registry/<job>/journal/0000000042.json``; the keys sort like the numbers."""
     return f"{journal_prefix(job)}{number:010d}.json"
 
 
 def journal_prefix(job: str) -> str:
-    """The folder of a job's entries."""
+    """Return the prefix of the keys of a job's journal entries."""
     return f"registry/{job}/journal/"
 
 
 def fold_key(job: str, number: int) -> str:
-    """``registry/<job>/folds/0000000100.json``: the state after that entry."""
+    """Return the key ``registry/<job>/folds/0000000100.json`` of the state after that journal entry."""
     return f"{fold_prefix(job)}{number:010d}.json"
 
 
 def fold_prefix(job: str) -> str:
-    """The folder of a job's folded copies."""
+    """Return the prefix of the keys of a job's folded copies."""
     return f"registry/{job}/folds/"

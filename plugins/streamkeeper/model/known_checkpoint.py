@@ -1,4 +1,4 @@
-"""The recorded facts about a checkpoint version: a driver that resumes from it must find no less."""
+"""The recorded facts about a checkpoint version, which a driver compares with the directory before it resumes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.model.control import DriverStatus
 
 
 class KnownCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version."""
+    """One checkpoint version, as recorded."""
 
     series: str
     """``<job>/<query>``."""
@@ -20,21 +20,22 @@ class KnownCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str = ""
     """Spark's id of the query; empty if not recorded."""
     committed: int | None = None
-    """The newest batch that is known to be committed; None for none."""
+    """The newest batch that is recorded as committed; None without one."""
     begun: bool = False
-    """Whether its directory must exist."""
+    """Whether the version's directory must exist."""
 
     @property
     def name(self) -> str:
-        """Its name for a person."""
+        """The name of the version for a person."""
         return f"checkpoint {self.version} of {self.series}"
 
 
 def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str, int]) -> KnownCheckpoint:
-    """From the journal, and the commits that its last claiming driver reported (``commits_of`` its status).
+    """Return the recorded facts about a version of a job's query.
 
-    The batch of a handed-off version is recorded before its directory is created. Until a batch of its own was
-    committed, the directory may still be missing, and is then created again.
+    ``version`` comes from the journal. ``commits`` is ``commits_of`` the status of the driver that last claimed it.
+    A handoff is recorded before the directory of the new version is created. Until that version has committed a batch
+    of its own, the directory may be missing and can be created again.
     """
     told = commits.get(commit_key(version.query, version.version))
     committed = max((batch for batch in (version.committed, told) if batch is not None), default=None)
@@ -52,7 +53,7 @@ def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str,
 
 
 def commits_of(status: DriverStatus | None) -> dict[str, int]:
-    """``<query>/<version>`` -> the newest batch that this driver reported as committed, in any of its generations."""
+    """Return ``<query>/<version>`` -> the newest batch that a driver reported as committed, in any generation."""
     if status is None:
         return {}
     commits = dict(status.commits)
@@ -64,5 +65,5 @@ def commits_of(status: DriverStatus | None) -> dict[str, int]:
 
 
 def commit_key(query: str, version: str) -> str:
-    """``<query>/<version>``: a key of ``DriverStatus.commits``."""
+    """Return ``<query>/<version>``, the key of ``DriverStatus.commits``."""
     return f"{query}/{version}"

@@ -1,4 +1,4 @@
-"""The observable facts about a driver instance's process tree."""
+"""What a runner observes of a driver instance's process tree."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Life(Enum):
     """A runner's observation of an instance."""
 
     ABSENT = "absent"
-    """Never started, as far as can be proven here: a launch may proceed."""
+    """The instance was never started, as far as can be proven here: a launch may proceed."""
     ALIVE = "alive"
-    """At least one process of its tree exists (frozen ones included)."""
+    """At least one process of the instance's tree exists, even if it is frozen."""
     DEAD = "dead"
-    """It was started, and its whole tree has provably ended."""
+    """The instance was started, and its whole process tree has provably ended."""
     UNKNOWN = "unknown"
-    """It runs where this runner cannot observe it: nothing is proven."""
+    """The instance belongs to a place that this runner cannot observe: neither life nor end is proven."""
 
 
 class Liveness(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,15 +32,15 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     frozen: bool = False
     """Whether a process of a living tree is stopped."""
     halted: bool = False
-    """Whether a signal has stopped its driver, or a process of the driver, so that no batch can finish."""
+    """Whether a signal has stopped the driver, or a process of the driver, so that no batch can finish."""
     rebooted: bool = False
-    """Whether a dead one ended with the boot in which it ran."""
+    """Whether a dead instance ended because its machine was rebooted."""
     elsewhere: str = ""
-    """The host where an unknown one can be observed; empty if no such host is known."""
+    """The host where an instance of UNKNOWN life can be observed; empty if no such host is known."""
     fault: Fault | None = None
-    """The fault that ended a dead one, if its runner knows it."""
+    """The fault that ended a dead instance; None if the runner does not know it."""
 
     @property
     def recorded_fault(self) -> str:
-        """``fault`` in the form of records."""
+        """``fault`` as records store it; empty without one."""
         return self.fault.value if self.fault is not None else ""

@@ -1,4 +1,4 @@
-"""The remaining evidence about one job after the loss of the store: checkpoints, outputs, snapshots, drivers."""
+"""The evidence about one job that remains after the loss of the store: checkpoints, outputs, snapshots, drivers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamkeeper.model.serving import Span
 
 
 class SeenCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The directory of one checkpoint version."""
+    """The directory of one checkpoint version that still exists."""
 
     root: str
     """The directory above ``<job>/<query>/<version>``."""
@@ -18,45 +18,45 @@ class SeenCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str = ""
     """Spark's id of the query; empty if unreadable."""
     committed: int | None = None
-    """Its newest committed batch."""
+    """The newest committed batch in the directory; None without one."""
     planned: int | None = None
-    """Its newest planned batch."""
+    """The newest planned batch in the directory; None without one."""
 
 
 class Fence(msgspec.Struct, frozen=True, kw_only=True):
-    """One output, according to its own record of its writers."""
+    """One output, according to the record of writers that the output itself keeps."""
 
     output: str
     """The output's identity."""
     owner: str
     """``<job>/<query>``."""
     epoch: int
-    """The newest epoch that the output, or a version next to it, has recorded."""
+    """The newest epoch that is recorded in the output or in the output of another version beside it."""
     claimed: int
-    """The newest epoch of the output itself."""
+    """The newest epoch that is recorded in the output itself."""
     version: str = ""
-    """The checkpoint version that wrote it; empty before its first batch."""
+    """The checkpoint version that wrote the output; empty before its first batch."""
     batch: int | None = None
-    """Its newest batch."""
+    """The newest batch in the output; None without one."""
     serving: tuple[Span, ...] = ()
-    """Its segments in order, if it records them."""
+    """The output's segments in order, if the output records them."""
     versions: tuple[str, ...] = ()
-    """All checkpoint versions that it names."""
+    """All checkpoint versions that the output names."""
     installation: str = ""
-    """The installation that wrote it."""
+    """The installation that wrote the output."""
     server: str = ""
-    """As in a ``SinkDescription``."""
+    """The server of a table's URL, as in ``SinkDescription.server``."""
 
 
 class SeenSnapshots(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's snapshots."""
+    """The snapshots of a query that still exist."""
 
     name: str
     """The newest snapshot."""
     version: str
-    """Its checkpoint version."""
+    """The checkpoint version of the newest snapshot."""
     batch: int
-    """Its batch."""
+    """The batch of the newest snapshot."""
     versions: tuple[str, ...] = ()
     """Every checkpoint version that any snapshot names."""
     newest_release: int = 0
@@ -64,43 +64,43 @@ class SeenSnapshots(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeenDriver(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver, according to the remains of its records, or its processes."""
+    """A driver, according to what remains of its records, or to its processes."""
 
     instance: str
     """The instance's name."""
     alive: str = ""
-    """Its processes; empty for none."""
+    """The driver's processes that exist; empty if none does."""
     epoch: int = 0
-    """Its newest epoch."""
+    """The newest epoch that the driver claimed; 0 if unknown."""
     release: int = 0
-    """Its release's number."""
+    """The number of the driver's release; 0 if unknown."""
     installation: str = ""
-    """The installation that started it."""
+    """The installation that started the driver."""
 
 
 class LostJob(msgspec.Struct, frozen=True, kw_only=True):
-    """All observations of one job, by query."""
+    """Everything that was observed of one job."""
 
     job: str
     """The job's name."""
     journal: str = ""
-    """Why no journal must be made; empty if there is none yet."""
+    """Why no journal must be made for the job; empty if it has none yet."""
     checkpoints: dict[str, tuple[SeenCheckpoint, ...]] = {}
     """Query -> its checkpoint versions."""
     claims: dict[str, tuple[EpochClaim, ...]] = {}
-    """Query -> the newest claim of each installation, also for queries without a checkpoint."""
+    """Query -> the newest claim of each installation, even if the query has no checkpoint."""
     fences: dict[str, tuple[Fence, ...]] = {}
     """Query -> its outputs."""
     snapshots: dict[str, SeenSnapshots] = {}
     """Query -> its snapshots."""
     drivers: tuple[SeenDriver, ...] = ()
-    """The drivers."""
+    """The drivers of the job."""
     unseen: str = ""
-    """Why a driver could run where it cannot be observed; empty if none can."""
+    """Why a driver may run where it cannot be observed; empty if that is excluded."""
     host: str = ""
-    """The observing host."""
+    """The host on which these observations were made."""
 
     @property
     def queries(self) -> list[str]:
-        """Every query with an existing checkpoint or output."""
+        """Every query that has a checkpoint or an output, sorted."""
         return sorted({*self.checkpoints, *self.fences})

@@ -1,4 +1,4 @@
-"""The manifest: the description of an un-started query, equal for two builds of the same code."""
+"""The manifest: the description of a query before its start, equal for two builds of the same code."""
 
 from __future__ import annotations
 
@@ -10,42 +10,46 @@ from streamkeeper.model.quoting import read_schema_line
 from streamkeeper.model.redaction import Structure, Text
 
 FORMAT = 3
-"""Format of manifests; older ones lack parts.
+"""The format of manifests. Manifests of older formats lack parts.
 
-1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only. 2: expressions and structures
-without the parts that Spark's own JSON of a plan leaves out.
+In 1 operators have no ``StateColumn``s, ``rows`` and ``shape``, and watermarks are text only. In 2 expressions and
+structures lack the parts that Spark's own JSON of a plan leaves out.
 """
 
 DIGESTS = 2
-"""The definition of digests.
+"""The version of the definition of digests.
 
-1: of code with copies of names and the form of annotations; of plans with the location of the bundle's files.
+In 1 digests of code depended on copies of names and on the form of annotations, and digests of plans on the location
+of the bundle's files.
 """
 
 BUNDLE = "<bundle>"
-"""Placeholder for the bundle's directory in any path."""
+"""The placeholder for the bundle's directory in any path."""
 CONTENT = " sha256:"
-"""Separates the name of a file of the bundle from the digest of its content."""
+"""The separator between the name of a file of the bundle and the digest of its content."""
 
 BELOW_STATE = "below/"
 ABOVE_STATE = "above/"
 SINK_FUNCTION = "sink/"
-"""Places in ``Manifest.functions``: in or below a stateful operator, above all of them, called by the sink."""
+"""The places in ``Manifest.functions``: in or below a stateful operator, above all of them, or in the sink."""
 
 UNREADABLE = "unreadable:"
-"""Prefix of a digest in ``Manifest.functions`` that does not cover all dependencies of the function."""
+"""The prefix of a digest in ``Manifest.functions`` that does not cover all dependencies of the function."""
 LOCAL_NAMES = "names 1:"
-"""Prefix of such a digest; the number is raised when the digest leaves out more."""
+"""The prefix of a digest in ``Manifest.essentials`` that ignores the names of local variables.
+
+The number is raised when the digest ignores more.
+"""
 REWRITTEN = "form 1:"
-"""Prefix of a digest in ``Manifest.rewritten``; the number is raised when the digest leaves out more."""
+"""The prefix of a digest in ``Manifest.rewritten``; the number is raised when the digest ignores more."""
 
 
 ALL_COLUMNS = "*"
-"""In ``Manifest.sink_columns``: a function uses all columns at once, new ones included."""
+"""The entry of ``Manifest.sink_columns`` for a function that uses all columns at once, also columns added later."""
 
 
 def columns_of(schema: str) -> Iterator[tuple[str, str]]:
-    """Name and type of each column of a schema with one column per line."""
+    """Yield name and type of each column of a schema text with one column per line."""
     return map(read_schema_line, schema.splitlines())
 
 
@@ -55,23 +59,24 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     kind: Structure
     """file, kafka, rate …"""
     location: str
-    """Where it reads (movable)."""
+    """The place that the source reads; a change alone does not change the query."""
     options: dict[str, str]
-    """Options that change its meaning."""
+    """The options that change what the source reads."""
     limits: dict[str, str]
-    """Rate limits (movable)."""
+    """The rate limits; a change alone does not change the query."""
     schema: str
     """Its schema, one column per line."""
     name: str | None = None
     """Name of a named source; None otherwise."""
     catches_up: bool = False
-    """Whether it was verified that a source in a new place would read every file there that the checkpoint lacks, or
-    every partition from its position.
+    """Whether it was verified that the source at a new place reads all that the checkpoint has not read.
+
+    This means every file there that the checkpoint lacks, or every partition from its position in the checkpoint.
     """
 
     @property
     def cleaner(self) -> str:
-        """The treatment of files that were read: ``delete`` or ``archive``; empty if they stay."""
+        """What the source does with files that it has read: ``delete`` or ``archive``; empty if it keeps them."""
         chosen = self.options.get("cleansource", "").lower() if self.kind == "file" else ""
         return "" if chosen == "off" else chosen
 
@@ -80,16 +85,17 @@ class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
     """One column of a state's key or value."""
 
     meaning: str
-    """An expression over the sources' own columns, independent of renames."""
+    """The column's value as an expression over the sources' columns, independent of renames between."""
     type: Structure
-    """Its type in the state, with ``not null`` where that applies."""
+    """The column's type in the state, with ``not null`` where that applies."""
     name: str = ""
-    """Its name, only if code that no plan shows reads the column by it."""
+    """The column's name, only if code that no plan shows reads the column by name."""
     may_hold_null: bool = True
     """False once the state itself was verified to contain no null."""
     functions: tuple[Structure, ...] | None = None
-    """For a column of the output: the names in ``Manifest.functions`` that compute it, in the order of the expression;
-    None: unknown.
+    """For a column of the output, the names in ``Manifest.functions`` that compute it, in the expression's order.
+
+    None if unknown.
     """
 
 
@@ -97,33 +103,33 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     """One stateful operator, from the bottom of the plan upward."""
 
     kind: Structure
-    """Its kind."""
+    """The kind of operator."""
     keys: tuple[str, ...]
-    """The keys as a reader knows them."""
+    """The keys, with the names in the job's code."""
     expressions: tuple[str, ...]
-    """The expressions as a reader knows them."""
+    """The expressions, with the names in the job's code."""
     upstream: str
-    """The normalised plan of everything at and below it."""
+    """The normalised plan of the operator and everything below it."""
     detail: dict[str, str] = {}
-    """Further properties."""
+    """Further properties of the operator."""
     key_columns: tuple[StateColumn, ...] = ()
     """The predicted key columns of the state."""
     values: tuple[StateColumn, ...] = ()
     """The predicted value columns of the state."""
     rows: tuple[str, ...] = ()
-    """The filters below it."""
+    """The filters below the operator."""
     shape: tuple[str, ...] = ()
-    """Joins, unions, generators and Python below it."""
+    """Joins, unions, generators and Python below the operator."""
     resolved: bool = False
-    """Whether the preceding four fields are complete."""
+    """Whether ``key_columns``, ``values``, ``rows`` and ``shape`` are complete."""
     unknown: tuple[Structure, ...] = ()
-    """Unknown classes in them."""
+    """Classes of Spark in those four fields that Streamkeeper does not know."""
     may_have_evicted: bool = True
-    """False once every state that it ever had was verified to still exist."""
+    """Whether the operator may have removed state; False once all state that it ever had was verified to exist."""
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):
-    """How long late rows of an event-time column (given by its expression) are waited for."""
+    """The time for which a query waits for late rows of the event-time column, which is given by its expression."""
 
     column: str
     delay_ms: int
@@ -135,55 +141,55 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
     kind: Structure
     """table, file or foreach."""
     output: str
-    """Its identity, without secrets."""
+    """The identity of the output, without secrets."""
     options: dict[str, str]
-    """The options that matter."""
+    """The options that matter for compatibility."""
     server: str | None = None
-    """For a table: the server and schema of its URL, in addition to ``output``; None if not recorded."""
+    """For a table, the server and schema in its URL, in addition to ``output``; None if not recorded."""
 
     def same_place(self, other: SinkDescription) -> bool:
-        """Whether both write to one place, as far as both are known."""
+        """Whether both descriptions name the same place; ``server`` is only compared if both record it."""
         known = None not in (self.server, other.server)
         same = (self.kind, self.output) == (other.kind, other.output)
         return same and (not known or self.server == other.server)
 
 
 def is_schema(server: str) -> bool:
-    """Whether a ``server`` names a schema by its URL's options; versions that recorded no ``server`` ignored these."""
+    """Whether ``server`` names a schema by options of the URL, which versions without ``server`` ignored."""
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
 
 IMPORT = " (import)"
-"""Suffix of the name of a part that is the effect of importing a module."""
+"""The suffix of the name of a part that is the effect of importing a module."""
 
 MOST_PARTS = 400
-"""A manifest contains at most this many parts that a function reaches: the first ones by name."""
+"""The most parts per function that a manifest contains: the first ones by name."""
 
 
 class CodePart(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of the job's code that a function reaches: a function, a class's header, a value, a file."""
 
     digest: Structure
-    """Digest of this piece only, without its dependencies."""
+    """The digest of this piece only, without its dependencies."""
     text: str = ""
-    """Its text without comments, docstrings and secrets; empty if too long or unknown."""
+    """The text of the piece without comments, docstrings and secrets; empty if too long or unknown."""
     place: str = ""
-    """``file:line``."""
+    """The place of the piece as ``file:line``."""
     lines: tuple[int, ...] = ()
-    """For each line of the text, its line in the file."""
+    """For each line of ``text``, its line number in the file."""
     beside: bool = False
-    """A file, or the effect of an import: named only if no other part differs."""
+    """Whether the part is a file or the effect of an import, which is reported only if no other part differs."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The canonical description of one un-started query."""
+    """The canonical description of one query before its start."""
 
     format: int = FORMAT
     """Format version of the record."""
     query: Structure
     """The query's name."""
     spark_version: Structure
-    """The Spark version that described it."""
+    """The Spark version with which the query was described."""
     sources: tuple[Source, ...]
     """Its sources, in order."""
     watermarks: tuple[str, ...]
@@ -195,17 +201,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: str
     """The output's schema, one column per line."""
     output_mode: Structure
-    """Spark's output mode."""
+    """The output mode, by Spark's name."""
     trigger: Structure
     """The trigger."""
     sink: SinkDescription
     """The output."""
     confs: dict[str, str]
-    """The confs that matter."""
+    """The Spark confs that matter for compatibility."""
     functions: dict[str, Structure]
     """Place, number and name of a function -> its digest."""
     carried: tuple[Structure, ...] = ()
-    """Functions that are below deduplications only, and whose results are not in any state."""
+    """Functions below deduplications only whose results are in no state."""
     delays: tuple[Watermark, ...] = ()
     """``watermarks`` in a form for rules."""
     columns: tuple[StateColumn, ...] = ()
@@ -213,48 +219,51 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     context: Structure = ""
     """Digest of all the bundle's files, interpreter, packages, params and environment; empty if unknown."""
     sink_names: tuple[str, ...] | None = None
-    """Names in the sink's functions, such as tables and paths; None: unknown."""
+    """Names in the sink's functions, such as of tables and paths; None if unknown."""
     sink_routing: dict[str, Structure] | None = None
-    """Digests of the parts of them that may decide where rows go; None: unknown."""
+    """Digests of the parts of the sink's functions that may decide where rows go; None if unknown."""
     output_rows: tuple[str, ...] | None = None
-    """The filters through which the output's rows pass; None: unknown."""
+    """The filters through which the output's rows pass; None if unknown."""
     output_shape: tuple[str, ...] | None = None
-    """Joins, unions, generators and Python in their path; None: unknown."""
+    """Joins, unions, generators and Python through which the output's rows pass; None if unknown."""
     sink_columns: tuple[Structure, ...] | None = None
-    """Output columns that they may use as a key, route or unit; None: any, or unknown."""
+    """Output columns that the sink's functions may use as a key, route or unit; None if any, or unknown."""
     sink_reads: dict[Structure, str] = {}
-    """Columns that they certainly read from their batch -> ``file:line``, empty outside the bundle."""
+    """Columns that the sink's functions certainly read from their batch -> ``file:line``, empty outside the bundle."""
     written: dict[Text, str] = {}
-    """Expressions, and names in ``functions`` -> ``file:line`` in the bundle.
+    """Expression, or name in ``functions`` -> its ``file:line`` in the bundle.
 
-    A moved line is not a change, so no rule compares it.
+    No rule compares these lines, because a moved line is not a change.
     """
     digests: int = 1
-    """The definition (``DIGESTS``) of its digests."""
+    """The definition (``DIGESTS``) of this manifest's digests."""
     bundle: str = ""
-    """Location of the bundle whose files the plan reads, ``BUNDLE`` in expressions; empty if it reads none."""
+    """The location of the bundle whose files the plan reads, written ``BUNDLE`` in expressions; empty without any."""
     parts: dict[str, CodePart] = {}
     """Name -> piece of the job's code."""
     reached: dict[str, tuple[Structure, ...]] = {}
-    """Name in ``functions`` -> names in ``parts`` of all that the function reaches.
+    """Name in ``functions`` -> names in ``parts`` of all pieces that the function reaches.
 
-    Digests decide whether code changed; parts only show the place.
+    Digests decide whether code has changed; parts only show where.
     """
     essentials: dict[str, Structure] = {}
-    """Name in ``functions`` -> digest of rows without their order, or (``LOCAL_NAMES``) of a function without the names
-    of its local variables. Only where those provably do not count.
+    """Name in ``functions`` -> digest that ignores a provably irrelevant detail; absent without such a detail.
+
+    The detail is the order of rows, or (with ``LOCAL_NAMES``) the names of a function's local variables.
     """
     rewritten: dict[str, Structure] = {}
-    """Name in ``functions`` -> digest of the function's effect, however it is written (``REWRITTEN``). Only where no
-    code may see how it is written.
+    """Name in ``functions`` -> digest of the function's effect, however the function is written (``REWRITTEN``).
+
+    Absent where code may depend on how the function is written.
     """
 
 
 def without_context(manifest: Manifest) -> Manifest:
-    """The parts that two builds of the same query share, independent of its source lines and of the environment.
+    """Return the manifest without the parts that depend on source lines or on the environment.
 
-    Data that earlier versions did not record is left out: the functions that compute a column, the filters and joins of
-    the output's rows, and findings in functions other than their digests. It follows from the rest.
+    Two builds of the same query are equal in what remains. It also lacks all that earlier versions did not record and
+    that follows from the rest: the functions that compute a column, the filters and joins of the output's rows, and
+    facts about functions other than their digests.
     """
     columns = tuple(msgspec.structs.replace(column, functions=None) for column in manifest.columns)
     return msgspec.structs.replace(

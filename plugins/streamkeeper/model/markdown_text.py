@@ -1,4 +1,4 @@
-"""Put foreign texts, such as names, evidence and code, into Markdown so that they stay texts."""
+"""Escape foreign text, such as names, evidence and code, so that Markdown shows it as plain text."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
 def escaped(text: str) -> str:
-    """Text for a line or a table's cell: no markup, no HTML, no mentions; a line break is ``<br>``."""
+    """Return text for a line or a table's cell, without markup, HTML and mentions; a line break becomes ``<br>``."""
     shown = _MENTION.sub(f"@{_BETWEEN}", _MARKS.sub(r"\\\g<0>", visible(text)))
     return "<br>".join(shown.splitlines())
 
 
 def anchor(heading: str) -> str:
-    """The anchor that GitHub and the documentation site give a heading."""
+    """Return the anchor that GitHub and the documentation site give a heading."""
     return _NOT_IN_ANCHORS.sub("", heading.lower()).replace(" ", "-")
 
 
 def code_block(text: str, language: str = "") -> str:
-    """A fenced block; the fence is longer than any within the text."""
+    """Return the text as a fenced block, whose fence is longer than any run of backticks in the text."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def visible(text: str) -> str:
-    """Text in which characters that control a terminal or change the reading order are spelled out."""
+    """Return the text with spelled-out names for characters that control a terminal or change the reading order."""
     return "".join(
         character if character.isprintable() or character in "\n\t" else _spelled(character) for character in text
     )

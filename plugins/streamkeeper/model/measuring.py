@@ -1,4 +1,4 @@
-"""From Spark's progress of a batch to the signals of its query: arithmetic on its arguments, without I/O.
+"""The computation of a query's signals from Spark's progress of each batch, without I/O.
 
 Moments are seconds since 1970, as in ``model/signals.py``; ``now`` is always an argument.
 """
@@ -16,18 +16,18 @@ from streamkeeper.model.coding import decoder_of
 from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals, SourceSignals
 
 RECENT_BATCHES = 30
-"""Number of batches for usual values and for a source's reading rate."""
+"""The number of last batches from which usual values and a source's reading rate are computed."""
 STEADY_S = 600.0
-"""Seconds. A source's deletions are averaged over at least this time: Kafka deletes one segment at a time."""
+"""Seconds over which a source's deletions are averaged at least, because Kafka deletes one segment at a time."""
 STALE_S = 60.0
-"""Seconds. A batch older than this describes its sources less accurately than a request to them."""
+"""Seconds after which a batch describes its sources less accurately than a request to the sources."""
 
 Partition = tuple[str, int]
 """Topic and partition number."""
 
 
 class Durations(msgspec.Struct, frozen=True):
-    """Milliseconds, under Spark's names."""
+    """Durations of a batch's parts in milliseconds, under Spark's names."""
 
     triggerExecution: int = 0
     """The whole trigger."""
@@ -40,7 +40,7 @@ class Durations(msgspec.Struct, frozen=True):
 
 
 class SourceProgress(msgspec.Struct, frozen=True):
-    """One source; its offsets in Spark's form."""
+    """The progress of one source; offsets are in Spark's form."""
 
     description: str = ""
     """Spark's description of the source."""
@@ -55,20 +55,20 @@ class SourceProgress(msgspec.Struct, frozen=True):
 
 
 class OperatorMetrics(msgspec.Struct, frozen=True):
-    """Custom metrics of the state store. A store reports its repair as long as it is loaded."""
+    """Custom metrics of the state stores. A repaired store counts its repair as long as the store is loaded."""
 
     rocksdbNumSnapshotsAutoRepaired: int = 0
 
 
 class OperatorProgress(msgspec.Struct, frozen=True):
-    """One stateful operator."""
+    """The progress of one stateful operator."""
 
     numRowsTotal: int = 0
-    """Rows of its state."""
+    """Rows of the operator's state."""
     commitTimeMs: int = 0
-    """Milliseconds of its commits, summed over all tasks."""
+    """Milliseconds of the state's commits, summed over all tasks."""
     memoryUsedBytes: int = 0
-    """Memory of its state."""
+    """Memory of the operator's state."""
     numRowsDroppedByWatermark: int = 0
     """Rows dropped as too late."""
     customMetrics: OperatorMetrics = OperatorMetrics()
@@ -76,7 +76,7 @@ class OperatorProgress(msgspec.Struct, frozen=True):
 
 
 class QueryProgress(msgspec.Struct, frozen=True):
-    """The used part of Spark's progress JSON; names are Spark's."""
+    """The part of Spark's progress JSON that Streamkeeper reads, under Spark's names."""
 
     name: str
     """The query."""
@@ -112,13 +112,13 @@ class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
     too_old_files: int | None = None
     """Files that Spark never reads because of their age."""
     too_old_example: str = ""
-    """One of them."""
+    """The name of one of those files."""
     runway_s: float | None = None
     """Seconds until the source drops unread data."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of topics at ``at``: the oldest offset of each partition, and its next offset."""
+    """The range of topics at the moment ``at``: each partition's oldest offset, and the offset of its next record."""
 
     at: float
     oldest: dict[Partition, int]
@@ -126,9 +126,9 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkpoint_write_s(progress: QueryProgress) -> float:
-    """Seconds for writing offsets and commit, plus the longest commit of state.
+    """Return the seconds for writing a batch's offsets and commit, plus the longest commit of a state.
 
-    Spark adds up the commits of parallel tasks: they count for at most the batch's duration.
+    Spark adds up the commits of parallel tasks, so that this sum counts for at most the batch's duration.
     """
     durations = progress.durationMs
     state = max((operator.commitTimeMs for operator in progress.stateOperators), default=0)
@@ -136,10 +136,11 @@ def checkpoint_write_s(progress: QueryProgress) -> float:
 
 
 def scheduling_delay_s(begun_ms: int, interval_s: float | None, before: tuple[int, int] | None) -> float:
-    """How much later than due a trigger started; ``before``: start and end of the last trigger with data, in ms.
+    """Return by how many seconds a trigger started too late.
 
-    Spark's triggers are due at multiples of the interval (``ProcessingTimeExecutor``), and at once after one that
-    overran the next one's due time. Triggers without data in between are unknown; they are assumed to be on time.
+    ``before`` is start and end of the last trigger with data, in ms. Spark's triggers are due at multiples of the
+    interval (``ProcessingTimeExecutor``). A trigger that overran the next due time is followed by the next at once.
+    Triggers without data in between are unknown and assumed to be on time.
     """
     interval_ms = round((interval_s or 0) * 1000)
     if interval_ms <= 0 or before is None:
@@ -155,12 +156,12 @@ def _next_due(moment_ms: int, interval_ms: int) -> int:
 
 
 def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
-    """Records beyond ``end`` in its partitions."""
+    """Return the number of records beyond ``end`` in the partitions of ``end``."""
     return sum(max(0, newest[partition] - offset) for partition, offset in end.items() if partition in newest)
 
 
 def positions(offset: bytes) -> dict[Partition, int] | None:
-    """A Kafka source's offset by partition; None for another kind of source."""
+    """Return partition -> offset from the offset of a Kafka source; None for another kind of source."""
     try:
         topics = _POSITIONS.decode(offset)
     except msgspec.DecodeError:
@@ -169,7 +170,7 @@ def positions(offset: bytes) -> dict[Partition, int] | None:
 
 
 def told_lag(source: SourceProgress) -> int | None:
-    """Records that waited in a Kafka source when its batch was planned; None for another kind of source."""
+    """Return the records that waited in a Kafka source when its batch was planned; None for another kind of source."""
     try:
         ends, newest = _POSITIONS.decode(source.endOffset), _POSITIONS.decode(source.latestOffset)
     except msgspec.DecodeError:
@@ -185,9 +186,9 @@ _POSITIONS = decoder_of(dict[str, dict[str, int]])
 
 
 def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:
-    """Seconds until a partition drops the next needed offset, at the rate since ``before``.
+    """Return the seconds until the first partition drops its next unread offset, at the rate since ``before``.
 
-    0 once one has dropped it. None if no partition drops data, or if none has unread data.
+    0 if a partition has dropped it already. None if no partition with unread data drops data.
     """
     found = []
     for partition, offset in needed.items():
@@ -203,7 +204,7 @@ def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float 
 
 
 class Meter:
-    """One query's measurements over all its runs in one process; not thread-safe."""
+    """The measurements of one query over all its runs in one process; not thread-safe."""
 
     def __init__(self, trigger_s: float | None) -> None:
         self._trigger_s = trigger_s
@@ -225,27 +226,27 @@ class Meter:
         self._slowest = 0.0
 
     def begin(self, batch: int, now: float) -> None:
-        """A batch starts."""
+        """Record the start of a batch."""
         self._open = batch, now
 
     def end(self) -> None:
-        """The run has ended: no batch runs."""
+        """Record the end of the run: no batch is running."""
         self._open = None
 
     def idle(self, now: float) -> None:
-        """A trigger found no data."""
+        """Record a trigger that found no data."""
         self._triggered = max(now, self._triggered or now)
 
     def look(self, sources: Sequence[SourceLook], now: float) -> None:
-        """The present state of the sources, in the query's order."""
+        """Record the present state of the sources, in the query's order."""
         self._looks, self._looked_at = tuple(sources), now
 
     def weigh(self, checkpoint_bytes: int | None) -> None:
-        """The present size of the checkpoint."""
+        """Record the present size of the checkpoint."""
         self._bytes = checkpoint_bytes
 
     def commit(self, progress: QueryProgress, now: float) -> None:
-        """A batch was committed. A late report does not end a batch that started after it."""
+        """Record the commit of a batch. A late report does not end a batch that started after it."""
         if progress.runId != self._run:
             self._run, self._before, self._repairs = progress.runId, None, ()
         took_ms = progress.durationMs.triggerExecution
@@ -280,7 +281,7 @@ class Meter:
         )
 
     def signals(self, now: float) -> QuerySignals:
-        """All measurements as of ``now``."""
+        """Return all measurements as of ``now``."""
         return msgspec.structs.replace(
             self._signals,
             sources=self._sources(now),
@@ -290,7 +291,7 @@ class Meter:
         )
 
     def point(self, now: float) -> HistoryPoint:
-        """The history's next point; the search for the slowest batch restarts after it."""
+        """Return the next point of the history, and start anew to search for the slowest batch."""
         slowest, self._slowest = self._slowest, 0.0
         return HistoryPoint(at=now, slowest_batch_s=slowest, signals=self.signals(now))
 
@@ -316,7 +317,7 @@ class Meter:
         if lag is not None:
             waited = self._time_to_read(position, lag)
         elif waited and (self._committed_at or 0) <= self._looked_at:
-            # No data was read since: the unread data has waited longer.
+            # No data was read since that request: the unread data has waited longer by the time since.
             waited += max(0.0, now - self._looked_at)
         return SourceSignals(
             source=told.description,
@@ -333,7 +334,10 @@ class Meter:
         return self._signals.last_commit
 
     def _time_to_read(self, position: int, lag: int) -> float | None:
-        """Seconds to read the lag at the rate of the last batches, which start only when due; None without a rate."""
+        """Return the seconds to read ``lag`` records at the rate of the last batches; None without a rate.
+
+        A batch counts for at least the trigger interval, because the next one starts only when due.
+        """
         if lag == 0:
             return 0.0
         rows = sum(row[position] for row in self._rows if position < len(row))
@@ -342,5 +346,5 @@ class Meter:
 
 
 def add_point(ring: Sequence[HistoryPoint], point: HistoryPoint) -> tuple[HistoryPoint, ...]:
-    """The ring with its newest point, without the oldest if it is full."""
+    """Return the ring with ``point`` added, without the oldest point if the ring was full."""
     return (*ring, point)[-HISTORY_POINTS:]

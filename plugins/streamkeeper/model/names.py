@@ -1,4 +1,4 @@
-"""Names that become parts of keys and paths: checked here once, so that no other code needs to."""
+"""The check of names that become parts of keys and paths, made once so that no other code needs to repeat it."""
 
 from __future__ import annotations
 
@@ -26,28 +26,31 @@ def check_name(what: str, name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether it may name a job or a query, by the rule of ``check_name``."""
+    """Whether ``name`` may name a job or a query, by the rule of ``check_name``."""
     return _NAME.fullmatch(name) is not None
 
 
 def refuse_unknown(what: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise InvalidInput for unknown names, each with the one that was probably meant."""
+    """Raise InvalidInput if ``names`` has unknown names; the hint has the known names that were probably meant."""
     unknown = [name for name in names if name not in known]
     if unknown:
         meant = [f"{nearest(name, known)} for {name}" for name in unknown if nearest(name, known)]
-        hint = f"perhaps {', '.join(meant)}" if meant else f"known: {', '.join(sorted(known))}"
+        hint = f"perhaps write {', '.join(meant)}" if meant else f"use one of: {', '.join(sorted(known))}"
         raise InvalidInput(
             f"{what} {', '.join(map(repr, unknown))} {'is' if len(unknown) == 1 else 'are'} not known", hint=hint
         )
 
 
 def shorten(text: str, longest: int = 80) -> str:
-    """The text, or its beginning and its length: a message that names it must stay one line."""
+    """Return the text, or its beginning and its length if it is longer than ``longest``, to keep a message short."""
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
 
 
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str:
-    """The known name most similar to ``name``; empty if none is (``likeness``: 0 to 1, as in difflib)."""
+    """Return the known name most similar to ``name``; empty if none is similar enough.
+
+    ``likeness`` is the least similarity, from 0 to 1, as in difflib.
+    """
     return next(iter(get_close_matches(name, known, n=1, cutoff=likeness)), "")
 
 
@@ -55,31 +58,32 @@ def check_instance(name: str) -> str:
     """Return ``name`` if it may name an operation or a driver instance, else raise InvalidInput."""
     if not _INSTANCE.fullmatch(name):
         raise InvalidInput(
-            f"{shorten(name)!r} names no operation and no driver", hint="lower-case letters, digits and dashes"
+            f"{shorten(name)!r} is not a name of an operation or a driver",
+            hint="use lower-case letters, digits and dashes",
         )
     return name
 
 
 def key_number(key: str, name: Callable[[int], str]) -> int | None:
-    """The number in a store's key, if ``name`` maps it to that very key; None for other keys, such as a copy."""
+    """Return the number in a store's key if ``name`` maps the number to that key; None for any other key."""
     found = _LAST_NUMBER.search(key)
     return int(found[1]) if found and name(int(found[1])) == key else None
 
 
 def release_name(number: int) -> str:
-    """7 -> r0007."""
+    """Return the name of a release, such as r0007 for 7."""
     return f"r{number:04d}"
 
 
 def release_number(name: str) -> int:
-    """r0007 -> 7; raises InvalidInput for anything else."""
+    """Return the number of a release, such as 7 for r0007; raises InvalidInput for anything else."""
     if not _RELEASE.fullmatch(name):
         raise InvalidInput(f"{name!r} is not a release", hint="a release looks like r0007")
     return int(name[1:])
 
 
 def version_name(number: int) -> str:
-    """3 -> v0003."""
+    """Return the name of a checkpoint version, such as v0003 for 3."""
     return f"v{number:04d}"
 
 
@@ -90,7 +94,7 @@ def check_version(name: str) -> str:
 
 
 def version_number(name: str) -> int:
-    """v0003 -> 3; raises InvalidInput for anything else."""
+    """Return the number of a checkpoint version, such as 3 for v0003; raises InvalidInput for anything else."""
     if not _VERSION.fullmatch(name):
         raise InvalidInput(f"{name!r} is not a checkpoint version", hint="a checkpoint version looks like v0003")
     return int(name[1:])

@@ -32,17 +32,17 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     started: int
     """Number of the journal entry that opened it."""
     begun: tuple[str, ...] = ()
-    """Tags of the steps that have started to change the current driver or checkpoint."""
+    """Tags of the steps that have started to change the current driver or its checkpoint."""
     done: dict[str, dict[str, str]] = {}
-    """Tag of a finished step -> its recorded result; the properties read it."""
+    """Tag of a finished step -> its recorded result, which the properties below read."""
     verdict: Verdict | None = None
     """The verdict on the candidate; None before the assessment."""
     reverse: Verdict | None = None
-    """The verdict on the old release after the candidate."""
+    """The verdict on a rollback from the candidate to the current release; None before the assessment."""
     verdict_sentence: str = ""
     """The assessment's summary."""
     report: str = ""
-    """Key of the assessment."""
+    """Key of the complete assessment."""
     ways: dict[str, QueryWay] = {}
     """Query -> its transition."""
     refusal: str = ""
@@ -56,15 +56,15 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     review: ApprovalAnswered | None = None
     """The answer about a rebuilt output; None without one."""
     fall_back: str = ""
-    """Why the candidate will not take over; empty otherwise."""
+    """Why the candidate was given up; empty otherwise."""
     untouched: Outcome = Outcome.FAILED
-    """The outcome if no current driver or checkpoint was changed at that decision."""
+    """The operation's outcome if no current driver or checkpoint had been changed when the candidate was given up."""
     abort: str = ""
-    """Who asked to end it, and why; empty otherwise."""
+    """Who requested to abort the operation, and why; empty otherwise."""
     outcome: Outcome | None = None
-    """The outcome; None while it is open."""
+    """The outcome; None while the operation is open."""
     sentence: str = ""
-    """The outcome for a person."""
+    """The outcome as a sentence for a person."""
     fault: str = ""
     """Value of the ``Fault`` of a failed operation."""
 
@@ -75,17 +75,17 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept_state(self) -> dict[str, str]:
-        """Query -> the snapshot of its state, taken before a person was asked about an opaque change."""
+        """Query -> the snapshot of its state that was taken before the question about an opaque change."""
         return StateKept.read(self._left_by(Step.KEEP_STATE)).of_query
 
     @property
     def last_batches(self) -> dict[str, int]:
-        """Query -> the last batch that the ended release has committed."""
+        """Query -> the last batch that the previous release committed before its driver ended."""
         return LastBatches.read(self._left_by(Step.PROVE_DEAD)).of_query
 
     @property
     def first_backlog(self) -> dict[str, int]:
-        """Query -> records waiting at its first commit, if its sources report it."""
+        """Query -> unread records at its first commit, for queries whose sources report them."""
         return FirstBacklog.read(self._left_by(Step.FIRST_COMMIT)).of_query
 
     @property
@@ -95,11 +95,11 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def versions_back(self) -> dict[str, str]:
-        """Query -> the checkpoint version that was restored for the old release."""
+        """Query -> the checkpoint version that was restored for the previous release."""
         return VersionsRestored.read(self._left_by(Step.FALL_BACK)).of_query
 
     def has_begun(self, step: Step) -> bool:
-        """Whether a step has changed the current driver or checkpoint, or is about to."""
+        """Whether a step may have started to change the current driver or its checkpoint."""
         return step.tag in self.begun
 
     def has_done(self, step: Step) -> bool:

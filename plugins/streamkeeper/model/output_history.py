@@ -1,8 +1,8 @@
-"""The batches that an output must contain according to its checkpoint, and those that it lacks. Pure.
+"""The batches that an output must contain according to its checkpoint, and the batches that the output lacks.
 
-A batch is written to its output before Spark commits it in the checkpoint. A committed batch therefore proves that the
-output's own record names this batch or a later one; a batch without rows is recorded like any other. An output without
-that record is missing, was emptied, or is an older copy.
+A batch is written to its output before Spark commits it in the checkpoint. The output's own record must therefore name
+the last committed batch or a later one, since a batch without rows is recorded too. An output whose record does not is
+missing, was emptied, or is an older copy.
 """
 
 from __future__ import annotations
@@ -11,71 +11,74 @@ import msgspec
 
 
 class OutputRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An output's own record, for one query's checkpoint versions."""
+    """The record that an output keeps of its epochs and batches, for one query's checkpoint versions."""
 
     gone: str = ""
     """The missing part of the current output, as a clause; empty if it is complete."""
     epoch: int = 0
-    """The newest epoch in it."""
+    """The newest epoch in the record; 0 without one."""
     last: dict[str, int] = {}
-    """Checkpoint version -> newest batch."""
+    """Checkpoint version -> its newest batch in the output."""
     every_version: bool = False
-    """Whether the record keeps all versions; otherwise only the version that wrote last."""
+    """Whether the record keeps all versions; otherwise it keeps only the version that wrote last."""
 
 
 class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The own and inherited batches of a checkpoint version."""
+    """What is recorded about the batches of a checkpoint version, inherited ones included."""
 
     version: str
     """The version."""
     inherited: int = -1
-    """Newest batch, in the version's own numbers, that an earlier version wrote; -1 for none."""
+    """The newest batch, in this version's numbers, that an earlier version wrote; -1 for none."""
     parent: str = ""
-    """That earlier version."""
+    """The earlier version that wrote the inherited batch; empty for none."""
     parent_batch: int = -1
-    """The same batch in the earlier version's numbers."""
+    """The number of the inherited batch in the earlier version; -1 for none."""
     epoch: int = 0
     """The newest epoch claimed on this version; 0 for none."""
     epoch_committed: int | None = None
-    """Newest batch committed at that claim; None if not recorded."""
+    """The newest batch that was committed when that epoch was claimed; None if not recorded."""
     first_epoch: int = 0
     """The first of the consecutive epochs claimed on this version; 0 if not recorded."""
     first_committed: int | None = None
-    """Newest batch committed at that first claim; None if not recorded."""
+    """The newest batch that was committed when that first epoch was claimed; None if not recorded."""
 
     def expects(self, committed: int | None) -> tuple[str, int] | None:
-        """The newest batch that the output must contain, with its checkpoint version; None if no batch is proven."""
+        """Return version and number of the newest batch that the output must contain; None if no batch is proven.
+
+        ``committed`` is the newest batch that this version has committed, None if unknown.
+        """
         if committed is not None and committed > self.inherited:
             return self.version, committed
         return (self.parent, self.parent_batch) if self.parent and self.parent_batch >= 0 else None
 
 
 class AcceptedLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """The loss of output that a person accepted for one operation, as of its assessment.
+    """The loss of output that a person accepted for one operation, as it was assessed.
 
-    ``batch``: newest committed batch that the output may lack.
-    ``made``: the checkpoint version that the operation created afterwards, with batch numbers of its own; a loss of
-      these is another loss. Empty without one.
+    ``batch``: the newest committed batch that the output may lack.
+    ``made``: the checkpoint version that the operation created afterwards, empty without one. Its batches have their
+      own numbers, and their loss was not accepted.
     """
 
     batch: int
     made: str = ""
 
     def covers(self, version: str, batch: int) -> bool:
-        """Whether the output may lack ``batch`` of ``version``."""
+        """Whether the person accepted that the output lacks ``batch`` of ``version``."""
         return version != self.made and batch <= self.batch
 
 
 def find_output_loss(history: OutputHistory, committed: int | None, record: OutputRecord) -> str:
-    """The committed batches that the output lacks, as a clause; empty if it lacks none."""
+    """Return evidence that the output lacks committed batches, as a clause; empty if there is none."""
     expected = history.expects(committed)
     if expected is None:
         return ""
     version, batch = expected
     proof = f"batch {batch} of {version} was committed"
     held = record.last.get(version)
-    # A shadow version exists before its output does. A claim creates no output, its fence does: only a batch committed
-    # after the claim proves that the fence was raised.
+    # A shadow version exists before its output. The output is created when the epoch's fence is written to it, and not
+    # by the claim of the epoch: only a batch committed after the claim proves that the fence was written.
     own, before = version == history.version, history.first_committed
     fenced = history.epoch and not (own and before is not None and batch <= before)
     unseen = held is not None and held >= batch and not fenced
@@ -87,8 +90,8 @@ def find_output_loss(history: OutputHistory, committed: int | None, record: Outp
         return f"it holds no batch, and {proof}"
     if record.every_version:
         return f"it holds no batch of {version}, and {proof}"
-    # Another version wrote last. A batch committed since an epoch was claimed proves that epoch's fence. The first
-    # claim proves most: a driver that restarts without input claims again and commits nothing.
+    # Another version wrote last. A batch that was committed after an epoch's claim proves that this epoch's fence was
+    # written. The first claim proves most, because a driver that restarts without input claims again without commits.
     epoch, known = history.first_epoch, history.first_committed
     if not epoch:
         epoch, known = history.epoch, history.epoch_committed

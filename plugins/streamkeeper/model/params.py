@@ -1,4 +1,4 @@
-"""A job's params: declared with a type, checked before anything is started."""
+"""A job's params: the job declares each with a type, and values are checked before a driver is started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES: tuple[type, ...] = (str, int, float, bool)
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One declared param: ``type`` is str, int, float or bool; a param without a default must be given."""
+    """One declared param. ``type`` is str, int, float or bool; a param without a ``default`` must be given a value."""
 
     type: type[str] | type[int] | type[float] | type[bool]
     default: ParamValue | Literal[_Required.REQUIRED] = _Required.REQUIRED
@@ -31,24 +31,24 @@ class Param:
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """Whether a value must be given."""
         return self.default is _Required.REQUIRED
 
     @property
     def given_default(self) -> ParamValue:
-        """The default; None without one."""
+        """The default; None if the param has none."""
         return None if isinstance(self.default, _Required) else self.default
 
 
 def check_declared(job: str, declared: Mapping[str, Param]) -> None:
-    """Raise JobUnusable if a declaration itself is wrong."""
+    """Raise JobUnusable if the job declares a param wrongly."""
     for name, param in declared.items():
         if not isinstance(param, Param):
             raise JobUnusable(f"job {job}: param {name} is declared as {param!r}", hint="declare it as Param(...)")
         if param.type not in _TYPES:
             raise JobUnusable(
                 f"job {job}: param {name} has the type {getattr(param.type, '__name__', param.type)}",
-                hint="a param is a str, int, float or bool",
+                hint="declare the type str, int, float or bool",
             )
         default = param.default
         if not isinstance(default, _Required) and default is not None and not _fits(param.type, default):
@@ -56,7 +56,7 @@ def check_declared(job: str, declared: Mapping[str, Param]) -> None:
 
 
 def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str = "") -> dict[str, ParamValue]:
-    """``given`` with the defaults filled in; raises InvalidInput that names every wrong param."""
+    """Return ``given`` with the defaults filled in; raises InvalidInput, which names every wrong param."""
     faults = [_unknown(name, declared) for name in sorted(set(given) - set(declared))]
     values: dict[str, ParamValue] = {}
     for name, param in declared.items():
@@ -75,7 +75,7 @@ def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str 
             faults.append(f"param {name} is {shorten(repr(value))}, not a {param.type.__name__}")
     if faults:
         prefix = f"job {job}: " if job else ""
-        raise InvalidInput(prefix + "; ".join(faults), hint=f"it declares: {_render(declared)}")
+        raise InvalidInput(prefix + "; ".join(faults), hint=f"give the params that it declares: {_render(declared)}")
     return values
 
 

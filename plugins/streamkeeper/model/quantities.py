@@ -1,4 +1,4 @@
-"""Ages, sizes and moments in a readable form, and aggregates of figures of which some are unknown."""
+"""Readable forms of ages, sizes and moments, and aggregates of figures some of which are unknown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T", int, float)
 
 
 def tell_age(seconds: float | None, *, unknown: str = "-") -> str:
-    """45 s, 3.5 min, 12 h, 4 d."""
+    """Return an age as ``45 s``, ``3.5 min``, ``12 h`` or ``4 d``; ``unknown`` for None."""
     if seconds is None:
         return unknown
     left = max(0.0, seconds)
@@ -21,7 +21,7 @@ def tell_age(seconds: float | None, *, unknown: str = "-") -> str:
 
 
 def tell_size(count: int) -> str:
-    """512 B, 1.4 MiB."""
+    """Return a number of bytes as ``512 B`` or ``1.4 MiB``."""
     size, unit = float(count), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1024:
@@ -31,21 +31,21 @@ def tell_size(count: int) -> str:
 
 
 def tell_moment(seconds: float) -> str:
-    """From seconds since 1970: 2026-11-25 11:03:12 UTC."""
+    """Return seconds since 1970 as ``2026-11-25 11:03:12 UTC``."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def least(found: Iterable[T | None]) -> T | None:
-    """The minimum of the known values; None without any."""
+    """Return the minimum of the known values; None if no value is known."""
     return min((value for value in found if value is not None), default=None)
 
 
 def most(found: Iterable[T | None]) -> T | None:
-    """The maximum of the known values; None without any."""
+    """Return the maximum of the known values; None if no value is known."""
     return max((value for value in found if value is not None), default=None)
 
 
 def total(found: Iterable[T | None]) -> T | None:
-    """The sum of the known values; None without any."""
+    """Return the sum of the known values; None if no value is known."""
     known = [value for value in found if value is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""Names of columns within a manifest's texts: in a schema's lines, and in expressions."""
+"""How a manifest's texts quote names of columns, in the lines of a schema and in expressions."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _BARE_LINE = re.compile(rf"(.+?) ({_TYPE})")
 
 
 def quoted_name(name: str) -> str:
-    """A column's or field's name as in expressions: in quotes unless it is a plain identifier."""
+    """Return a column's or field's name as expressions show it: in quotes unless it is a plain identifier."""
     return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
 
 
 def quoted(text: str) -> str:
-    """Text in quotes, without the brackets that mark a field's name for rules."""
+    """Return the text in quotes, with ``<`` and ``>`` escaped, because rules read these as marks of a field's name."""
     return json.dumps(text).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def schema_text(columns: Iterable[tuple[str, str]]) -> str:
-    """One line per column, ``name type``; a name that contains a space is in backticks."""
+    """Return a schema as one line per column, ``name type``; a name that contains a space is in backticks."""
     return "\n".join(f"{_in_backticks(name)} {' '.join(kind.splitlines())}" for name, kind in columns)
 
 
 def read_schema_line(line: str) -> tuple[str, str]:
-    """Name and type in a line of ``schema_text``, or of an earlier version, which put no name in backticks."""
+    """Return name and type from a line of ``schema_text``; earlier versions wrote such lines without backticks."""
     if found := _QUOTED_LINE.fullmatch(line):
         name = found[1].replace("``", "`")
         return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name), found[2]

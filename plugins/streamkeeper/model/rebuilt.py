@@ -1,4 +1,4 @@
-"""The record of a rebuilt journal: the remaining evidence about a job in checkpoints, outputs and snapshots."""
+"""The record with which a rebuilt journal begins: what checkpoints, outputs and snapshots still show of a job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class RebuiltVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version; ``origin``: where it was observed. The other fields as in CheckpointVersion."""
+    """One checkpoint version. ``origin`` is where it was observed; the other fields are as in CheckpointVersion."""
 
     version: str
     origin: str
@@ -20,7 +20,7 @@ class RebuiltVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebuiltQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """``output``: the output that it wrote, empty if unknown; ``version``: the current one, ``versions``: all."""
+    """One query: its output (empty if unknown), its current checkpoint version, and all its versions."""
 
     output: str
     version: str
@@ -28,27 +28,27 @@ class RebuiltQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRebuilt(msgspec.Struct, frozen=True, kw_only=True, tag="job-rebuilt"):
-    """The first entry of a rebuilt journal, complete; elsewhere it has no meaning."""
+    """The complete first entry of a rebuilt journal. As a later entry this record has no effect."""
 
     requested_by: str
     """The person who requested the rebuild."""
     reason: str
     """The person's reason."""
     at: str
-    """UTC, for people."""
+    """Time of the rebuild in UTC, for people."""
     proof: str
-    """How it is known that no earlier driver is left."""
+    """How it is known that no earlier driver exists any more."""
     epoch: int
-    """No query claims an epoch up to this one again."""
+    """The newest epoch of any query before the rebuild; later claims are above it."""
     newest_release: int
-    """No release is created with a number up to this one, because snapshots name releases."""
+    """The newest release number before the rebuild. Later releases are above it, because snapshots name releases."""
     queries: dict[str, RebuiltQuery]
     """Query -> its output and checkpoint versions."""
     lost: tuple[str, ...] = ()
-    """The losses, one sentence each."""
+    """What could not be rebuilt, one sentence per loss."""
 
     @property
     def sentence(self) -> str:
-        """Who rebuilt it and when, for a person."""
+        """Who rebuilt the journal, when and why, for a person."""
         why = f" ({self.reason})" if self.reason else ""
         return f"rebuilt from checkpoints on {self.at[:16].replace('T', ' ')} UTC, by {self.requested_by}{why}"

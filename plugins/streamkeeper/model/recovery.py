@@ -1,4 +1,4 @@
-"""The observations for a diagnosis, the cause of a job's outage, and the possible actions with their costs."""
+"""The observations for a diagnosis, the causes of an outage, and the recovery actions with their costs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class RecoveryAction(Enum):
     RESTORE = "restore"
     """Restore each damaged query from a snapshot, as its next checkpoint version; run the current release again."""
     REPLAN = "replan"
-    """Each query whose open batch has an unreadable plan continues after its last commit; it plans that batch again."""
+    """Continue each query whose open batch has an unreadable plan after its last commit, and plan that batch again."""
     REBUILD = "rebuild"
-    """Each damaged query reads its sources again into a shadow until it has caught up; then it becomes current."""
+    """Let each damaged query read its sources again into a shadow, which becomes current once it has caught up."""
 
 
 class Cause(Enum):
-    """Why a job does not run, or that it does; the first that applies is named."""
+    """Why a job does not run, or that nothing is wrong. A diagnosis names the first cause that applies."""
 
     STORE_OUT_OF_REACH = "store-out-of-reach"
     NOT_DEPLOYED = "not-deployed"
@@ -56,37 +56,37 @@ class Cause(Enum):
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """The data that resuming one query from a snapshot reads and writes again."""
+    """The data that one query reads and writes again if it resumes from a snapshot."""
 
     snapshot: str
     """The snapshot."""
     batch: int
-    """Its batch."""
+    """The batch of the snapshot."""
     taken_at: str = ""
-    """UTC, ISO 8601."""
+    """When the snapshot was taken, UTC, ISO 8601."""
     verified: bool = False
-    """Whether a drill has resumed it."""
+    """Whether a drill has resumed the snapshot."""
     takes: str = ""
-    """How the output handles replayed rows, as a clause; empty if it then has them twice."""
+    """How the output avoids duplicates of replayed rows, as a clause; empty if it would have these rows twice."""
     batches: int | None = None
-    """Number of batches committed, or written, after it; None if unknown."""
+    """Number of batches that were committed, or written, after the snapshot; None if unknown."""
     reads: str = ""
     """Files and records to read again, as a clause; empty for none."""
     gone: str = ""
-    """The part of them that the source no longer has."""
+    """The part of ``reads`` that the source no longer has, as a clause; empty for none."""
     unknown: str = ""
-    """The part that cannot be checked, as a clause."""
+    """The part of ``reads`` that cannot be checked, as a clause; empty for none."""
 
 
 class Replan(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of planning an open batch again."""
 
     batch: int
-    """The batch."""
+    """The open batch."""
     reads: str = ""
     """The data to read, as a clause."""
     gone: str = ""
-    """Files that the source had listed for it and that no longer exist, as a clause; empty for none."""
+    """Files that the source had listed for the batch and that no longer exist, as a clause; empty for none."""
     unknown: str = ""
     """Files that could not be checked, as a clause; empty for none."""
 
@@ -101,19 +101,19 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     """The directory of that version."""
     lost: str = ""
-    """How the directory is less than recorded, as a clause; empty if it is not."""
+    """What the directory lacks of the recorded checkpoint, as a clause; empty if it lacks nothing."""
     damages: tuple[Damage, ...] = ()
-    """Damage that every read of its files shows."""
+    """Damage that every read of the checkpoint's files shows."""
     planned: int | None = None
-    """The newest planned batch in it."""
+    """The newest planned batch in the directory; None without one."""
     committed: int | None = None
-    """The newest committed batch in it."""
+    """The newest committed batch in the directory; None without one."""
     sink: str = ""
-    """The kind of its output."""
+    """The kind of the query's output."""
     output: str = ""
-    """The identity of its output."""
+    """The identity of the query's output."""
     holds: int | None = None
-    """The newest batch of this version in the output."""
+    """The newest batch of this version in the output; None without one, or if unknown."""
     sink_unknown: str = ""
     """Why the output's content is unknown; empty otherwise."""
     sink_down: bool = False
@@ -135,7 +135,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     failing: str = ""
     """The error of a query that fails repeatedly."""
     unproven: str = ""
-    """The driver that may still write there, because its termination was stated and not proven."""
+    """The driver that may still write there, because its end was stated and not proven."""
     replan: Replan | None = None
     """The replan, if the open batch can be planned again; None otherwise."""
     output_lost: str = ""
@@ -148,50 +148,50 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ahead(self) -> bool:
-        """Whether the output contains a batch that the checkpoint does not."""
+        """Whether the output contains a batch that the checkpoint lacks."""
         known = -1 if self.planned is None else self.planned
         return not self.lost and self.holds is not None and self.holds > known
 
     @property
     def damaged(self) -> bool:
-        """Whether it cannot resume in this checkpoint version."""
+        """Whether the query cannot resume in this checkpoint version."""
         return bool(self.lost or self.harmed or self.ahead or self.unproven or self.output_lost)
 
     @property
     def only_output_lost(self) -> bool:
-        """Whether only its output prevents a resume: a person may accept that."""
+        """Whether only lost output prevents a resume, which a person may accept."""
         return bool(self.output_lost) and not (self.lost or self.harmed or self.ahead or self.unproven)
 
     @property
     def open_batch(self) -> int | None:
-        """The batch that a start replays."""
+        """The planned and uncommitted batch, which a start replays; None without one."""
         last = -1 if self.committed is None else self.committed
         return self.planned if self.planned is not None and self.planned > last else None
 
 
 class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
-    """The complete input of a diagnosis, collected by ``operations.diagnosing``, so that the decision does no I/O."""
+    """The complete input of a diagnosis. ``operations.diagnosing`` collects it, so that the decision does no I/O."""
 
     job: str
     """The job."""
     store: str = ""
-    """Why the store does not answer; then no other fact is known."""
+    """Why the store does not answer; no other fact is known then. Empty if the store answers."""
     lost: str = ""
-    """The records that name the job although its journal is missing; then no other fact is known."""
+    """The records that name the job although its journal is missing; no other fact is known then."""
     outdated: str = ""
-    """How its journal is older than the data; then no other fact of it is reliable."""
+    """How the job's journal is older than the data; the other facts of the journal are then unreliable."""
     release: str = ""
     """The current release."""
     instance: str = ""
     """The current instance."""
     stopped: str = ""
-    """Who stopped it, and why; empty if it should run."""
+    """Who stopped the job, and why; empty if the job should run."""
     life: Life | None = None
-    """The runner's observation of the driver."""
+    """The runner's observation of the driver; None if it was not observed."""
     why: str = ""
-    """The runner's proof."""
+    """The runner's proof or reason for ``life``."""
     rebooted: bool = False
-    """Whether the driver ended with its machine's boot."""
+    """Whether the driver ended because its machine was rebooted."""
     frozen: bool = False
     """Whether processes of the driver are stopped."""
     state: DriverState | None = None
@@ -205,15 +205,15 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     full: str = ""
     """A full disk, as a clause."""
     away: str = ""
-    """The unavailable dependency of a live driver, as it reports it."""
+    """The unavailable dependency that a live driver reports, as a clause."""
     before: str = ""
-    """How the previous run ended, until the present one has completed a trigger."""
+    """How the driver's previous run ended, until the present run has completed a trigger."""
     dropped: str = ""
     """Evidence that a source no longer has the next input."""
     exhausted: str = ""
-    """Evidence that its memory was insufficient."""
+    """Evidence that the driver ran out of memory."""
     by_signal: bool = False
-    """Whether a signal stopped its supervisor."""
+    """Whether a signal stopped the driver's supervisor."""
     broke: frozenset[str] = frozenset()
     """Queries whose error ended the previous run."""
     queries: tuple[QueryLook, ...] = ()
@@ -221,7 +221,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """The effects of an action on one output, each as a clause; empty for none."""
+    """The cost of an action for one output, with each effect as a clause; empty for no effect."""
 
     query: str
     """The query."""
@@ -234,16 +234,16 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     lost: str = ""
     """Data lost permanently."""
     doubles: bool = False
-    """Whether the output then contains rows twice."""
+    """Whether the output contains rows twice after the action."""
 
     @property
     def asks(self) -> bool:
-        """Whether a person must accept it."""
+        """Whether a person must accept the cost: data is lost, or rows are duplicated."""
         return bool(self.lost) or self.doubles
 
     @property
     def sentence(self) -> str:
-        """The effects for a person."""
+        """The cost as a sentence for a person."""
         parts = [
             f"reads {self.read} again" if self.read else "reads nothing again",
             f"writes again: {self.written}" if self.written else "writes nothing again",
@@ -253,22 +253,22 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One action, or the reason why it is impossible."""
+    """One recovery action with its costs, or the reason why the action is impossible."""
 
     action: RecoveryAction
     """The action."""
     does: str = ""
-    """Its effect, one sentence."""
+    """The effect of the action, in one sentence."""
     why_not: str = ""
-    """Why it is impossible; empty if it is possible."""
+    """Why the action is impossible; empty if it is possible."""
     prices: tuple[Price, ...] = ()
-    """Its effects per output."""
+    """The cost of the action, per output."""
     snapshots: dict[str, str] = {}
-    """Query -> the snapshot that it is restored from."""
+    """Query -> the snapshot from which the query is restored."""
     replans: dict[str, int] = {}
     """Query -> the batch that is planned again."""
     stands_on: tuple[str, ...] = ()
-    """The release, checkpoint versions and snapshots that it refers to."""
+    """The release, checkpoint versions and snapshots on which the costs are based."""
 
     @property
     def possible(self) -> bool:
@@ -276,50 +276,50 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asks(self) -> bool:
-        """Whether a person must accept it."""
+        """Whether a person must accept the action's cost for any output."""
         return any(price.asks for price in self.prices)
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """One cause, its evidence, and the actions, the advised one first."""
+    """The cause of an outage, its evidence, and the possible actions, with the advised action first."""
 
     job: str
     """The job."""
     cause: Cause
     """The cause."""
     sentence: str
-    """The cause for a person."""
+    """The cause as a sentence for a person."""
     evidence: tuple[str, ...] = ()
     """The evidence, one sentence each."""
     heading: str = ""
     """Heading of docs/operations/runbook.md."""
     advice: str = ""
-    """One sentence, also if no action helps."""
+    """The advice in one sentence, even if no action helps."""
     options: tuple[Option, ...] = ()
     """The actions."""
 
     def option(self, action: RecoveryAction) -> Option:
-        """The diagnosis's option for an action."""
+        """Return this diagnosis's option for an action."""
         return next(option for option in self.options if option.action is action)
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """A recovery as it was announced: stored with the operation's request."""
+    """A recovery as a person was shown it, stored with the operation's request."""
 
     action: RecoveryAction
-    """The action; RESTORE for a replan, which is carried out like one."""
+    """The action; RESTORE for a replan, which is carried out like a restore."""
     cause: str = ""
     """The diagnosed cause."""
     snapshots: dict[str, str] = {}
-    """Query -> the snapshot that it is restored from."""
+    """Query -> the snapshot from which the query is restored."""
     rebuilt: tuple[str, ...] = ()
     """Queries that read their sources again."""
     announced: tuple[str, ...] = ()
-    """One sentence per output."""
+    """The announced costs, one sentence per output."""
     accepted_by: str = ""
     """The person who accepted losses or duplicates; empty if there were none."""
     replans: dict[str, int] = {}
-    """Query -> the batch that it plans again after its last commit."""
+    """Query -> the open batch that the query plans again."""
 
     @property
     def asked_for(self) -> RecoveryAction:
