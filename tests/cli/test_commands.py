@@ -163,7 +163,7 @@ def test_what_is_no_reason_is_refused_in_one_line(home: Path, words: tuple[str, 
     """As in Airflow's form, before anything is done."""
     result = run(*words, "--reason", reason)
     assert result.exit_code == 2
-    told = f"error: reason has {len(reason):,} characters (it is to have 5 to 1,000)\n"
+    told = f"error: reason has {len(reason):,} characters (write 5 to 1,000 characters)\n"
     assert result.stderr == told
 
 
@@ -180,7 +180,7 @@ def test_what_is_no_reason_is_refused_in_one_line(home: Path, words: tuple[str, 
 )
 def test_a_reason_that_may_be_left_out_is_one_where_it_is_given(home: Path, words: tuple[str, ...]) -> None:
     """Without one the command gets further, whatever becomes of it then."""
-    assert run(*words, "--reason", "why").stderr == "error: reason has 3 characters (it is to have 5 to 1,000)\n"
+    assert run(*words, "--reason", "why").stderr == "error: reason has 3 characters (write 5 to 1,000 characters)\n"
     assert "reason has" not in run(*words).stderr
 
 

@@ -28,7 +28,7 @@ def test_a_table_of_a_database_server_takes_rows_from_elsewhere() -> None:
     ("kind", "output", "why"),
     [
         ("table", "sqlite:////w.db#totals", "a file of one machine"),
-        ("file", "/out", "one on each machine"),
+        ("file", "/out", "a different one on each machine"),
         ("foreach", "jobs.audit", "outlives its driver"),
         ("delta", "s3a://bucket/table", "outlives its driver"),
     ],
@@ -46,8 +46,8 @@ def test_any_other_output_is_refused_by_name(kind: str, output: str, why: str) -
     ("kind", "output", "why"),
     [
         ("table", "sqlite:////w.db#totals", "a file of one machine"),
-        ("file", "/out", "another one on each node"),
-        ("file", "file:/out", "another one on each node"),
+        ("file", "/out", "a different one on each node"),
+        ("file", "file:/out", "a different one on each node"),
     ],
 )
 def test_an_output_that_the_next_node_would_not_find_is_refused_by_name(kind: str, output: str, why: str) -> None:

@@ -55,7 +55,12 @@ def test_a_record_larger_than_any_is_not_decoded() -> None:
     """One line names it and the way out, before anything is made of it; the largest one that may be is read."""
     many = b'{"text":"","numbers":{' + b",".join(b'"%d":1' % number for number in range(4_000_000)) + b"}}"
     assert len(many) > MOST_BYTES
-    with little(1), pytest.raises(RegistryDamaged, match=r"a/b is [\d,]+ bytes, more than the 33,554,432 .*put back"):
+    with (
+        little(1),
+        pytest.raises(
+            RegistryDamaged, match=r"a/b is [\d,]+ bytes, more than the 33,554,432 .*restore the original content"
+        ),
+    ):
         from_json(many, Note, where="a/b", newest_format=1)
     largest = to_json(Note(text="x" * (MOST_BYTES - len(to_json(Note(text=""))))))
     assert len(largest) == MOST_BYTES

@@ -18,14 +18,14 @@ USUAL = DeployRequest(job="orders", params={"share": 0.5, "name": "größe"}, co
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"approve_s": float("nan")}, "approve_s=nan is no deadline"),
-        ({"drain_s": float("inf")}, "drain_s=inf is no deadline"),
-        ({"catch_up_s": 1e300}, r"catch_up_s=1e\+300 is no deadline"),
-        ({"drain_s": -1.0}, "drain_s=-1 is no deadline"),
+        ({"approve_s": float("nan")}, "approve_s=nan is not a deadline"),
+        ({"drain_s": float("inf")}, "drain_s=inf is not a deadline"),
+        ({"catch_up_s": 1e300}, r"catch_up_s=1e\+300 is not a deadline"),
+        ({"drain_s": -1.0}, "drain_s=-1 is not a deadline"),
         ({"most_missing": float("nan")}, "most_missing=nan is not a share"),
         ({"most_differing": 2.0}, "most_differing=2 is not a share"),
         ({"probation_batches": -1}, "probation_batches=-1 is below 0"),
-        ({"params": {"share": float("nan")}}, "param share is nan, which is no number"),
+        ({"params": {"share": float("nan")}}, "param share is nan, which JSON cannot store"),
         ({"params": {"share": 2**63}}, "param share is 9223372036854775808, beyond 64 bits"),
         ({"params": {"name": "\ud800"}}, r"name is not Unicode: '\\ud800'"),
         ({"params": {"\udcff": 1}}, "name is not Unicode"),
@@ -58,7 +58,7 @@ def test_a_reason_between_its_bounds_is_taken(reason: str) -> None:
 )
 def test_a_reason_beyond_its_bounds_is_refused(reason: str, told: str) -> None:
     """In one line with how long it is and how long it may be, and without repeating it."""
-    with pytest.raises(InvalidInput, match=rf"^reason has {told} characters \(it is to have 5 to 1,000\)$"):
+    with pytest.raises(InvalidInput, match=rf"^reason has {told} characters \(write 5 to 1,000 characters\)$"):
         check_length("reason", reason, required=True)
 
 

@@ -36,7 +36,7 @@ def test_a_deploy_cannot_set_a_conf_that_puts_rows_at_risk(key: str, value: str)
     """The message says what is at risk; a pattern allows nothing here, the conf's full name does."""
     with pytest.raises(InvalidInput, match=f"{key}=.* puts rows at risk: ") as refused:
         check_release_conf({key: value}, ["spark.*"])
-    assert "by its full name, to STREAMKEEPER_CONFS" in refused.value.hint
+    assert "to add its full name to STREAMKEEPER_CONFS" in refused.value.hint
     check_release_conf({key: value}, [key])
 
 

@@ -36,14 +36,16 @@ def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) 
 )
 def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, meant: str) -> None:
     """Its default would be taken in silence: other checkpoints, another store."""
-    with pytest.raises(InvalidInput, match=rf"STREAMKEEPER_{misspelt} is not a setting \(STREAMKEEPER_{meant} is one"):
+    with pytest.raises(
+        InvalidInput, match=rf"STREAMKEEPER_{misspelt} is not a setting \(rename it to STREAMKEEPER_{meant}, or"
+    ):
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), f"STREAMKEEPER_{misspelt}": "/data"})
 
 
 @pytest.mark.parametrize("home", ["home", "./home", "~/home", "../home"])
 def test_a_relative_home_is_refused(home: str) -> None:
     """It would be another installation in every directory in which a command is run."""
-    with pytest.raises(InvalidInput, match=r"is relative: another directory wherever a command runs \(write the whole"):
+    with pytest.raises(InvalidInput, match=r"is relative, and so depends on where a command is run \(write the whole"):
         read_settings({"STREAMKEEPER_HOME": home})
 
 
@@ -65,7 +67,7 @@ def test_jars_are_looked_for_in_directories(tmp_path: Path, jars: str) -> None:
 @pytest.mark.parametrize("name", ["a,b", "a:b", "a\nb", "a\x1b"])
 def test_a_home_that_spark_would_take_apart_is_refused(tmp_path: Path, name: str) -> None:
     """By name, with the sign. Spaces, quotes and the like are quoted."""
-    with pytest.raises(InvalidInput, match=r"^STREAMKEEPER_HOME=.* in its path: "):
+    with pytest.raises(InvalidInput, match=r"^STREAMKEEPER_HOME=.* contains .*: "):
         read_settings({"STREAMKEEPER_HOME": f"{tmp_path}/{name}"})
     home = f'{tmp_path}/a home\'s "own" $name #1'
     assert read_settings({"STREAMKEEPER_HOME": home}).home == home
@@ -78,7 +80,7 @@ def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -
     given = {**home, "STREAMKEEPER_CONFS": "spark.jars, spark.hadoop.fs.s3a.*"}
     assert read_settings(given).confs == ("spark.jars", "spark.hadoop.fs.s3a.*")
     for wrong in ("driver.memory", "spark.*.dir", "*"):
-        with pytest.raises(InvalidInput, match="is no Spark conf"):
+        with pytest.raises(InvalidInput, match="is not a Spark conf"):
             read_settings({**home, "STREAMKEEPER_CONFS": wrong})
 
 
@@ -138,7 +140,7 @@ def test_any_other_master_is_refused(tmp_path: Path, master: str) -> None:
 def test_executors_elsewhere_need_checkpoints_that_they_can_write(tmp_path: Path, checkpoints: str) -> None:
     """A directory would be another one on each of their machines, and nothing shows that it is a shared one."""
     here = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_MASTER": "spark://one:7077"}
-    with pytest.raises(Unsupported, match="another directory on each executor's machine .*s3a://.*hdfs://"):
+    with pytest.raises(Unsupported, match="a different directory on each executor's machine .*s3a://.*hdfs://"):
         read_settings({**here, "STREAMKEEPER_CHECKPOINTS": checkpoints})
 
 
@@ -161,9 +163,12 @@ def test_drivers_are_this_machines_unless_a_cluster_is_named(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"STREAMKEEPER_STORE": ""}, "a store in the home would be another directory on each node"),
-        ({"STREAMKEEPER_CHECKPOINTS": "/cp"}, "/cp would be another directory on each node"),
-        ({"STREAMKEEPER_MASTER": "spark://a:1", "STREAMKEEPER_EXECUTOR_ENVIRONMENT": "/e.tar.gz"}, "does not reach"),
+        ({"STREAMKEEPER_STORE": ""}, "a store in the home would be a different directory on each node"),
+        ({"STREAMKEEPER_CHECKPOINTS": "/cp"}, "/cp would be a different directory on each node"),
+        (
+            {"STREAMKEEPER_MASTER": "spark://a:1", "STREAMKEEPER_EXECUTOR_ENVIRONMENT": "/e.tar.gz"},
+            "drivers on nodes cannot use STREAMKEEPER_EXECUTOR_ENVIRONMENT",
+        ),
     ],
 )
 def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict[str, str], told: str) -> None:
@@ -177,13 +182,16 @@ def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict
     [
         (
             {"STREAMKEEPER_DRIVERS": "k8s"},
-            "STREAMKEEPER_DRIVERS=k8s is no place .*yarn or kubernetes",
+            "STREAMKEEPER_DRIVERS=k8s is not a place .*yarn or kubernetes",
         ),
         ({**ON_KUBERNETES, **IN_HDFS}, "STREAMKEEPER_DRIVERS=kubernetes: STREAMKEEPER_POD_TEMPLATE is not set"),
-        ({**ON_YARN, **IN_HDFS, **POD}, "STREAMKEEPER_POD_TEMPLATE=/etc/driver-pod.yaml: no driver is Kubernetes'"),
+        (
+            {**ON_YARN, **IN_HDFS, **POD},
+            "STREAMKEEPER_POD_TEMPLATE=/etc/driver-pod.yaml: drivers do not run on Kubernetes",
+        ),
         ({**ON_KUBERNETES, **IN_HDFS, "STREAMKEEPER_POD_TEMPLATE": "s3://a/b"}, "STREAMKEEPER_POD_TEMPLATE s3://a/b"),
-        ({"STREAMKEEPER_QUEUE": "default"}, "STREAMKEEPER_QUEUE=default: no driver is YARN's"),
-        ({**ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "a; b"}, "STREAMKEEPER_QUEUE=a; b names no queue"),
+        ({"STREAMKEEPER_QUEUE": "default"}, "STREAMKEEPER_QUEUE=default: drivers do not run on YARN"),
+        ({**ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "a; b"}, "STREAMKEEPER_QUEUE=a; b is not the name of a queue"),
     ],
 )
 def test_what_names_no_place_for_drivers_is_refused(tmp_path: Path, given: dict[str, str], told: str) -> None:

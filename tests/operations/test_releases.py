@@ -112,7 +112,11 @@ def test_pushes_at_once_agree_on_one_release(site: SmallSite) -> None:
         ({"conf": {"shuffle": "3"}}, InvalidInput, "conf shuffle is not a Spark conf"),
         ({"conf": {"spark.master": "yarn"}}, InvalidInput, "spark.master=yarn cannot be set"),
         ({"conf": {"spark.jars": "/gone.jar"}}, InvalidInput, "/gone.jar"),
-        ({"conf": {"spark.plugins": "Mine"}}, InvalidInput, "spark.plugins is not one that a deploy may set here"),
+        (
+            {"conf": {"spark.plugins": "Mine"}},
+            InvalidInput,
+            "a deploy may not set conf spark.plugins in this installation",
+        ),
         ({"job": "broken"}, JobUnusable, "broken.py:1"),
     ],
 )

@@ -75,8 +75,8 @@ def test_a_spark_connection_names_a_master(monkeypatch: pytest.MonkeyPatch, writ
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        ('{"conn_type": "spark", "host": "yarn"}', "'cluster' names yarn, which is no standalone master"),
-        ("spark://one", "names one, which is no standalone master"),
+        ('{"conn_type": "spark", "host": "yarn"}', "'cluster' names yarn, which is not a standalone master"),
+        ("spark://one", "names one, which is not a standalone master"),
         ('{"conn_type": "spark", "host": "spark://one:7077", "extra": {"deploy-mode": "cluster"}}', "deploy mode"),
         ('{"conn_type": "spark", "host": "spark://one:7077", "extra": {"keytab": "c2Vj"}}', "has a keytab"),
         ('{"conn_type": "spark", "host": "spark://one:7077", "extra": {"spark-home": "/s"}}', "Spark's provider"),

@@ -1,11 +1,11 @@
-"""How values of secrets are kept out of texts and stored values, and which text must stay readable.
+"""The masking of secrets in texts and stored values, and the exceptions that keep these readable.
 
-A secret is masked as it is, and as URLs, JSON, SQL, CSV, HTML, shells and base64 write it; so are the passwords inside
-a URL, a connection string or a key file.
+A secret is masked as it is, and as URLs, JSON, SQL, CSV, HTML, shells and base64 write it. The passwords inside a URL,
+a connection string or a key file are masked in the same way.
 
-A stored value is masked string by string: keys, numbers, enums and every ``Structure`` stay unchanged, whatever a
-secret is. In a text, a secret of fewer than ``SHORTEST`` characters is masked only as a separate word: elsewhere it is
-part of another word, and a mask would make the text unreadable and reveal the secret.
+A stored value is masked string by string: keys, numbers, enums and every ``Structure`` stay unchanged, whatever the
+secret is. In a text, a secret of fewer than ``SHORTEST`` characters is masked only as a separate word. Inside another
+word, a mask would make the text unreadable and reveal the secret.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from streamkeeper.model.secret_references import MASK
 T = TypeVar("T")
 
 SHORTEST = 4
-"""Minimum length of a secret, in characters, that is also masked inside words."""
+"""The length in characters from which a secret is masked inside words too."""
 _STRUCTURE, _TEXT = "structure", "text"
 Structure = Annotated[str, _STRUCTURE]
 """A string that contains no value of a job: a name, a kind, a digest, a version. It is never masked."""
 Text = Annotated[str, _TEXT]
-"""Marks the keys of a dict that are texts, such as expressions: they are masked."""
+"""The mark of dict keys that are masked because they are texts, such as expressions."""
 _PASSWORD = re.compile(r"://[^/?#\s:@]*:([^/?#\s]+)@")
 _UNQUOTED_PASSWORD = re.compile(r"://[^/?#\s:@]*:([^\s@]*[/?#][^\s@]*)@")
-"""A password with a slash, a question mark or a hash that should be percent-encoded; database clients accept them."""
+"""A password in a URL with an unencoded slash, question mark or hash, which database clients accept."""
 _NAMED_PART = re.compile(
     r"(?:[\w.\-]{0,64}(?:pass|pwd|secret|token|credential"
     r"|(?:api|access|account|private|shared|client|signing|encryption)[_-]?key)[\w.\-]{0,64}"
@@ -63,39 +63,39 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """``text`` with every secret's value masked, in every form that ``secret_forms`` returns, or in base64."""
+    """Return ``text`` with every secret's value masked, in all forms that ``secret_forms`` returns and in base64."""
     return _masked(text, tuple(secrets.values()))
 
 
 def redact_value(value: T, secrets: Mapping[str, str]) -> T:
-    """A struct, or dicts and tuples of structs, with masked texts; otherwise it encodes to the same JSON."""
+    """Return a struct, or dicts and tuples of structs, with masked texts; all other parts encode to the same JSON."""
     values = tuple(secrets.values())
     return change_texts(value, lambda text: _masked(text, values)) if values else value
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
-    """A struct, or dicts and tuples of structs, with changed texts: every string that is not a ``Structure``."""
+    """Return a struct, or dicts and tuples of structs, with ``change`` applied to all strings except ``Structure``."""
     changed: T = _walked(value, type(value), change)
     return changed
 
 
 def redact_everywhere(text: str, secrets: Mapping[str, str]) -> str:
-    """Mask like earlier versions, which did not spare a manifest's structure; for manifests stored in that form."""
+    """Mask like earlier versions, which also masked a manifest's structure; used for manifests stored in that form."""
     for form in _early_forms(tuple(secrets.values())):
         text = text.replace(form, MASK)
     return text
 
 
 def secret_forms(secrets: Mapping[str, str]) -> list[str]:
-    """The forms in which a log could show these secrets, longest first."""
+    """Return the forms in which a log could show these secrets, longest first."""
     return list(_forms(tuple(secrets.values())))
 
 
 def secret_parts(value: str) -> Iterator[str]:
-    """Passwords, tokens and keys inside a URL, a connection string or a key file, as written and decoded.
+    """Yield passwords, tokens and keys inside a URL, a connection string or a key file, as written and decoded.
 
-    A part that also occurs elsewhere in the same text, such as a user's or a database's name, is not returned: a mask
-    for it would hide that name everywhere.
+    A part that also occurs elsewhere in the same text, such as a user's or a database's name, is left out: masking it
+    would hide that name everywhere.
     """
     for match in (match for form in _PARTS for match in form.finditer(value)):
         assert match.lastindex is not None
@@ -140,7 +140,7 @@ def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _lines(values: tuple[str, ...]) -> Iterator[str]:
-    """Each secret and each part of it, as a whole and line by line."""
+    """Yield each secret and each part of a secret, as a whole and line by line."""
     for value in values:
         for part in (value, *secret_parts(value)):
             lines = [line for line in part.splitlines() if len(line) >= SHORTEST or any(map(str.isalnum, line))]
@@ -148,7 +148,7 @@ def _lines(values: tuple[str, ...]) -> Iterator[str]:
 
 
 def _json_forms(text: str) -> Iterator[str]:
-    """The JSON forms of other encoders: Go and Gson escape special characters of HTML, PHP and others the slash."""
+    """Yield the JSON forms of all encoders: Go and Gson escape special characters of HTML, PHP and others the slash."""
     for plain in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
         for signs, case in (("", "04x"), ("&<>", "04x"), ("&<>='", "04x"), ("&<>", "04X"), ("&<>='", "04X")):
             escaped = plain.translate({ord(sign): f"\\u{ord(sign):{case}}" for sign in signs})
@@ -156,7 +156,7 @@ def _json_forms(text: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """The forms of SQL, CSV, shells, HTML and Java's properties, with or without quotes."""
+    """Yield the forms of SQL, CSV, shells, HTML and Java's properties, with and without quotes."""
     yield from (text.replace("'", "''"), text.replace('"', '""'))
     backslashed = text.replace("\\", "\\\\")
     yield from (backslashed, backslashed.replace("'", "\\'"), backslashed.replace('"', '\\"'))
@@ -175,7 +175,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 @lru_cache(maxsize=16)
 def _cores(values: tuple[str, ...]) -> tuple[str, ...]:
-    """The base64 characters that are the same at every position of a secret in the encoded text."""
+    """Return the base64 characters that encode a secret whatever surrounds it, for each of its three alignments."""
     cores: set[str] = set()
     for part in _lines(values):
         raw = _bytes(part)
@@ -193,7 +193,7 @@ def _longest_first(forms: set[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _early_forms(values: tuple[str, ...]) -> tuple[str, ...]:
-    """The forms of earlier versions, never more: stored texts masked by them are compared with newly masked ones."""
+    """Return exactly the forms that earlier versions masked, because their masked texts are compared with new ones."""
     forms: set[str] = set()
     for value in values:
         lines = [line for line in value.splitlines() if len(line) >= SHORTEST or any(map(str.isalnum, line))]
@@ -206,7 +206,7 @@ def _early_forms(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _bytes(text: str) -> bytes:
-    """A variable of the environment need not be UTF-8: other bytes are kept as lone surrogates."""
+    """Return the bytes of a text, also of an environment variable that is not UTF-8 (read with lone surrogates)."""
     try:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -219,7 +219,7 @@ def _quote(raw: bytes) -> str:
 
 
 def _masked(text: str, values: tuple[str, ...]) -> str:
-    """Find all secrets in the original text: overlapping secrets leave no remainder, and no mask is masked again."""
+    """Mask all secrets that the original text contains, so that overlapping secrets leave no remainder."""
     found = [span for form in _forms(values) if form in text for span in _places(form, text)]
     found += [_run(text, *span) for core in _cores(values) if core in text for span in _places(core, text)]
     found += _wrapped(text, _cores(values))
@@ -236,7 +236,7 @@ def _masked(text: str, values: tuple[str, ...]) -> str:
 
 
 def _wrapped(text: str, cores: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Places of base64 that continues on the next line, as mail, PEM and ``base64`` wrap it."""
+    """Yield the places of base64 that is wrapped to several lines, as by mail, PEM and ``base64``."""
     breaks = [match.span() for match in _LINE_BREAK.finditer(text)] if cores else []
     if not breaks:
         return
@@ -254,7 +254,7 @@ def _wrapped(text: str, cores: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _run(text: str, start: int, end: int) -> tuple[int, int]:
-    """All of the base64 around a place: its first and last characters also reveal a few bits of the secret."""
+    """Return the whole run of base64 around a place, because the characters at its ends reveal bits of the secret."""
     while start and _BASE64.match(text[start - 1]) and text[start - 2 : start] not in _ESCAPED:
         start -= 1
     while end < len(text) and _BASE64.match(text[end]):
@@ -274,7 +274,7 @@ def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def _word(form: str) -> re.Pattern[str]:
-    """A date, a decimal, a version and a dotted name are one word each."""
+    """Return the pattern of a form as a separate word; dates, decimals, versions and dotted names are one word each."""
     return re.compile(rf"(?<![\w\-])(?<!\w\.){re.escape(form)}(?![\w\-]|\.\w)")
 
 
@@ -303,7 +303,7 @@ def _walked(value: Any, kind: Any, mask: Callable[[str], str]) -> Any:
 
 
 def _kind_of(value: Any, kind: Any) -> Any:
-    """Of several possible types of a value, the actual one."""
+    """Return the type that a value actually has, out of the several types that its annotation allows."""
     choices = get_args(kind) if _mark_of(kind) is None else ()
     if get_origin(kind) in (dict, list, tuple) or not choices:
         return kind
@@ -319,6 +319,6 @@ def _mark_of(kind: Any) -> str | None:
 
 @cache
 def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The types of a struct's own fields, with their marks."""
+    """Return name -> type of a struct's own fields, with the marks ``Structure`` and ``Text``."""
     hints = get_type_hints(kind, include_extras=True)
     return {name: hints[name] for name in kind.__struct_fields__}

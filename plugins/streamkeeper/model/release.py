@@ -9,7 +9,7 @@ from streamkeeper.model.names import release_name
 ParamValue = str | int | float | bool | None
 
 STATE_FORMAT = "rocksdb+changelog/v2"
-"""RocksDB with changelog checkpointing, checkpoint format v2: the format of every new checkpoint version."""
+"""The state format of every new checkpoint version: RocksDB with changelog checkpointing, checkpoint format v2."""
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,20 +24,20 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     jars_sha256: str
     """Hash of the jars."""
     digest: str
-    """One hash over all of it."""
+    """One hash over the whole environment."""
     archive: str = ""
-    """Name, by its hash, of the executors' environment; empty if each executor has its own."""
+    """Name, by hash, of the archive with the executors' environment; empty if each executor has its own."""
 
 
 class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The complete content of a release; two equal contents are one release."""
+    """The complete content of a release. Equal contents are registered as one release."""
 
     bundle: str
     """sha256 of the code zip."""
     bundle_bytes: int
     """Size of the zip."""
     entry: str
-    """The job's file inside it."""
+    """The job's file inside the zip."""
     params: dict[str, ParamValue]
     """The params, with ``secret://`` references, never their values."""
     conf: dict[str, str]
@@ -45,14 +45,11 @@ class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     """The environment."""
     state_format: str
-    """The format of its new checkpoint versions."""
+    """The state format of checkpoint versions that the release creates."""
     health: dict[str, float | None] = {}
-    """Rule -> the job's own threshold, None if it switches the rule off; empty in older releases."""
+    """Health rule -> the job's own threshold, None if the job switches the rule off; empty in older releases."""
     approvers: tuple[str, ...] = ()
-    """Who may answer questions while this release is current.
-
-    Empty: everyone whom the installation allows.
-    """
+    """Who may answer questions while this release is current; empty for everyone whom the installation allows."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,5 +61,5 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """``r0007``."""
+        """The name of the release, such as ``r0007``."""
         return release_name(self.number)

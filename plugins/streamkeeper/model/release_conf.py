@@ -1,4 +1,4 @@
-"""Spark confs that no release may set, by its conf or in its code: only the installation decides them."""
+"""The Spark confs that only the installation decides, and the check that no release sets them in conf or code."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from streamkeeper.model.names import shorten
 from streamkeeper.model.row_risks import is_about_rows, risk_of_conf
 from streamkeeper.model.spark_confs import meant_key
 
-_ELSEWHERE = "executors would run where the proof of a driver's death does not look"
+_ELSEWHERE = "executors would run where the end of the driver's processes cannot be proven"
 _STATE_FORMAT = "every checkpoint version is written in the state format that its record names"
-_FILES = "how a checkpoint's files are written is the installation's to decide"
+_FILES = "the installation decides how a checkpoint's files are written"
 _PYTHON = "Python workers run the interpreter that the release was made with"
 _NO_LOGIN = "Spark's UI has no login: it shows settings, plans and thread dumps, and can kill jobs"
 
 _REFUSED = {
-    "spark.sql.streaming.checkpointLocation": "each query's checkpoint is given to it at launch",
+    "spark.sql.streaming.checkpointLocation": "Streamkeeper sets each query's checkpoint at launch",
     "spark.submit.deployMode": "the runner decides where a driver runs",
-    "spark.remote": "Spark Connect has no driver of its own to drain or to prove dead",
+    "spark.remote": "Spark Connect has no driver of its own that could be drained or proven terminated",
     "spark.sql.streaming.checkpointFileManagerClass": _FILES,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": _FILES,
     "spark.hadoop.fs.defaultFS": _FILES,
@@ -95,14 +95,14 @@ _KINDS = {
     "spark.task.maxFailures": _COUNT,
     UI: _FLAG,
 }
-"""Confs whose values are checked before a driver is started: those that are often typed into a form."""
+"""The confs that people often type into a form, whose values are checked before a driver is started."""
 _SQL = "spark.sql."
 _NAMES_CODE = frozenset(
     {"artifact", "catalog", "catalogs", "class", "classes", "committer", "extensions", "factory", "hive", "jars"}
     | {"listener", "listeners", "maven", "plugin", "plugins", "provider", "providers", "redaction", "serializer"}
     | {"warehouse"}
 )
-"""Words in SQL confs that name code to load or its source, or text to omit from logs."""
+"""Words in the names of SQL confs that choose code to load, the source of such code, or text to omit from logs."""
 _NAMES_A_FORMAT = "spark.sql.sources.default"
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -119,63 +119,64 @@ _JAVA_OPTIONS = frozenset({"spark.driver.extrajavaoptions", "spark.driver.defaul
 
 
 def own_threads(conf: Mapping[str, str]) -> str:
-    """The master of a driver that runs its tasks itself.
+    """Return the master for a driver that runs its tasks in its own threads.
 
-    It runs as many tasks at once as it has cores: two, unless a release sets another number.
+    Such a driver runs as many tasks at once as it has cores: two, unless the release sets ``spark.driver.cores``.
     """
     asked = conf.get(_CORES, "").strip()
     return f"local[{int(asked)}]" if asked.isdecimal() and int(asked) else OWN_THREADS
 
 
 def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> None:
-    """Raise InvalidInput for an invalid Spark conf, and for one that a release may not set.
+    """Raise InvalidInput for an invalid Spark conf, and for a conf that a release may not set.
 
-    The person who triggers a deploy chooses its conf, and may not have the right to write its code. A conf that names
-    code, a path or a command therefore passes only if the installation has ``allowed`` it, by its name or as
-    ``spark.hadoop.fs.*``.
+    The person who triggers a deploy chooses the conf, and need not have the right to write code. A conf that names
+    code, a path or a command is therefore only accepted if the installation has ``allowed`` it, by full name or by a
+    pattern such as ``spark.hadoop.fs.*``.
     """
     known = tuple(allowed)
     for key, value in conf.items():
         if not isinstance(value, str):
-            raise InvalidInput(f"conf {key}: {value!r} is not text", hint='write every conf value as text, "200" too')
+            raise InvalidInput(f"conf {key}: {value!r} is not text", hint='write each value as text, such as "200"')
         if not key.startswith("spark."):
-            raise InvalidInput(f"conf {key} is not a Spark conf", hint="Spark reads names that start with spark. only")
+            raise InvalidInput(f"conf {key} is not a Spark conf", hint="give only names that start with spark.")
         if key.lower() == MASTER and not _IN_THE_DRIVER.fullmatch(value):
             hint = "leave it out, or write local[N] for N cores"
             raise InvalidInput(f"conf {key}={value} cannot be set: {_ELSEWHERE}", hint=hint)
         if key.lower() == UI.lower() and value.strip().lower() != "false":
             raise InvalidInput(f"conf {key}={shorten(value)} cannot be set: {_NO_LOGIN}", hint="leave it out")
         if key.lower() in _JAVA_OPTIONS and "-Dspark." in value:
-            raise InvalidInput(f"conf {key} sets confs of Spark's", hint="write each as a conf of its own")
+            raise InvalidInput(f"conf {key} sets Spark confs by -D", hint="give each of these confs separately")
         if reason := _reason_against(key.lower()):
             raise InvalidInput(f"conf {key} cannot be set: {reason}", hint="leave it out")
         if not (_is_usual(key) or _is_listed(key, known)):
-            hint = "leave it out, or have whoever runs this installation add it to STREAMKEEPER_CONFS"
-            raise InvalidInput(f"conf {key} is not one that a deploy may set here", hint=hint)
+            hint = "leave it out, or ask the operators of this installation to add it to STREAMKEEPER_CONFS"
+            raise InvalidInput(f"a deploy may not set conf {key} in this installation", hint=hint)
         if (meant := meant_key(key)) and not _is_listed(key, known):
-            raise InvalidInput(f"conf {key} is none of Spark's", hint=f"{meant} is one; Spark takes any name")
+            hint = f"write {meant}, if you mean that conf: Spark ignores unknown names"
+            raise InvalidInput(f"Spark has no conf {key}", hint=hint)
         if "${" in value and key not in known:
-            hint = "write the value itself, or secret://env/NAME"
+            hint = "write the value itself, or a reference such as secret://env/NAME"
             raise InvalidInput(f"conf {key} refers to a variable (${{…}}), which Spark would fill in", hint=hint)
         if wanted := _misfit(key, value):
-            raise InvalidInput(f"conf {key}={shorten(value)} is not {wanted}", hint="Spark would not start with it")
-        if key not in known and (risk := _risk(key, value)):
-            hint = (
-                "leave it out, or have whoever runs this installation add it, by its full name, to STREAMKEEPER_CONFS"
+            raise InvalidInput(
+                f"conf {key}={shorten(value)} is not {wanted}: Spark would not start", hint=f"give {wanted}"
             )
+        if key not in known and (risk := _risk(key, value)):
+            hint = "leave it out, or ask the operators of this installation to add its full name to STREAMKEEPER_CONFS"
             raise InvalidInput(f"conf {key}={shorten(value)} puts rows at risk: {risk}", hint=hint)
 
 
 def without_later_refusals(conf: Mapping[str, str]) -> dict[str, str]:
-    """A stored release's confs, without those that earlier versions accepted and a new release may not set.
+    """Return a stored release's confs without those that earlier versions accepted and a new release may not set.
 
-    Such a release must still be startable, for recoveries and rollbacks. Its session keeps Spark's UI closed.
+    Such a release must still be startable, for recoveries and rollbacks. Its session does not open Spark's UI.
     """
     return {key: value for key, value in conf.items() if key.lower() not in _REFUSED_SINCE}
 
 
 def _misfit(key: str, value: str) -> str:
-    """The values that Spark accepts, if the given value is clearly none of them; empty otherwise."""
+    """Return what kind of value Spark accepts, if ``value`` clearly is not of that kind; empty otherwise."""
     kind = _KINDS.get(key, _FLAG if key.startswith(_SQL) and key.endswith(".enabled") else "")
     if not kind or value.startswith("secret://") or _VALUES[kind].fullmatch(value.strip()):
         return ""
@@ -184,7 +185,7 @@ def _misfit(key: str, value: str) -> str:
 
 def _risk(key: str, value: str) -> str:
     if is_about_rows(key) and value.startswith("secret://"):
-        return "what a secret holds cannot be checked"
+        return "the value of a secret cannot be checked"
     return risk_of_conf(key, value)
 
 
@@ -200,17 +201,17 @@ def _is_usual(key: str) -> bool:
 
 
 def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
-    """Raise JobUnusable if a job's code has set such a conf itself; ``confs``: those of its described queries."""
+    """Raise JobUnusable if a job's code itself sets the state format; ``confs``: the confs of its described queries."""
     for conf in confs:
         changed = [key for key, value in FIXED.items() if conf.get(key, value) != value]
         changed += [_ABSENT] if _ABSENT in conf else []
         if changed:
             reason = _REASONS[changed[0].lower()]
-            raise JobUnusable(f"the job's code sets {changed[0]}: {reason}", hint="remove it there")
+            raise JobUnusable(f"the job's code sets {changed[0]}: {reason}", hint="remove the conf from the code")
 
 
 def installation_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """The confs that a job may not set; Hadoop's with and without their prefix."""
+    """Return the confs that a job may not set, those of Hadoop with and without the prefix ``spark.hadoop.``."""
     return {key: value for key, value in confs.items() if _reason_against(key.lower())}
 
 
@@ -218,7 +219,8 @@ def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None
     """Raise JobUnusable if a job's code has set, changed or unset one of ``installation_confs``."""
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):
-            raise JobUnusable(f"the job's code sets {key}: {_reason_against(key.lower())}", hint="remove it there")
+            reason = _reason_against(key.lower())
+            raise JobUnusable(f"the job's code sets {key}: {reason}", hint="remove the conf from the code")
 
 
 def _reason_against(key: str) -> str:

@@ -1,7 +1,7 @@
-"""Spark settings that can lose, duplicate or corrupt rows without an error. Read from Spark 4.2.0.
+"""The Spark settings that can lose, duplicate or corrupt rows without an error, read from the code of Spark 4.2.0.
 
-A release's conf comes from the person who deploys: such a value is refused there. A job's code comes from its author:
-there it is named in every assessment.
+Such a value is refused in a release's conf, which comes from the person who deploys. In a job's code, which comes from
+the job's author, it is accepted and every assessment reports it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 _SQL = "spark.sql."
 _STREAMING = f"{_SQL}streaming."
 _LEAST_RETAINED = 2
-"""Batches. With one, the state of the last committed batch is deleted while the next batch may still fail."""
+"""The least number of batches to retain. With 1 the last batch's state is deleted while the next may still fail."""
 _LEAST_DELAY_S = 600.0
-"""Spark's own default."""
+"""The least delay in seconds, Spark's own default."""
 _DURATION = re.compile(r"(-?\d+)\s*([a-z]*)")
 _UNITS_S = {
     **dict.fromkeys(("us", "microsecond", "microseconds"), 1e-6),
@@ -27,30 +27,33 @@ _UNITS_S = {
 
 _MISSING = "an input file that is missing is skipped, and its rows are lost without an error"
 _CORRUPT = "an input file that cannot be read is skipped, and its rows are lost without an error"
-_HISTORY = "entries of earlier batches are deleted at once: a restore cannot tell the batches apart any more"
+_HISTORY = "entries of earlier batches are deleted at once, so that a restore can no longer distinguish the batches"
 
 
 def risk_of_conf(key: str, value: str) -> str:
-    """The effect of a risky value of this conf; empty for a safe one."""
+    """Return the effect if the value of this conf puts rows at risk; empty for a safe value."""
     is_unsafe, effect = _CONFS.get(key, (_never, ""))
     return effect if is_unsafe(value.strip().lower()) else ""
 
 
 def risk_of_option(kind: str, option: str, value: str) -> str:
-    """The effect of a risky value of a reader's option; empty for a safe one. ``kind``: ``file`` or ``kafka``."""
+    """Return the effect if the value of a source's option puts rows at risk; empty for a safe value.
+
+    ``kind`` is the kind of source: ``file`` or ``kafka``.
+    """
     is_unsafe, effect = _OPTIONS.get((kind, option.lower()), (_never, ""))
     return effect if is_unsafe(value.strip().lower()) else ""
 
 
 def risks_of_confs(confs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Key and effect of each conf that puts rows at risk."""
+    """Yield key and effect of each conf whose value puts rows at risk."""
     for key in sorted(confs):
         if effect := risk_of_conf(key, confs[key]):
             yield key, effect
 
 
 def is_about_rows(key: str) -> bool:
-    """Whether some value of this conf puts rows at risk."""
+    """Whether this conf has values that put rows at risk."""
     return key in _CONFS
 
 
@@ -89,14 +92,14 @@ _CONFS: dict[str, tuple[_Unsafe, str]] = {
     f"{_SQL}files.ignoreInvalidPartitionPaths": (_on, "files in a folder of another form are skipped without an error"),
     f"{_STREAMING}minBatchesToRetain": (
         _too_few,
-        "the state of the last committed batch can be deleted while the next one runs: if that one fails, the "
-        f"checkpoint cannot go on (at least {_LEAST_RETAINED})",
+        "the state of the last committed batch can be deleted while the next batch runs; if that batch fails, the "
+        f"query cannot resume from the checkpoint (at least {_LEAST_RETAINED})",
     ),
     f"{_STREAMING}fileSink.log.cleanupDelay": (_too_soon, f"{_HISTORY} (at least 10m)"),
     f"{_STREAMING}fileSource.log.cleanupDelay": (_too_soon, f"{_HISTORY} (at least 10m)"),
     f"{_STREAMING}fileStreamSink.ignoreMetadata": (
         _on,
-        "a FileSink's output is read without its log: with files of failed batches, which doubles their rows",
+        "a FileSink's output is read without its log, and so with files of failed batches, whose rows are duplicated",
     ),
     f"{_STREAMING}internal.stateStore.partitions": (_any, "rows are looked up in the wrong partition of the state"),
     f"{_STREAMING}statefulOperator.useStrictDistribution": (
@@ -116,12 +119,12 @@ _CONFS: dict[str, tuple[_Unsafe, str]] = {
             ("checkpoint.verifyMetadataExists.enabled", "that a checkpoint with batches still has its query id"),
             ("realTimeMode.allowlistCheck", "whether the query's operators work in real-time mode"),
             ("stateStore.commitValidation.enabled", "that a batch has written all of its state"),
-            ("stateStore.formatValidation.enabled", "that state has the format which the query expects"),
+            ("stateStore.formatValidation.enabled", "that state has the format that the query expects"),
             ("stateStore.rocksdb.verifyNonEmptyFilesInZip", "that a file of the state is not empty"),
-            ("stateStore.stateSchemaCheck", "that state has the columns which the query expects"),
+            ("stateStore.stateSchemaCheck", "that state has the columns that the query expects"),
             ("statefulOperator.checkCorrectness.enabled", "for operators that drop each other's rows as late"),
             ("unsupportedOperationCheck", "for operations that give wrong results on a stream"),
-            ("validateEventTimeWatermarkColumn", "that a watermark has a column to go by"),
+            ("validateEventTimeWatermarkColumn", "that a watermark's column exists"),
             ("verifyCheckpointDirectoryEmptyOnStart", "that a new query's checkpoint is empty"),
         )
     },

@@ -1,4 +1,4 @@
-"""Values that must never be written down: those under the names of secrets, and texts that look like one."""
+"""The values that must never be stored or shown: those under names of secrets, and texts that look like a secret."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECRET_PART = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"(?=.*[a-z])(?=.*[0-9])((?=.*[A-Z])[A-Za-z0-9+/=_.\-]{20,}|[a-f0-9]{32,})")
-"""Letters of both cases and digits, or long hexadecimal: not a name that a person chose."""
+"""A token: letters of both cases with digits, or long hexadecimal, unlike a name that a person chose."""
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)", re.DOTALL)
 _NAMED = re.compile(
     rf"(?:(?:{'|'.join(_WORDS)}|passw|passphrase|passcode|pgpass|pwd|authorization|bearer"
@@ -31,35 +31,36 @@ _NAMED = re.compile(
     r"""|\bpw|\bauth(?=\s*=\s*\())["'\])]*\s*[=:,(]""",
     re.IGNORECASE,
 )
-"""A name of a secret with the text before its value; ``auth`` if it is a pair of user and password."""
+"""A name of a secret, with the text up to its value; ``auth`` only if its value is a pair of user and password."""
 _SCHEME = re.compile(r"\b(Bearer|Basic)(\s+)(?!secret://)[A-Za-z0-9+/=_.~\-]{8,}", re.IGNORECASE)
 """The content of an Authorization header."""
 _LITERAL = re.compile(r"""(["'])((?:\\.|(?!\1).)+)(\1|$)""")
 _PIECE = re.compile(r"""("{3}|\'{3})|(["'])((?:\\.|(?!\2).)*)(\2|$)|([(\[{])|([)\]}])""")
-"""The start of a text of several lines; a literal; a bracket."""
+"""The start of a triple-quoted text, a whole literal, or a bracket."""
 _UNQUOTED = re.compile(r"""^\s*(?!\s|["']?secret://).+""")
 _GOES_ON = ("=", "(", "[", ",", ":", "|", "\\", "+")
 _MOST_LINES = 100
-"""Lines of one value; a longer one is not a secret but an unclosed bracket."""
+"""The most lines of one value: beyond it, a bracket was not closed, and the text is not a secret's value."""
 _URL_PART = re.compile(
     r"([?&;][\w.\-]{0,64}(?:pass|pwd|secret|token|credential|sig)\w{0,64}=)[^&;\s\"']+", re.IGNORECASE
 )
 
 
 def is_secret(key: str) -> bool:
-    """Whether an option's value must never be written down."""
+    """Whether an option of this name is a secret, which a manifest leaves out."""
     return any(word in key.lower() for word in _WORDS)
 
 
 def names_secret(key: str) -> bool:
-    """Whether a param or conf of this name counts as a secret: more names than drop an option from a manifest."""
+    """Whether a param or conf of this name counts as a secret, which includes more names than ``is_secret``."""
     return is_secret(key) or _OTHER_NAMES.search(key) is not None
 
 
 def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
-    """Values of params or confs where a reference should be, long enough to be recognised in any text.
+    """Yield the secrets that params or confs contain as plain values, where a reference should be.
 
-    For a value under another name: the passwords in it, as in a URL.
+    Under the name of a secret this is the whole value, if it is long enough to be recognised in any text. Under another
+    name it is each password in the value, as in a URL.
     """
     for key, value in values.items():
         if not isinstance(value, str) or is_reference(value):
@@ -71,17 +72,17 @@ def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
 
 
 def with_literals(secrets: Mapping[str, str], *given: Mapping[str, object]) -> dict[str, str]:
-    """The secrets, and those contained in params and confs: all that no text may show."""
+    """Return the secrets together with those that params and confs contain as plain values: all that must be masked."""
     return {**secrets, **{literal: literal for values in given for literal in literal_secrets(values)}}
 
 
 def literals_of(releases: Iterable[Release]) -> dict[str, str]:
-    """All secrets in these releases' params and confs where a reference should be."""
+    """Return all secrets that params and confs of these releases contain as plain values."""
     return with_literals({}, *(values for each in releases for values in (each.content.params, each.content.conf)))
 
 
 def masked(text: str) -> str:
-    """A value without credentials; a value that looks like a key or a token shows only whether it is the same."""
+    """Return a value without credentials; for a value that looks like a key or a token, the mask and a hash."""
     shown = _SECRET_PART.sub(rf"\1{MASK}", _CREDENTIALS.sub(rf"\1{MASK}@", " ".join(text.split())))
     if _TOKEN.fullmatch(shown):
         return f"{MASK} {hashlib.sha256(shown.encode()).hexdigest()[:12]}"
@@ -89,35 +90,35 @@ def masked(text: str) -> str:
 
 
 def masked_place(location: str) -> str:
-    """Mask a path folder by folder: as a whole it may look like a token."""
+    """Return a location masked by ``masked``; a path is masked folder by folder, as it could look like a token."""
     return "/".join(map(masked, location.split("/"))) if location.startswith("/") else masked(location)
 
 
 def shown_value(key: str, value: ParamValue) -> str:
-    """A param or a conf for people, as JSON: a reference unchanged, and no value under the name of a secret."""
+    """Return a param's or a conf's value for people, as JSON: references unchanged, values of secrets masked."""
     if not isinstance(value, str) or is_reference(value):
         return json.dumps(value)
     return MASK if names_secret(key) else json.dumps(_without_parts(value), ensure_ascii=False)
 
 
 def is_shown_whole(key: str, value: str) -> bool:
-    """Whether a param's or a conf's value contains no text to mask."""
+    """Whether ``shown_value`` shows a param's or a conf's value without a mask."""
     return is_reference(value) or not (names_secret(key) or _without_parts(value).count(MASK) > value.count(MASK))
 
 
 def _without_parts(value: str) -> str:
-    """A place, a connection string or JSON without its passwords and tokens."""
+    """Return a location, a connection string or JSON with masked passwords and tokens."""
     for part in sorted(secret_parts(value), key=len, reverse=True):
         value = value.replace(part, MASK)
     return _SCHEME.sub(rf"\1\2{MASK}", masked_place(value))
 
 
 def masked_code(text: str, *, python: bool = True) -> str:
-    """Source code or a plan without text that looks like a secret; every line stays a line.
+    """Return source code or a plan without text that looks like a secret; the number of lines stays the same.
 
-    After the name of a secret every literal is masked: up to the end of the line and of each bracket and text that is
-    open there, or on the next line if the value follows there. If it is not ``python``, values need no quotes, and all
-    text after the name is masked.
+    After the name of a secret every literal is masked, to the end of the line and of the brackets and texts that are
+    still open there. A value that only begins on the next line is masked too. Without ``python`` values need no quotes,
+    and all text after the name is masked.
     """
     shown = _PRIVATE_KEY.sub(lambda found: f"{found[1]}{MASK}{chr(10) * found[0].count(chr(10))}{found[2]}", text)
     shown = _SCHEME.sub(rf"\1\2{MASK}", _URL_PART.sub(rf"\1{MASK}", shown))
@@ -139,14 +140,14 @@ def masked_code(text: str, *, python: bool = True) -> str:
 
 
 class _Value:
-    """The value after the name of a secret, line by line. ``goes_on``: whether the next line belongs to it."""
+    """The value after the name of a secret, read line by line. ``goes_on``: whether the next line belongs to it."""
 
     def __init__(self, *, goes_on: bool = False) -> None:
         self.goes_on = goes_on
         self._quote, self._depth, self._lines, self._found = "", 0, 0, False
 
     def hide(self, text: str) -> str:
-        """The rest of a line without its literals."""
+        """Return the rest of a line with its literals masked."""
         pieces: list[str] = []
         at = 0
         while at < len(text):

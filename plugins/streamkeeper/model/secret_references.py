@@ -1,8 +1,7 @@
-"""Secret references: where they are allowed, and how they get their values.
+"""Secret references: where they are allowed, and how their values are resolved.
 
 A reference is a whole param or conf value: ``secret://env/NAME`` or ``secret://airflow/CONN_ID[/field]``. Releases,
-statuses, logs and reports contain only the reference. This module reads neither the environment nor Airflow: resolvers
-do that.
+statuses, logs and reports contain only the reference. Resolvers read the environment and Airflow; this module does not.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ def is_reference(value: object) -> bool:
 
 
 def split_reference(reference: str) -> tuple[str, str]:
-    """``secret://env/NAME`` -> ``("env", "NAME")``; raises InvalidInput for a malformed one or an unknown scheme."""
+    """Return scheme and rest of a reference, such as ``("env", "NAME")`` of ``secret://env/NAME``.
+
+    Raises InvalidInput for a malformed reference or an unknown scheme.
+    """
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         raise InvalidInput(
@@ -37,14 +39,14 @@ def split_reference(reference: str) -> tuple[str, str]:
     scheme, path = match.groups()
     if scheme not in SCHEMES or (scheme == "env" and "/" in path):
         raise InvalidInput(
-            f"{reference}: there is no secret scheme {scheme!r} of this form",
-            hint="secret://env/NAME and secret://airflow/CONN_ID[/field] are known",
+            f"{reference} is not a reference of a known form with the scheme {scheme!r}",
+            hint="write secret://env/NAME or secret://airflow/CONN_ID[/field]",
         )
     return scheme, path
 
 
 def find_references(params: Mapping[str, object], conf: Mapping[str, str]) -> list[str]:
-    """The references among the values, sorted, each once; raises InvalidInput, which names the wrong param or conf."""
+    """Return the references among the values, sorted, each once; raises InvalidInput, naming a wrong param or conf."""
     found: set[str] = set()
     for where, values in (("param", params), ("conf", conf)):
         for key, value in values.items():
@@ -52,8 +54,8 @@ def find_references(params: Mapping[str, object], conf: Mapping[str, str]) -> li
                 found.add(_checked(f"{where} {key}", str(value)))
             elif isinstance(value, str) and _MARK in value:
                 raise InvalidInput(
-                    f"{where} {key}: a secret reference stands inside a longer text",
-                    hint="make the whole value the secret, for example the whole URL",
+                    f"{where} {key}: a secret reference is part of a longer text",
+                    hint="store the whole value as the secret, for example the whole URL",
                 )
     return sorted(found)
 
@@ -67,25 +69,27 @@ def _checked(where: str, reference: str) -> str:
 
 
 def resolve(references: Iterable[str], resolvers: Mapping[str, Callable[[str], str]]) -> dict[str, str]:
-    """Reference -> value. A resolver is named by its scheme and gets the rest (``NAME``, ``CONN_ID/field``).
+    """Return reference -> value.
 
-    Raises InvalidInput for a scheme without a resolver, or an empty value; resolvers raise their own errors.
+    ``resolvers``: scheme -> function of the rest of the reference, such as ``NAME`` or ``CONN_ID/field``. Raises
+    InvalidInput for a scheme without a resolver, and for an empty value; resolvers raise their own errors.
     """
     values: dict[str, str] = {}
     for reference in references:
         scheme, path = split_reference(reference)
         if scheme not in resolvers:
             raise InvalidInput(
-                f"{reference} cannot be resolved here", hint=f"known here: {', '.join(sorted(resolvers)) or 'none'}"
+                f"{reference} cannot be resolved here",
+                hint=f"use a scheme that is known here: {', '.join(sorted(resolvers)) or 'none'}",
             )
         values[reference] = resolvers[scheme](path)
         if not values[reference]:
-            raise InvalidInput(f"{reference} is empty", hint="give it a value, or remove the reference")
+            raise InvalidInput(f"{reference} is empty", hint="give the secret a value, or remove the reference")
     return values
 
 
 def substitute(values: Mapping[str, T], secrets: Mapping[str, str]) -> dict[str, T | str]:
-    """The values with each reference replaced; raises InvalidInput for one that ``secrets`` lacks."""
+    """Return the values with each reference replaced; raises InvalidInput for a reference that ``secrets`` lacks."""
     filled: dict[str, T | str] = {}
     for key, value in values.items():
         if isinstance(value, str) and is_reference(value):

@@ -1,4 +1,4 @@
-"""The batches of each checkpoint version that make up an output."""
+"""The segments of an output: which batches of which checkpoint version it consists of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Span(msgspec.Struct, frozen=True):
-    """The current batches of a checkpoint version: up to and including ``last``; None: all of them."""
+    """One segment: the batches of a checkpoint version up to and including ``last``, or all if ``last`` is None."""
 
     version: str
     last: int | None = None

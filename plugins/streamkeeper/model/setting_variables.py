@@ -1,7 +1,7 @@
-"""The environment variables that set an installation: name, default and meaning of each.
+"""The environment variables that configure an installation, each with name, default and meaning.
 
-``read_settings`` refuses a variable that nearly has one of these names. docs/reference/settings.md is made from this
-list, and tests compare the defaults with the code that reads them.
+``read_settings`` refuses a variable whose name is similar to one of these names. docs/reference/settings.md is
+generated from this list, and tests compare the defaults with the code that reads the variables.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ import msgspec
 
 PREFIX = "STREAMKEEPER_"
 SECRET_PREFIX = "STREAMKEEPER_SECRET_"
-"""Prefix of the variables that ``secret://env/…`` may name."""
+"""The prefix of the variables that ``secret://env/…`` may name."""
 
 
 class Variable(msgspec.Struct, frozen=True, kw_only=True):
     """One environment variable of an installation."""
 
     name: str
-    """Without the prefix ``STREAMKEEPER_``."""
+    """Name without the prefix ``STREAMKEEPER_``."""
     topic: str
-    """The section of the reference that lists it."""
+    """The section of the reference page that lists the variable."""
     default: str
-    """The value that applies where the variable is unset or empty, in words or as the code has it."""
+    """The value that applies if the variable is unset or empty, in words or as in the code."""
     meaning: str
-    """What it sets and which values it takes, in Markdown."""
+    """What the variable sets and which values it accepts, in Markdown."""
     airflow_only: bool = False
-    """Only Airflow's tasks and DAG files read it; commands do not."""
+    """Whether only Airflow's tasks and DAG files read the variable, and commands do not."""
 
     @property
     def variable(self) -> str:
-        """The whole name, as the environment has it."""
+        """The whole name of the environment variable."""
         return f"{PREFIX}{self.name}"
 
 
@@ -49,14 +49,14 @@ VARIABLES: tuple[Variable, ...] = (
         topic=_PLACES,
         default="`store` in the home",
         meaning="Where journals, releases and driver records are kept: a directory or `s3://bucket/prefix`. Every"
-        " machine that runs tasks, commands or drivers must reach the same one.",
+        " machine that runs tasks, commands or drivers must be able to read and write it.",
     ),
     Variable(
         name="CHECKPOINTS",
         topic=_PLACES,
         default="`checkpoints` in the home",
-        meaning="Where new checkpoint versions are made: a local directory, `s3a://bucket/prefix` or"
-        " `hdfs://namenode:port/path`. Existing versions stay where they were made.",
+        meaning="Where new checkpoint versions are created: a local directory, `s3a://bucket/prefix` or"
+        " `hdfs://namenode:port/path`. Existing versions stay where they were created.",
     ),
     Variable(
         name="JOBS",
@@ -80,8 +80,8 @@ VARIABLES: tuple[Variable, ...] = (
         name="BACKUP_OBJECTIVE_S",
         topic=_BACKUPS,
         default="86400",
-        meaning="How much older than the query's newest commit its newest snapshot may be, in seconds. Beyond it the"
-        " run of `streaming_backup` fails and the rule `backup-late` reports the query.",
+        meaning="How much older than a query's newest commit the query's newest snapshot may be, in seconds. If it is"
+        " older, the run of `streaming_backup` fails and the rule `backup-late` reports the query.",
     ),
     Variable(
         name="RETIRED_DAYS",
@@ -127,7 +127,7 @@ VARIABLES: tuple[Variable, ...] = (
         name="WATCH_ACTS",
         topic=_WATCH,
         default="yes",
-        meaning="`no`: Airflow's watch only reports, and another one (`streamkeeper watch`) restarts drivers.",
+        meaning="With `no`, Airflow's watch only reports; run `streamkeeper watch` elsewhere to restart drivers.",
         airflow_only=True,
     ),
     Variable(
@@ -142,15 +142,16 @@ VARIABLES: tuple[Variable, ...] = (
         name="DRIVER_METRICS",
         topic=_WATCH,
         default="none",
-        meaning="Where each driver serves its own metrics, such as `9470-9569` or `0.0.0.0:9470-9569`: on the first"
-        " free port. Without an address only this machine can read them. There is no password.",
+        meaning="Ports on which drivers serve their own metrics, such as `9470-9569` or `0.0.0.0:9470-9569`; each"
+        " driver takes the first free port. Without an address only this machine can read the metrics. There is no"
+        " password.",
     ),
     Variable(
         name="CONFS",
         topic=_DRIVERS,
         default="none",
-        meaning="Spark confs that a release may set in addition to the usual ones, separated by commas, by full name or"
-        " as `spark.hadoop.fs.s3a.*`.",
+        meaning="Spark confs that a release may set in addition to those that are always allowed: full names, or"
+        " patterns such as `spark.hadoop.fs.s3a.*`, separated by commas.",
     ),
     Variable(
         name="ENDED_DAYS",
@@ -169,28 +170,28 @@ VARIABLES: tuple[Variable, ...] = (
         name="FOUR_EYES",
         topic=_PEOPLE,
         default="no",
-        meaning="`yes`: a person cannot approve their own request.",
+        meaning="With `yes`, people cannot approve their own requests.",
     ),
     Variable(
         name="MASTER",
         topic=_DRIVERS,
         default="tasks run in the driver",
-        meaning="Standalone cluster whose executors run the drivers' tasks: `spark://host:7077`, or `airflow://CONN_ID`"
-        " for an Airflow connection. Needs checkpoints on S3 or HDFS.",
+        meaning="The standalone cluster whose executors run the drivers' tasks: `spark://host:7077`, or"
+        " `airflow://CONN_ID` for the master of an Airflow connection. Checkpoints must be on S3 or HDFS.",
     ),
     Variable(
         name="EXECUTOR_ENVIRONMENT",
         topic=_DRIVERS,
         default="executors have the drivers' environment at the same path",
-        meaning="Archive of a Python environment for executors (`.tar.gz`, `.tgz` or `.zip`). Needs"
-        " `STREAMKEEPER_MASTER`; not with drivers on YARN or Kubernetes.",
+        meaning="Archive of a Python environment for executors (`.tar.gz`, `.tgz` or `.zip`). Only with"
+        " `STREAMKEEPER_MASTER`, and not with drivers on YARN or Kubernetes.",
     ),
     Variable(
         name="DRIVERS",
         topic=_DRIVERS,
         default="local",
-        meaning="Where new drivers run: `local` (the machine of the task or command), `yarn` or `kubernetes`. The last"
-        " two need `STREAMKEEPER_STORE`, and checkpoints on S3 or HDFS.",
+        meaning="Where new drivers run: `local` (the machine of the task or command), `yarn` or `kubernetes`. `yarn`"
+        " and `kubernetes` need `STREAMKEEPER_STORE`, and checkpoints on S3 or HDFS.",
     ),
     Variable(
         name="QUEUE",
@@ -202,7 +203,7 @@ VARIABLES: tuple[Variable, ...] = (
         name="POD_TEMPLATE",
         topic=_DRIVERS,
         default="required with Kubernetes",
-        meaning="File from which driver pods are made. Only with `STREAMKEEPER_DRIVERS=kubernetes`;"
-        " `deploy/kubernetes/driver-pod.yaml` is a start.",
+        meaning="File with the template of driver pods. Only with `STREAMKEEPER_DRIVERS=kubernetes`. Start from"
+        " `deploy/kubernetes/driver-pod.yaml`.",
     ),
 )

@@ -16,20 +16,20 @@ from streamkeeper.model.names import nearest
 from streamkeeper.model.setting_variables import PREFIX, SECRET_PREFIX, VARIABLES
 
 _KNOWN = tuple(each.name for each in VARIABLES)
-"""The variables of an installation, without their prefix."""
+"""The names of all variables of an installation, without their prefix."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
-"""File endings that Spark unpacks on an executor."""
+"""The endings of archives that Spark unpacks on an executor."""
 _TAKES_APART = {
-    ",": "Spark takes it for two folders",
-    ":": "Python takes it for two folders",
+    ",": "Spark reads such a path as two folders",
+    ":": "Python reads such a path as two folders",
 }
 _LIKENESS = 0.7
-"""Similarity from which a name counts as a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
+"""The similarity from which a name counts as a misspelt setting: KEPE and KEEP have 0.75, PORT and STORE 0.67."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
-"""Kubernetes sets variables for services in every pod: a service ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
+"""The variables that Kubernetes sets in every pod: a service ``streamkeeper-store`` gives ``…STORE_PORT_9000_TCP``."""
 _BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
 CONNECTION = "airflow://"
-"""Prefix of a master that an Airflow connection provides."""
+"""The prefix of a master that an Airflow connection provides."""
 _CONNECTION = re.compile(rf"{CONNECTION}[A-Za-z0-9_.\-]+")
 _STANDALONE = re.compile(r"spark://[^/,:@\s]+:\d{1,5}(,[^/,:@\s]+:\d{1,5})*")
 _QUEUE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*")
@@ -37,7 +37,7 @@ _NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of an installation."""
+    """The settings of an installation, as read from the environment."""
 
     store: str
     """URL of the store."""
@@ -48,10 +48,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     home: str
     """Absolute local directory for logs and scratch space.
 
-    After a restart none of it is needed, except archives of executors' environments, for returning to a release.
+    After a reboot only the archives of executors' environments in it are still needed, for returning to a release.
     """
     snapshots: str = ""
-    """URL of the store for snapshots; empty for the same one."""
+    """URL of the store for snapshots; empty if snapshots are in ``store``."""
     keep: str = ""
     """The snapshots that a prune keeps, such as ``last=3,hourly=24,daily=7``."""
     objective_s: float = 24 * 3600.0
@@ -59,11 +59,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retired_days: float = 7.0
     """Days that a checkpoint version is kept after it was current."""
     ended_days: float = 30.0
-    """Days that the records and logs of a dead driver are kept."""
+    """Days that the records and logs of a terminated driver are kept."""
     jars: str = ""
     """Directories, separated by ``:``, whose jars every driver gets; empty for those of ``make connectors``."""
     driver_metrics: str = ""
-    """Where each driver serves its metrics, such as ``9470-9569``: the first free port; empty for nowhere."""
+    """Ports of which each driver takes the first free one for its metrics, such as ``9470-9569``; empty for none."""
     confs: tuple[str, ...] = ()
     """Additional Spark confs that a deploy may set, by name or as ``spark.hadoop.fs.s3a.*``."""
     approvers: tuple[str, ...] = ()
@@ -71,69 +71,66 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     four_eyes: bool = False
     """Whether people may not answer their own requests."""
     master: str = ""
-    """The cluster whose executors run the tasks of drivers.
+    """The cluster whose executors run the tasks of drivers; empty if tasks run in the drivers' own threads.
 
-    ``spark://host:7077``, or ``airflow://CONN_ID`` for the one of an Airflow connection; empty for the drivers' own
-    threads.
+    ``spark://host:7077``, or ``airflow://CONN_ID`` for the master of an Airflow connection.
     """
     executor_environment: str = ""
-    """Archive of a Python environment for executors; empty if each has the drivers' at the same path."""
+    """Archive of a Python environment for executors; empty if executors have the drivers' environment at its path."""
     drivers: str = LOCAL
     """The runner of drivers that are started from now on."""
     queue: str = ""
-    """The YARN queue for them; empty for its default."""
+    """The YARN queue for new drivers; empty for YARN's default."""
     pod_template: str = ""
-    """The file from which their Kubernetes pods are made."""
+    """The file with the template of Kubernetes pods for new drivers."""
 
     @property
     def bundles(self) -> Path:
-        """Where this machine unpacks bundles, each under its hash."""
+        """The directory in which this machine unpacks bundles, each under its hash."""
         return Path(self.home, "bundles")
 
     @property
     def environments(self) -> Path:
-        """Where this machine keeps archives of executors' environments, each under its hash."""
+        """The directory in which this machine keeps archives of executors' environments, each under its hash."""
         return Path(self.home, "environments")
 
     @property
     def scratch(self) -> Path:
-        """Scratch space of a driver, a drill or a dry run, not needed after it."""
+        """The scratch space of drivers, drills and dry runs, which each needs only until it ends."""
         return Path(self.home, "scratch")
 
     def log(self, job: str, instance: str) -> Path:
-        """``<home>/logs/<job>/<instance>.log``; the preceding part is ``.log.1``."""
+        """Return ``<home>/logs/<job>/<instance>.log``; the older part of the log is ``<instance>.log.1``."""
         return Path(self.home, "logs", job, f"{instance}.log")
 
     @property
     def store_directory(self) -> Path | None:
-        """The store's directory, if it is one."""
+        """The directory of the store; None if the store is not a directory."""
         return local_path("store", self.store) if scheme_of(self.store) in ("", "file") else None
 
     @property
     def checkpoint_directory(self) -> Path | None:
-        """The checkpoints' directory, if it is one."""
+        """The directory of the checkpoints; None if they are not in a local directory."""
         return Path(self.checkpoints) if not scheme_of(self.checkpoints) else None
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
+    """Read the settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
     ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS``, ``_CONFS``,
     ``_APPROVERS``, ``_FOUR_EYES``, ``_MASTER``, ``_EXECUTOR_ENVIRONMENT``, ``_DRIVERS``, ``_QUEUE`` and
     ``_POD_TEMPLATE``.
 
-    Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
+    Only the home is required. Store and checkpoints default to folders in the home, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
     """
     _refuse_misspelt(environ)
     home = environ.get("STREAMKEEPER_HOME", "")
     if not home:
-        raise InvalidInput("STREAMKEEPER_HOME is not set", hint="point it at a directory that Streamkeeper may fill")
+        raise InvalidInput("STREAMKEEPER_HOME is not set", hint="set it to a directory for Streamkeeper's files")
     if not home.startswith(("/", "file:")) and not scheme_of(home):
-        hint = f"write the whole path, as {Path(home).expanduser().absolute()}"
-        raise InvalidInput(
-            f"STREAMKEEPER_HOME={home} is relative: another directory wherever a command runs", hint=hint
-        )
-    base = local_path("STREAMKEEPER_HOME", home, hint="the home is a local directory; STREAMKEEPER_STORE may be s3://…")
+        hint = f"write the whole path, such as {Path(home).expanduser().absolute()}"
+        raise InvalidInput(f"STREAMKEEPER_HOME={home} is relative, and so depends on where a command is run", hint=hint)
+    base = local_path("STREAMKEEPER_HOME", home, hint="use a local directory; STREAMKEEPER_STORE may be s3://…")
     _refuse_taken_apart("STREAMKEEPER_HOME", str(base))
     checkpoints = _checkpoints(environ, base / "checkpoints")
     return Settings(
@@ -160,28 +157,28 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def _refuse_taken_apart(variable: str, path: str) -> None:
-    """Spark and Python split paths at some characters, which cannot be quoted."""
+    """Raise InvalidInput for a path with a character at which Spark or Python split paths, which cannot be quoted."""
     for sign in path:
         if sign in _TAKES_APART or not sign.isprintable():
             raise InvalidInput(
-                f"{variable}={path!r} has {sign!r} in its path: {_TAKES_APART.get(sign, 'it is none that prints')}",
-                hint="use a directory without that sign; spaces and quotes are no problem",
+                f"{variable}={path!r} contains {sign!r}: {_TAKES_APART.get(sign, 'it is not printable')}",
+                hint="use a path without that character; spaces and quotes are allowed",
             )
 
 
 def _refuse_misspelt(environ: Mapping[str, str]) -> None:
-    """A misspelt variable of ours would be ignored, and the default used."""
+    """Raise InvalidInput for a misspelt variable, which would otherwise be ignored in favour of the default."""
     for variable in environ:
         name = variable.removeprefix(PREFIX)
         others = not variable.startswith(PREFIX) or variable.startswith(SECRET_PREFIX)
         if others or name in _KNOWN or _OF_A_SERVICE.search(name):
             continue
         if meant := nearest(name, _KNOWN, likeness=_LIKENESS) or _begun_alike(name):
-            raise InvalidInput(f"{variable} is not a setting", hint=f"{PREFIX}{meant} is one; rename or unset it")
+            raise InvalidInput(f"{variable} is not a setting", hint=f"rename it to {PREFIX}{meant}, or unset it")
 
 
 def _begun_alike(name: str) -> str:
-    """The setting that a longer or a shorter name probably means, as STORE_URL means STORE; empty if there is none."""
+    """Return the setting that a longer or shorter name probably means, such as STORE for STORE_URL; empty if none."""
     alike = (
         known
         for known in _KNOWN
@@ -198,7 +195,9 @@ def _positive(variable: str, value: str | None, default: float) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < float("inf"):
-        raise InvalidInput(f"{variable}={value} is not a positive number", hint=f"leave it out for {default:g}")
+        raise InvalidInput(
+            f"{variable}={value} is not a positive number", hint=f"give one, or leave it out for {default:g}"
+        )
     return found
 
 
@@ -240,7 +239,7 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
         check_standalone(f"{variable}={value}", value)
     if scheme_of(checkpoints) not in ("s3a", "hdfs"):
         raise Unsupported(
-            f"{variable}={value}: {checkpoints} would be another directory on each executor's machine",
+            f"{variable}={value}: {checkpoints} would be a different directory on each executor's machine",
             hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix or hdfs://namenode:port/path",
         )
     return value
@@ -252,21 +251,21 @@ def _drivers(variable: str, environ: Mapping[str, str], checkpoints: str) -> str
         return value
     if value not in (YARN, KUBERNETES):
         hint = f"write {YARN} or {KUBERNETES}, or leave it out"
-        raise InvalidInput(f"{variable}={value} is no place for drivers", hint=hint)
+        raise InvalidInput(f"{variable}={value} is not a place for drivers", hint=hint)
     if not environ.get("STREAMKEEPER_STORE"):
         raise InvalidInput(
-            f"{variable}={value}: a store in the home would be another directory on each node",
+            f"{variable}={value}: a store in the home would be a different directory on each node",
             hint="set STREAMKEEPER_STORE to s3://bucket/prefix, or to a directory that every node has mounted",
         )
     if scheme_of(checkpoints) not in ("s3a", "hdfs"):
         raise Unsupported(
-            f"{variable}={value}: {checkpoints} would be another directory on each node",
+            f"{variable}={value}: {checkpoints} would be a different directory on each node",
             hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix or hdfs://namenode:port/path",
         )
     if environ.get("STREAMKEEPER_EXECUTOR_ENVIRONMENT"):
         raise Unsupported(
-            f"{variable}={value}: an archive of an environment does not reach drivers on nodes",
-            hint="have the environment at the same path on every node, and unset STREAMKEEPER_EXECUTOR_ENVIRONMENT",
+            f"{variable}={value}: drivers on nodes cannot use STREAMKEEPER_EXECUTOR_ENVIRONMENT",
+            hint="install the environment at the same path on every node, and unset STREAMKEEPER_EXECUTOR_ENVIRONMENT",
         )
     return value
 
@@ -274,9 +273,13 @@ def _drivers(variable: str, environ: Mapping[str, str], checkpoints: str) -> str
 def _queue(variable: str, environ: Mapping[str, str]) -> str:
     value = environ.get(variable, "").strip()
     if value and not _QUEUE.fullmatch(value):
-        raise InvalidInput(f"{variable}={value} names no queue", hint="write it as YARN does: root.streaming")
+        raise InvalidInput(
+            f"{variable}={value} is not the name of a queue", hint="write the name as in YARN, such as root.streaming"
+        )
     if value and environ.get("STREAMKEEPER_DRIVERS", "").strip() != YARN:
-        raise InvalidInput(f"{variable}={value}: no driver is YARN's", hint=f"set STREAMKEEPER_DRIVERS={YARN}, too")
+        raise InvalidInput(
+            f"{variable}={value}: drivers do not run on YARN", hint=f"set STREAMKEEPER_DRIVERS={YARN}, or unset it"
+        )
     return value
 
 
@@ -286,11 +289,12 @@ def _pod_template(variable: str, environ: Mapping[str, str]) -> str:
     if on_kubernetes and not value:
         raise InvalidInput(
             f"STREAMKEEPER_DRIVERS={KUBERNETES}: {variable} is not set",
-            hint="name the file that pods are made from; deploy/kubernetes/driver-pod.yaml is one to begin with",
+            hint="set it to the template file of driver pods; start from deploy/kubernetes/driver-pod.yaml",
         )
     if value and not on_kubernetes:
         raise InvalidInput(
-            f"{variable}={value}: no driver is Kubernetes'", hint=f"set STREAMKEEPER_DRIVERS={KUBERNETES}, too"
+            f"{variable}={value}: drivers do not run on Kubernetes",
+            hint=f"set STREAMKEEPER_DRIVERS={KUBERNETES}, or unset it",
         )
     return _directory(variable, environ, Path(), hint="name a file on this machine") if value else ""
 
@@ -300,19 +304,25 @@ def _archive(variable: str, environ: Mapping[str, str]) -> str:
     if not value:
         return ""
     if not value.endswith(ARCHIVES):
-        raise InvalidInput(f"{variable}={value} is no archive", hint=f"its name ends with {' or '.join(ARCHIVES)}")
+        raise InvalidInput(
+            f"{variable}={value} is not an archive", hint=f"name a file that ends with {' or '.join(ARCHIVES)}"
+        )
     if not environ.get("STREAMKEEPER_MASTER", "").strip():
         raise InvalidInput(
-            f"{variable}={value}: there are no executors elsewhere", hint="set STREAMKEEPER_MASTER too, or unset it"
+            f"{variable}={value}: tasks run in the drivers, not in executors",
+            hint=f"set STREAMKEEPER_MASTER, or unset {variable}",
         )
     return _directory(variable, environ, Path(), hint="name a file on this machine")
 
 
 def check_standalone(told: str, master: str) -> None:
-    """Raise Unsupported or InvalidInput, which starts with ``told``, unless it is a standalone cluster's master."""
+    """Raise Unsupported or InvalidInput unless ``master`` is a standalone cluster's master.
+
+    The error starts with ``told``.
+    """
     if not _STANDALONE.fullmatch(master):
         kind = Unsupported if master.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
-        raise kind(f"{told} is no standalone master", hint="write spark://host:7077, or leave it out")
+        raise kind(f"{told} is not a standalone master", hint="write spark://host:7077, or leave it out")
 
 
 def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -320,13 +330,14 @@ def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     for name in names:
         if not name.startswith("spark.") or "*" in name.removesuffix(".*"):
             raise InvalidInput(
-                f"{variable}: {name} is no Spark conf", hint="names with commas between them, as spark.hadoop.fs.s3a.*"
+                f"{variable}: {name} is not a Spark conf",
+                hint="write names of confs, such as spark.hadoop.fs.s3a.*, separated by commas",
             )
     return names
 
 
 def _approvers(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """A variable without names is refused: it would allow no one, or everyone, to answer."""
+    """Return the approvers in a variable; raises InvalidInput if the variable is set and contains no name."""
     text = environ.get(variable, "")
     return check_approvers(variable, [part for part in text.split(",") if part.strip()]) if text else ()
 
@@ -334,15 +345,15 @@ def _approvers(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 def _yes_or_no(variable: str, environ: Mapping[str, str]) -> bool:
     text = environ.get(variable, "").strip().lower() or "no"
     if text not in ("yes", "no"):
-        raise InvalidInput(f"{variable}={text} is neither yes nor no", hint="leave it out for no")
+        raise InvalidInput(f"{variable}={text} is neither yes nor no", hint="write yes, or leave it out for no")
     return text == "yes"
 
 
 def _directories(variable: str, environ: Mapping[str, str]) -> str:
-    """Several directories, separated by ``:``, which excludes URLs."""
+    """Return the directories in a variable, separated by ``:``; raises Unsupported for URLs."""
     value = environ.get(variable, "")
     if "://" in value or any(scheme_of(f"{part}:") for part in value.split(":")):
         raise Unsupported(
-            f"{variable} {value}: a URL is not supported here", hint="name local directories, with : between them"
+            f"{variable} {value}: a URL is not supported here", hint="name local directories, separated by :"
         )
     return ":".join(str(Path(part).absolute()) for part in value.split(":") if part)

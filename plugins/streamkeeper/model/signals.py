@@ -1,7 +1,7 @@
-"""A driver's measurements of its queries: read from Spark's own progress, reported in its status and a short history.
+"""A driver's measurements of its queries, read from Spark's progress and reported in its status and a short history.
 
-Seconds are seconds, bytes are bytes, moments are seconds since 1970 by the driver's clock: compare them with each other
-and with ``DriverStatus.at``, never with another machine's. None: the source, sink or Spark does not report it.
+Moments are seconds since 1970 by the driver's clock: compare them with each other and with ``DriverStatus.at``, never
+with another machine's clock. None means that the source, the sink or Spark does not report the value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ HISTORY_POINTS = 120
 
 
 class SourceSignals(msgspec.Struct, frozen=True, kw_only=True):
-    """One source, in the query's order."""
+    """The measurements of one source."""
 
     source: str
     """Spark's description of the source."""
@@ -21,43 +21,43 @@ class SourceSignals(msgspec.Struct, frozen=True, kw_only=True):
     lag_files: int | None = None
     """Unread files."""
     lag_s: float | None = None
-    """Seconds to read the newest unread item at the present rate.
+    """Seconds that the query needs, at its present rate, to read everything that is unread.
 
-    Or the time that the oldest one has waited, if the source reports that (consumer delay).
+    If the source reports how long the oldest unread item has waited (consumer delay), that time instead.
     """
     runway_s: float | None = None
     """Seconds until the source drops the next needed offset, at its present rate of dropping."""
     too_old_files: int | None = None
     """Files that Spark never reads because they are older than ``maxFileAge`` allows."""
     too_old_example: str = ""
-    """One of them."""
+    """The name of one of those files."""
 
 
 class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):
-    """One query after its last trigger."""
+    """The measurements of one query after its last trigger."""
 
     batch: int = -1
-    """The last batch."""
+    """The last batch; -1 before the first."""
     batch_s: float = 0.0
-    """Its duration."""
+    """Duration of the last batch."""
     usual_batch_s: float = 0.0
     """Median duration in the history."""
     trigger_s: float | None = None
     """The trigger interval; None for availableNow."""
     scheduling_delay_s: float = 0.0
-    """How much later than due the last batch started."""
+    """How much later than its trigger the last batch started."""
     input_rows_per_s: float = 0.0
     """Arriving rows per second."""
     processed_rows_per_s: float = 0.0
     """Processed rows per second."""
     sources: tuple[SourceSignals, ...] = ()
-    """One per source."""
+    """The measurements of each source, in the query's order."""
     checkpoint_write_s: float = 0.0
-    """Writing offsets and commit of the last batch, plus the longest commit of its state."""
+    """Time for writing the last batch's offsets and commit, plus the longest commit of its state."""
     state_rows: int = 0
-    """Rows of its state."""
+    """Rows of the query's state."""
     state_memory_bytes: int = 0
-    """Memory of its state."""
+    """Memory of the query's state."""
     dropped_rows: int = 0
     """Rows dropped by watermarks since the driver's start."""
     checkpoint_bytes: int | None = None
@@ -88,7 +88,7 @@ class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """At most one minute of a query: the newest signals at ``at``, and the slowest batch since the previous point."""
+    """One point of a query's history: the newest signals at ``at``, and the slowest batch since the previous point."""
 
     at: float
     slowest_batch_s: float
@@ -96,7 +96,7 @@ class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """A ring per query; ``history.json`` next to the status, replaced as a whole at most once a minute."""
+    """The content of ``history.json``: the latest points of each query, replaced as a whole at most once a minute."""
 
     format: int = 1
     queries: dict[str, tuple[HistoryPoint, ...]] = {}

@@ -1,4 +1,4 @@
-"""The capabilities of each kind of output: the only source for decisions by its description, without its code."""
+"""The capabilities of each kind of output, from which decisions are made without the code of the output."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class Numbering(Enum):
     """How the batches of a handed-off checkpoint version are numbered."""
 
     KEEP = "keep"
-    """They continue the old version's numbers: the output has one sequence of numbers."""
+    """The numbers of the old version continue, because the output has one sequence of numbers."""
     REBASE = "rebase"
-    """The handed-over batch gets one of the first numbers: the output restarts its numbers with each version."""
+    """The numbers start again, because the output counts per version: the handed-over batch gets one of the first."""
 
 
 class Reconciliation(Enum):
-    """The treatment of an output's batches beyond a checkpoint that was restored to an older one."""
+    """The treatment of batches in the output that are newer than the batch to which the checkpoint was restored."""
 
     REPLAY = "replay"
-    """They are replayed and change only their own rows: each row replaces the one with its key."""
+    """The batches are replayed and change only their own rows, because each row replaces the row with its key."""
     CUT_BACK = "cut-back"
-    """Readers no longer see them; the replayed batches take their place."""
+    """Readers no longer see the batches, and replayed batches take their place."""
     REFUSE = "refuse"
-    """They would be there twice: a person must confirm that the output accepts that."""
+    """The output would contain the batches twice, so that a person must confirm that the output may have duplicates."""
 
 
 class ColumnChange(Enum):
@@ -44,38 +44,38 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """The capabilities of a kind of output; the defaults are those of an unknown kind."""
 
     takes_again: str = ""
-    """How it accepts replayed rows without duplicates, as a clause; empty if it has them twice."""
+    """How the output avoids duplicates of replayed rows, as a clause; empty if it would have these rows twice."""
     fences: bool = False
-    """A superseded writer changes nothing, whenever it resumes."""
+    """Whether the output refuses every write of a superseded writer, whenever that writer resumes."""
     knows_batches: bool = False
-    """It reports its last batch, and skips a batch that it already has."""
+    """Whether the output reports its last batch, and skips a batch that it already has."""
     shadows: bool = False
-    """It can be written as a shadow next to the current output, compared with it, and swapped."""
+    """Whether the output can be written as a shadow beside the current output, compared with it, and swapped."""
     numbering: Numbering = Numbering.KEEP
-    """Numbers of a handed-off version's batches."""
+    """How the batches of a handed-off version are numbered."""
     reconciles: Reconciliation = Reconciliation.REFUSE
-    """Treatment of its batches beyond a restored checkpoint."""
+    """How batches in the output are treated that are newer than a restored checkpoint."""
     one_place: bool = False
-    """Every version writes to the same place, which must accept the new rows; else each to its own."""
+    """Whether all versions write to the same place, which must accept the new rows; otherwise each has its own."""
     names_place: bool = True
-    """Its identity is the place that it writes to."""
-    not_from_elsewhere: str = "nothing says that it does not take what one writes that outlives its driver"
-    """Why executors on other machines cannot write it, as a clause; empty if they can."""
+    """Whether the output's identity is the place that it writes to."""
+    not_from_elsewhere: str = "nothing proves that it refuses writes of an executor that outlives its driver"
+    """Why executors on other machines cannot write the output, as a clause; empty if they can."""
     columns: Mapping[str, frozenset[ColumnChange]] = {}
-    """File format, or ``""`` -> the accepted changes of its columns."""
+    """File format, or ``""`` without one -> the changes of its columns that the output accepts."""
     placed_by: str = ""
-    """Option of its description with the columns that determine a row's place; empty if none."""
+    """Option of the output's description with the columns that determine a row's place; empty if none do."""
     place: str = "key"
-    """The name of such a column."""
+    """The name that users have for such a column."""
     needs_place: bool = False
-    """It refuses a row in which one is null."""
+    """Whether the output refuses a row in which such a column is null."""
     complete_replaces: bool = False
-    """In complete mode each batch replaces all rows."""
+    """Whether each batch in complete mode replaces all rows."""
 
 
 _EVERY = frozenset(ColumnChange)
 _BY_NAME = frozenset({ColumnChange.REMOVED, ColumnChange.REORDERED, ColumnChange.NULLABLE})
-"""Spark reads Parquet and ORC by the columns of one file, which may lack an added one."""
+"""The accepted changes of Parquet and ORC: Spark reads them by one file's columns, which may lack an added column."""
 
 _UNKNOWN = SinkCapabilities()
 _SINKS = {
@@ -100,15 +100,15 @@ _SINKS = {
         shadows=True,
         numbering=Numbering.REBASE,
         reconciles=Reconciliation.CUT_BACK,
-        not_from_elsewhere="its directory would be one on each machine",
+        not_from_elsewhere="its directory would be a different one on each machine",
         columns={"json": _EVERY, "orc": _BY_NAME, "parquet": _BY_NAME},
         placed_by="partition_by",
         place="partition",
     ),
-    # A function decides by itself, and only its author knows how.
+    # The function decides how rows are written, and only its author knows how.
     "foreach": SinkCapabilities(
         names_place=False,
-        not_from_elsewhere="nothing keeps an executor that outlives its driver from what its function writes",
+        not_from_elsewhere="nothing prevents its function from writing in an executor that outlives its driver",
         columns={"": _EVERY},
     ),
 }
@@ -118,21 +118,21 @@ _OF_ONE_MACHINE = "a SQLite database is a file of one machine"
 
 
 def why_not_from_elsewhere(kind: str, output: str) -> str:
-    """Why executors on other machines cannot write an output of this description; empty if they can."""
+    """Return why executors on other machines cannot write an output of this description; empty if they can."""
     if kind == "table" and output.startswith("sqlite:"):
         return _OF_ONE_MACHINE
     return capabilities_of(kind).not_from_elsewhere
 
 
 def why_not_from_any_node(kind: str, output: str) -> str:
-    """Why a driver that may change machines cannot write an output; empty if it can."""
+    """Return why a driver that may change machines cannot write an output; empty if it can."""
     if kind == "table" and output.startswith("sqlite:"):
         return _OF_ONE_MACHINE
     if kind == "file" and scheme_of(output) in ("", "file"):
-        return "its directory would be another one on each node"
+        return "its directory would be a different one on each node"
     return ""
 
 
 def capabilities_of(kind: str) -> SinkCapabilities:
-    """The capabilities of a kind, as named in a manifest; none for an unknown kind."""
+    """Return the capabilities of a kind of output, by its name in a manifest; the defaults for an unknown kind."""
     return _SINKS.get(kind, _UNKNOWN)

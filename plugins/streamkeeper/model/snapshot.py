@@ -1,7 +1,7 @@
 """A snapshot: one checkpoint at one committed batch, as a list of files whose content is in packs.
 
-A *series* is a sequence of snapshots: ``<job>/<query>``, over all its checkpoint versions; or ``adopted/<query id>``
-for a checkpoint that no job of this registry owns (a query id has dashes, so no job's name can be one). Keys:
+A *series* is the sequence of a query's snapshots over all its checkpoint versions, named ``<job>/<query>``. A
+checkpoint that no job of this installation owns has the series ``adopted/<query id>``. Keys:
 
 ``snapshots/<series>/index/0000000007``          the Snapshot, with its own hash; create-only and published last
 ``snapshots/<series>/packs/<blake3>``            chunks, then the pack's own index; named by its content
@@ -27,10 +27,10 @@ _ADOPTED = re.compile(r"adopted/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
-    """A piece of a file. ``hash``: blake3 of its ``size`` bytes; ``pack``: position in the snapshot's packs.
+    """A piece of a file. ``hash``: blake3 of its ``size`` bytes; ``pack``: index in the snapshot's list of packs.
 
-    It starts at ``at`` in the pack and is ``stored`` bytes long: unchanged if that equals ``size``, otherwise a zstd
-    frame.
+    In the pack the chunk starts at ``at`` and is ``stored`` bytes long. It is stored unchanged if ``stored`` equals
+    ``size``, otherwise as a zstd frame.
     """
 
     hash: str
@@ -41,16 +41,16 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pack(msgspec.Struct, frozen=True, array_like=True):
-    """A pack by its name, blake3 of all of it, and its size in bytes."""
+    """A pack: its name, which is the blake3 of its content, and its size in bytes."""
 
     name: str
     size: int
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
-    """The stamp that distinguishes a file from one that took its name, without reading it; times in nanoseconds.
+    """The properties that show whether a file was replaced, without reading it; times in nanoseconds.
 
-    ``tag``: device and inode of a local file; an object's ETag.
+    ``tag``: device and inode of a local file, or the ETag of an object.
     """
 
     size: int
@@ -59,12 +59,12 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
     tag: str
 
     def is_same_file(self, other: Stamp) -> bool:
-        """Whether the file was not rewritten since; a removal during the read alters only its change time."""
+        """Whether both stamps are of the same, unchanged file; the change time may differ, as a removal alters it."""
         return (self.size, self.modified, self.tag) == (other.size, other.modified, other.tag)
 
 
 class SnapshotFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file of the checkpoint, by its path inside it; ``stamp``: its stamp when it was read."""
+    """A file of the checkpoint, with its path inside the checkpoint and its stamp when it was read."""
 
     path: str
     stamp: Stamp
@@ -72,34 +72,34 @@ class SnapshotFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot."""
+    """A backup of one committed batch of a checkpoint."""
 
     format: int = FORMAT
     """Format version of the record."""
     number: int
-    """Its number; 0 in a pack's own copy, because the number is assigned at its publication."""
+    """The snapshot's number in its series; 0 in the copy inside a pack, made before the number is assigned."""
     series: str
-    """Its series."""
+    """The snapshot's series."""
     checkpoint: str
-    """URL of the directory that it was taken from."""
+    """URL of the checkpoint directory from which the snapshot was taken."""
     version: str = ""
     """The checkpoint version; empty for an adopted checkpoint."""
     release: str = ""
-    """The release that wrote it; empty for an adopted checkpoint."""
+    """The release that wrote the checkpoint; empty for an adopted checkpoint."""
     query_id: str
     """Spark's id of the query."""
     batch: int
-    """Its newest committed batch."""
+    """The newest committed batch in the snapshot."""
     pending: bool
-    """Whether it contains the plan of the following batch."""
+    """Whether the snapshot also contains the plan of the next batch."""
     offsets: dict[str, str]
     """Source -> end offset of ``batch``, in Spark's form."""
     watermark_ms: int | None
-    """UTC epoch milliseconds; None without a watermark."""
+    """The watermark in UTC epoch milliseconds; None without one."""
     taken_at: str
-    """UTC, ISO 8601."""
+    """When the snapshot was taken, UTC, ISO 8601."""
     stored: int
-    """Bytes that it added to the store."""
+    """Bytes that the snapshot added to the store."""
     packs: tuple[Pack, ...]
     """Its packs."""
     files: tuple[SnapshotFile, ...]
@@ -107,17 +107,17 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """``s0007``."""
+        """The name of the snapshot, such as ``s0007``."""
         return snapshot_name(self.number)
 
     @property
     def open_batch(self) -> int | None:
-        """The batch that a restored query runs first, with its planned offsets."""
+        """The batch that a restored query runs first, with the planned offsets; None if the snapshot has no plan."""
         return self.batch + 1 if self.pending else None
 
     @property
     def bytes(self) -> int:
-        """Size of its files."""
+        """Total size of the checkpoint's files, in bytes."""
         return sum(file.stamp.size for file in self.files)
 
 
@@ -131,26 +131,26 @@ class DrillResult(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     """Whether the query resumed."""
     message: str
-    """One sentence."""
+    """The result in one sentence."""
     batch: int | None = None
-    """The batch that ran; None without input: then reading the state is the proof."""
+    """The batch that ran; None without input, in which case reading the state is the proof."""
     state_rows: int = 0
-    """Rows of every state store, read through Spark."""
+    """Number of rows in all state stores, which were read through Spark."""
     release: str = ""
-    """The release that ran it."""
+    """The release that resumed the query."""
     at: str = ""
-    """UTC, ISO 8601."""
+    """Time of the drill, UTC, ISO 8601."""
     seconds: float = 0.0
-    """Its duration."""
+    """Duration of the drill."""
 
     @property
     def sentence(self) -> str:
-        """The result for a person."""
+        """The result as a sentence for a person."""
         return f"{'verified' if self.ok else 'NOT verified'}: {self.message} ({self.seconds:.1f} s)"
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """A person wants this snapshot kept."""
+    """A person's request to keep this snapshot whatever the retention rules are."""
 
     format: int = FORMAT
     reason: str
@@ -159,7 +159,10 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation needs this snapshot; ``until``: UTC, ISO 8601, empty until it is released."""
+    """The protection of a snapshot that an operation needs.
+
+    ``until``: when the operation released the snapshot, UTC, ISO 8601; empty before.
+    """
 
     format: int = FORMAT
     owner: str
@@ -169,7 +172,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Garbage(msgspec.Struct, frozen=True, kw_only=True):
-    """Packs that no snapshot referenced at ``at`` (UTC, ISO 8601)."""
+    """The packs that no snapshot referenced at ``at`` (UTC, ISO 8601)."""
 
     format: int = FORMAT
     at: str
@@ -177,12 +180,12 @@ class Garbage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def snapshot_name(number: int) -> str:
-    """7 -> s0007."""
+    """Return the name of a snapshot, such as s0007 for 7."""
     return f"s{number:04d}"
 
 
 def snapshot_number(name: str) -> int:
-    """s0007 -> 7; raises InvalidInput for anything else."""
+    """Return the number of a snapshot, such as 7 for s0007; raises InvalidInput for anything else."""
     found = _NAME.fullmatch(name)
     if found is None or int(found[1]) == 0:
         raise InvalidInput(f"{name!r} is not a snapshot", hint="a snapshot looks like s0007")
@@ -190,12 +193,12 @@ def snapshot_number(name: str) -> int:
 
 
 def series_of_query(job: str, query: str) -> str:
-    """The series of a deployed query; raises InvalidInput for invalid names."""
+    """Return the series of a deployed query; raises InvalidInput for invalid names."""
     return f"{check_name('job', job)}/{check_name('query', query)}"
 
 
 def series_of_checkpoint(query_id: str) -> str:
-    """The series of a checkpoint that this installation never deployed."""
+    """Return the series of an adopted checkpoint, which belongs to no job of this installation."""
     return check_series(f"adopted/{query_id.lower()}")
 
 
@@ -210,15 +213,15 @@ def check_series(series: str) -> str:
 
 
 def series_root(series: str) -> str:
-    """``snapshots/<series>/``."""
+    """Return the prefix ``snapshots/<series>/`` of a series' keys."""
     return f"{_ROOT}{series}/"
 
 
 def series_key(series: str, *parts: str) -> str:
-    """``snapshots/<series>/<parts…>``."""
+    """Return the key ``snapshots/<series>/<parts…>``."""
     return series_root(series) + "/".join(parts)
 
 
 def padded(number: int) -> str:
-    """7 -> 0000000007: keys sort like their numbers."""
+    """Return a number as in keys, such as 0000000007 for 7, so that keys sort like their numbers."""
     return f"{number:010d}"

@@ -1,4 +1,4 @@
-"""The effect of each conf of Spark SQL: one table, read from Spark 4.2.0's own 767. Unlisted ones change results."""
+"""The effect of each conf of Spark SQL: a table of Spark 4.2.0's 767 confs. Any other one counts as MEANING."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from streamkeeper.model.names import nearest
 
 SQL = "spark.sql."
 _LIKENESS = 0.96
-"""One or two letters of a conf's name: names of other Spark versions differ in more."""
+"""The least similarity of a misspelt conf, one or two letters: names of other Spark versions differ in more."""
 
 
 class Role(Enum):
-    """The effect of another value of a conf on a query that resumes."""
+    """The effect on a query that resumes if a conf has another value than before."""
 
     MEANING = "meaning"
     TUNING = "tuning"
@@ -33,16 +33,16 @@ CODE = (
     "spark.plugins",
     "spark.submit.pyFiles",
 )
-"""Other Spark confs that add code to the job's own."""
+"""The Spark confs outside Spark SQL that add code to the job's own."""
 
 
 def current_key(key: str) -> str:
-    """The key under which Spark reads a conf; keys have no other spelling and are case-sensitive."""
+    """Return the key under which Spark reads a conf, for a former key its current one; keys are case-sensitive."""
     return _FORMER.get(key, key)
 
 
 def meant_key(key: str) -> str:
-    """The conf of Spark SQL that a misspelt one probably means; empty for an existing one, and for one like none."""
+    """Return the conf of Spark SQL that a misspelt key probably means; empty if the key exists or resembles none."""
     there = PINNED | REFUSED | TUNING | MEANING | _FORMER.keys()
     if key in there or not key.startswith(SQL) or key.startswith(_TUNING_FAMILIES):
         return ""
@@ -50,7 +50,7 @@ def meant_key(key: str) -> str:
 
 
 def role(key: str) -> Role:
-    """The effect of a conf, by its current key; MEANING for an unlisted one."""
+    """Return the effect of a conf, given by its current key; MEANING for an unlisted conf."""
     if key in PINNED:
         return Role.PINNED
     if key in REFUSED:
@@ -61,7 +61,7 @@ def role(key: str) -> Role:
 
 
 def hash_setting(value: str) -> str:
-    """The value of a setting that is not Spark SQL's, as stored in a manifest; it may contain a secret."""
+    """Return the hash that a manifest stores for a setting outside Spark SQL, whose value may contain a secret."""
     value = value.strip()
     value = value.lower() if value.lower() in ("true", "false") else value
     return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]
@@ -79,10 +79,10 @@ _FORMER = {
     ),
     "spark.sql.legacy.parquet.datetimeRebaseModeInRead": "spark.sql.parquet.datetimeRebaseModeInRead",
 }
-"""Former key -> the key that falls back to it; if both are set Spark uses the second."""
+"""Former key -> current key, which falls back to the former; if both are set, Spark uses the current key."""
 
 _TUNING_FAMILIES = ("spark.sql.streaming.stateStore.rocksdb.",)
-"""Read as text, in no list of Spark's: how the state store keeps its data."""
+"""The prefixes of confs about how the state store keeps its data, which Spark reads as text and does not list."""
 
 PINNED = _keys(
     """
@@ -94,10 +94,10 @@ PINNED = _keys(
     streaming.statefulOperator.useStrictDistribution
     """
 )
-"""Written into every offset file; Spark takes them from there and ignores the session."""
+"""The confs that Spark writes into every offset file, and reads from there instead of from the session."""
 
 REFUSED = _keys("streaming.queryEvolution.enableSourceEvolution streaming.stateStore.checkpointFormatVersion")
-"""Not taken from the checkpoint, and refused if they differ from the values that it was written with."""
+"""The confs that Spark reads from the session, and refuses if the checkpoint was written with other values."""
 
 TUNING = _keys(
     """
@@ -241,10 +241,10 @@ TUNING = _keys(
     windowExec.buffer.spill.threshold streaming.checkpointFileManagerClass
     """
 )
-"""Speed, memory, place, display, maintenance and checks: the rows are the same for every value, up to their order.
+"""The confs of speed, memory, place, display, maintenance and checks: every value gives the same rows, in any order.
 
-The number of rows per Python batch is included: it also follows from partitions and rate limits, and no code may depend
-on it. Checks (``stateSchemaCheck``, ``checkCorrectness``) only refuse; this check compares the same facts itself.
+The number of rows per Python batch is included: it also depends on partitions and rate limits, so no code may rely on
+it. Spark's checks (``stateSchemaCheck``, ``checkCorrectness``) only refuse what Streamkeeper's check compares too.
 """
 
 MEANING = _keys(
@@ -397,4 +397,4 @@ MEANING = _keys(
     window.segmentTree.minPartitionRows xml.variant.respectInferSchema
     """
 )
-"""They change a value, a row or a plan, or may do so: listed so that a conf of a new Spark is recognised as new."""
+"""The confs that may change a value, a row or a plan, listed so that a conf of a new Spark is recognised as new."""

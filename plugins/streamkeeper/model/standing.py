@@ -13,33 +13,36 @@ class Standing(Enum):
     """The status of a job."""
 
     NOT_DEPLOYED = "not deployed"
-    """No release of it was ever current."""
+    """No release of the job was ever current."""
     STARTING = "starting"
-    """Its driver runs and is not current yet."""
+    """The job's driver runs and is not current yet."""
     SERVING = "serving"
-    """Its driver runs, owns its checkpoints and writes."""
+    """The job's driver runs, owns its checkpoints and writes."""
     RESTARTING = "restarting"
-    """Its driver failed, and has not completed a trigger since."""
+    """The job's driver failed, and has not completed a trigger since."""
     WAITING = "waiting"
-    """A store, sink or source does not answer, or the machine has no capacity: it continues by itself afterwards."""
+    """A store, sink or source does not answer, or the machine has no capacity; the job continues by itself later."""
     DRAINING = "draining"
-    """Its driver finishes the open batch."""
+    """The job's driver finishes the open batch."""
     FINISHED = "finished"
-    """Its driver read all input and ended (availableNow)."""
+    """The job's driver read all input and ended (availableNow)."""
     FAILED = "failed"
-    """Its driver ended with an error, or without a report."""
+    """The job's driver ended with an error, or without a report."""
     ENDED = "ended"
-    """Its driver ended on command, or was superseded."""
+    """The job's driver ended on command, or was superseded."""
     STOPPED = "stopped"
-    """A person has stopped it; only a person starts it again."""
+    """A person has stopped the job; only a person starts it again."""
     UNKNOWN = "unknown"
-    """Its driver runs where it cannot be observed from here."""
+    """The job's driver belongs to a place that cannot be observed from here."""
 
 
 def find_standing(
     status: DriverStatus | None, exit: DriverExit | None, liveness: Liveness | None, *, stopped: bool = False
 ) -> Standing:
-    """The status from the driver's last report and the runner's observation; ``stopped``: by a person."""
+    """Return the status from the driver's last report and the runner's observation.
+
+    ``stopped``: whether a person has stopped the job.
+    """
     if liveness is None:
         return Standing.NOT_DEPLOYED
     if stopped and (exit is not None or liveness.life in (Life.DEAD, Life.ABSENT)):
@@ -58,7 +61,7 @@ def find_standing(
 
 
 def _living(status: DriverStatus) -> Standing:
-    """For a driver with processes: its last report, unless it has failed since and not recovered."""
+    """Return the status of a job whose driver has processes: the reported one, unless the driver has to recover."""
     said = _LIVES.get(status.state, Standing.ENDED)
     if said not in (Standing.SERVING, Standing.STARTING):
         return said
@@ -78,7 +81,7 @@ _LIVES = {
     DriverState.STANDBY: Standing.STARTING,
     DriverState.SERVING: Standing.SERVING,
     DriverState.DRAINING: Standing.DRAINING,
-    # The report is made shortly before the last process ends; a failed driver may be restarted.
+    # A driver that still has processes reports its end shortly before; a failed driver may be restarted.
     DriverState.FINISHED: Standing.FINISHED,
     DriverState.FAILED: Standing.STARTING,
 }

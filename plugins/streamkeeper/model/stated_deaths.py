@@ -1,17 +1,17 @@
-"""Driver terminations that a person has stated without proof: which driver may still run, and where it may write."""
+"""The ends of drivers that a person has stated without proof: which driver may still run, and where it may write."""
 
 from __future__ import annotations
 
 from streamkeeper.model.job_state import InstanceState, JobState
 
 STATED = "stated by "
-"""Prefix of the proof of such an end: for people, and for records of versions that stored no other mark."""
+"""The first words of ``proof`` for a stated end, which people read, and code for records of older versions only."""
 
 
 def unproven_owner(state: JobState, query: str, version: str = "") -> str:
-    """The driver that may still write in a checkpoint version, by default the current one; empty if there is none.
+    """Return the driver that may still write in a checkpoint version, by default the current one; empty without one.
 
-    It claimed the version last, and its termination was stated.
+    This driver claimed the version last, and its end was stated without proof.
     """
     found = state.version(query, version) if version else state.current_version(query)
     owner = state.instances.get(found.claimed_by) if found is not None else None
@@ -19,5 +19,5 @@ def unproven_owner(state: JobState, query: str, version: str = "") -> str:
 
 
 def is_stated(owner: InstanceState) -> bool:
-    """Whether its end was stated by a person."""
+    """Whether a person stated the end of this instance without proof."""
     return owner.proof.startswith(STATED) if owner.stated_by is None else bool(owner.stated_by)

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Step(IntEnum):
-    """The steps of a deploy in their order; FALL_BACK is the step of one that cannot continue."""
+    """The steps of a deploy in their order. FALL_BACK replaces the remaining steps of a deploy that cannot continue."""
 
     BUNDLE = 1
     STANDBY = 2
@@ -31,12 +31,12 @@ class Step(IntEnum):
 
     @property
     def label(self) -> str:
-        """``first-commit``: its name in plans, reports and docs; a task of its own is named ``first_commit``."""
+        """The step's name in plans, reports and docs, such as ``first-commit``; its task is named ``first_commit``."""
         return self.name.lower().replace("_", "-")
 
     @property
     def tag(self) -> str:
-        """Its name in records, which never changes."""
+        """The step's name in records, which never changes."""
         return _TAGS.get(self, self.label)
 
 
@@ -46,13 +46,13 @@ _TAGS = {
     Step.SNAPSHOT: "boundary",
     Step.PROMOTE: "stable",
 }
-"""For steps with another name when they were first recorded."""
+"""The tags of steps that had another name when they were first recorded."""
 
 
 BEFORE_DRAIN = frozenset(step.tag for step in Step if step < Step.DRAIN)
-"""Tags of the steps during which the current driver continues."""
+"""The tags of the steps during which the current driver keeps running."""
 
 
 def label_of(tag: str) -> str:
-    """The label of a recorded step; a step of a newer version is returned unchanged."""
+    """Return the label of a recorded step's tag; the tag of a newer version's step is returned unchanged."""
     return next((step.label for step in Step if step.tag == tag), tag)

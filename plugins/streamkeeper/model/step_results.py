@@ -1,4 +1,4 @@
-"""The results of a deploy's steps for later steps, and their text in a journal."""
+"""The results that a deploy's steps leave for later steps, and the form of these results in a journal."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from streamkeeper.model.step import Step
 
 
 class StepResult(msgspec.Struct, frozen=True):
-    """Empty, unless a step has a type of its own. ``read`` accepts the result of ``stored``, and an empty one."""
+    """The result of a step; empty by default. A subclass also has ``read``, which accepts ``stored`` or an empty dict."""
 
     def stored(self) -> dict[str, str]:
-        """The ``result`` of its StepDone, in a form that every version reads."""
+        """Return the ``result`` for the record StepDone, in a form that every version reads."""
         return {}
 
 
 class Bundled(StepResult, frozen=True):
-    """Of *bundle*: the operation's release."""
+    """The result of *bundle*: the operation's release."""
 
     release: str = ""
 
@@ -60,23 +60,23 @@ class _Numbers(StepResult, frozen=True):
 
 
 class StateKept(_Names, frozen=True):
-    """Of *keep-state*: query -> the snapshot of its state."""
+    """The result of *keep-state*: query -> the snapshot of its state."""
 
 
 class LastBatches(_Numbers, frozen=True):
-    """Of *prove-dead*: query -> the last batch that the ended release has committed."""
+    """The result of *prove-dead*: query -> the last batch that the previous release committed."""
 
 
 class VersionsRestored(_Names, frozen=True):
-    """Of *restore* and *fall-back*: query -> the checkpoint version made from its snapshot."""
+    """The result of *restore* and *fall-back*: query -> the checkpoint version that was made from its snapshot."""
 
 
 class FirstBacklog(_Numbers, frozen=True):
-    """Of *first-commit*: query -> its waiting records at that time, if its sources report them."""
+    """The result of *first-commit*: query -> unread records at its first commit, if its sources report them."""
 
 
 class OutputsCompared(StepResult, frozen=True):
-    """Of *compare*: query -> the comparison of its two outputs, which has a field of its own in StepDone."""
+    """The result of *compare*: query -> the comparison of its two outputs, which StepDone stores in ``compared``."""
 
     found: dict[str, OutputComparison]
 
@@ -85,7 +85,7 @@ class OutputsCompared(StepResult, frozen=True):
 
 
 class CutoverSnapshots(StepResult, frozen=True):
-    """Of *snapshot*: query -> the snapshot of its last batch before the cutover, or why there is none."""
+    """The result of *snapshot*: query -> the snapshot of its last batch before the cutover, or why it failed."""
 
     taken: dict[str, str]
     failed: dict[str, str]
@@ -103,7 +103,7 @@ _FAILED = "failed: "
 
 
 def step_done(operation: str, step: Step, result: StepResult | None = None) -> StepDone:
-    """The record of a finished step, with its result."""
+    """Return the record of a finished step, with its result."""
     stored = result.stored() if result is not None else {}
     compared = result.found if isinstance(result, OutputsCompared) else {}
     return StepDone(operation=operation, step=step.tag, result=stored, compared=compared)

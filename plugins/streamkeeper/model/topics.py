@@ -1,4 +1,4 @@
-"""How a Kafka source names its input: ``subscribe a,b``, ``subscribepattern a.*`` or ``assign {"a": [0]}``."""
+"""The names of a Kafka source's input: ``subscribe a,b``, ``subscribepattern a.*`` or ``assign {"a": [0]}``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Collection
 
 
 def subscribed_topics(named: str) -> frozenset[str] | None:
-    """The topics of a subscription by list; None for every other form of subscription."""
+    """Return the topics of a subscription by list; None for every other form of subscription."""
     way, _, rest = named.partition(" ")
     return frozenset(topic.strip() for topic in rest.split(",")) if way == "subscribe" else None
 
 
 def reads(named: str, topic: str, partitions: Collection[int] | None = None) -> bool:
-    """Whether these partitions of a topic are read; None means all that it has or may get.
+    """Whether a source with the input ``named`` is known to read these partitions of ``topic``.
 
-    False if that is unknown.
+    None as ``partitions`` means all that the topic has or will get.
     """
     way, _, rest = named.partition(" ")
     try:

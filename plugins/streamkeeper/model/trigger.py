@@ -1,4 +1,4 @@
-"""When a query checks for new data: at an interval, or once through all available input."""
+"""A query's trigger: the query checks for new data at an interval, or reads all available input once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """``interval_s`` is None for ``availableNow``."""
+    """A query's trigger; ``interval_s`` is None for ``availableNow``."""
 
     text: str
     interval_s: float | None
@@ -25,7 +25,10 @@ class Trigger:
 
 
 def parse_trigger(text: object, *, where: str = "trigger") -> Trigger:
-    """``"5 seconds"`` or ``"availableNow"``; raises Unsupported for Spark's other triggers, otherwise InvalidInput."""
+    """Parse ``"5 seconds"`` or ``"availableNow"``.
+
+    Raises Unsupported for Spark's other triggers, and InvalidInput for any other text; both start with ``where``.
+    """
     if not isinstance(text, str):
         raise InvalidInput(f"{where}: trigger {text!r} is not text", hint=_HINT)
     plain = text.strip()
@@ -36,7 +39,7 @@ def parse_trigger(text: object, *, where: str = "trigger") -> Trigger:
         raise Unsupported(f"{where}: trigger once is not supported", hint='use "availableNow", which replaced it')
     if word.startswith(("continuous", "realtime")):
         raise Unsupported(
-            f"{where}: trigger {plain!r} is not supported", hint=f"its batches cannot be fenced or drained; {_HINT}"
+            f"{where}: trigger {plain!r} is not supported: its batches cannot be fenced or drained", hint=_HINT
         )
     found = _INTERVAL.fullmatch(plain)
     if not found:

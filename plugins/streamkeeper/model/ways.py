@@ -1,4 +1,4 @@
-"""The transitions of a query from the current release to the candidate, and back."""
+"""The transitions of a query from the current release to the candidate, and the rollback paths."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import msgspec
 
 
 class Way(Enum):
-    """How one query changes releases."""
+    """The transition of one query to another release."""
 
     START = "start"
-    """It is new: a checkpoint version of its own, from the beginning of its sources."""
+    """The query is new, and starts in a new checkpoint version at the beginning of its sources."""
     RESUME = "resume"
-    """The same checkpoint version."""
+    """The query resumes in the same checkpoint version."""
     HANDOFF = "handoff"
-    """A new checkpoint version, seeded at the exact offsets at which the old one stopped."""
+    """The query continues in a new checkpoint version, at the exact offsets at which the old version stopped."""
     REBUILD = "rebuild"
-    """A new checkpoint version that has read the sources again, in a dual run."""
+    """The query continues in a new checkpoint version that has read the sources again in a dual run."""
     RETURN = "return"
-    """An older checkpoint version that was kept; input read since is read again."""
+    """The query returns to an older checkpoint version that was kept, and reads later input again."""
     RESTORE = "restore"
-    """A new checkpoint version, restored from a snapshot; input read since is read again."""
+    """The query continues in a new version that is restored from a snapshot, and reads later input again."""
 
     @property
     def switches(self) -> bool:
-        """Whether it ends in another checkpoint version than the current one."""
+        """Whether the transition leads to another checkpoint version than the current one."""
         return self not in (Way.START, Way.RESUME)
 
     @property
@@ -40,29 +40,29 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     way: Way
     """The transition."""
     before: str = ""
-    """The checkpoint version that it leaves."""
+    """The checkpoint version that the query leaves."""
     version: str = ""
-    """The checkpoint version in which it continues."""
+    """The checkpoint version in which the query continues."""
     opaque: bool = False
-    """Its state's meaning for the candidate is unproven; for a new query: it may be a renamed one."""
+    """Whether the candidate may misread the state; for a new query, whether it may be a renamed one."""
     opaque_code: bool = False
-    """Code changed whose effect on a rebuilt output is unproven."""
+    """Whether code has changed whose effect on a rebuilt output is unproven."""
     state_given_up: bool = False
-    """Its state is dropped."""
+    """Whether the query's state is dropped."""
     batch: int | None = None
-    """Of a restore: the batch."""
+    """The batch to which a restore goes back; None for other transitions."""
     snapshot: str = ""
-    """Of a restore: the snapshot."""
+    """The snapshot that a restore uses; empty for other transitions."""
     output_lacks: int | None = None
-    """Newest committed batch that its output may lack; None if it lacks none."""
+    """The newest committed batch that the output may lack; None if the output lacks none."""
     back: Way | None = None
-    """The rollback path if the candidate fails; None with ``no_way_back``."""
+    """The rollback path if the candidate fails; None if ``no_way_back`` says why there is none."""
     no_way_back: str = ""
     """Why there is no rollback path; empty otherwise."""
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the current release's input its shadow has read; ``told``: for a person."""
+    """Whether a shadow has caught up with the current release's input (``holds``), with evidence for a person."""
 
     holds: bool
     told: str
