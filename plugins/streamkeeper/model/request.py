@@ -1,12 +1,7 @@
 """The request of a deploy, a rollback or a recovery, and its texts in forms and on the command line.
 
-<<<<<<< HEAD
 A person fills in the fields that have a title; ``asked_fields`` reads the texts of these fields. ``extra`` contains
 bounds and other parts of a form's JSON schema. msgspec does not check ``extra``, so that stored requests stay readable;
-=======
-A person fills in the fields that have a title; ``asked_fields`` reads the texts of these fields. Bounds and other parts
-of a form's JSON schema are in ``extra``. msgspec does not check them, so that stored requests stay readable;
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
 ``request_limits`` checks new requests.
 """
 
@@ -30,11 +25,7 @@ _SHARE = {"minimum": 0, "maximum": 1, "section": SWITCHING}
 
 
 class Strategy(Enum):
-<<<<<<< HEAD
     """How a deploy treats the checkpoints: ``auto`` follows the verdict, each other value requests one transition."""
-=======
-    """How a deploy treats the checkpoint: ``auto`` follows the verdict, each other value requests one transition."""
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
 
     AUTO = "auto"
     RESUME = "resume"
@@ -50,7 +41,6 @@ class Handover(Enum):
 
 
 class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
-<<<<<<< HEAD
     """A request; durations are in seconds. The fields with a title carry their own descriptions. The others are:
 
     ``rollback``: whether to make an older release current: ``release``, or the previous one if that is None.
@@ -59,14 +49,6 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     ``inherit_params``, ``inherit_conf``: whether to use the params, or the confs, of the current release.
     ``inherited_from``: the release that inherited values were copied from; empty before they are copied.
     ``not_inherited``: params of that release that the code no longer declares.
-=======
-    """The request of an operation; durations are in seconds. ``release``: a pushed release; None for the present code.
-
-    ``rollback``: return to ``release``, or to the previous release. ``start``: start the current release, which has no
-    driver. ``recover``: the announced recovery, None otherwise. ``inherit_params``, ``inherit_conf``: use the current
-    release's params or conf. ``inherited_from``: the release from which they were filled in, empty before.
-    ``not_inherited``: the params of that release that the code no longer declares.
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
     """
 
     job: Annotated[str, Meta(title="Job", description="Name of the job", extra={"pattern": "^[a-z][a-z0-9_]{0,62}$"})]
@@ -310,12 +292,6 @@ ROLLBACK = {
     "dry_run": "Report how the rollback would proceed and which data would be read and written again, and change"
     " nothing",
 }
-<<<<<<< HEAD
 """Descriptions that differ for a rollback: field -> text."""
 RECOVERY = {"dry_run": "Report what the recovery action would read again, write again or lose, and change nothing"}
 """Descriptions that differ for a recovery: field -> text."""
-=======
-"""The descriptions of these fields in a rollback."""
-RECOVERY = {"dry_run": "Report what the action would do and what it costs, then end"}
-"""The description of this field in a recovery."""
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)

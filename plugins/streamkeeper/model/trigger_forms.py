@@ -1,14 +1,8 @@
 """The fields of the trigger forms of DAGs that act on a job. Each field is a JSON schema with texts for a person.
 
-<<<<<<< HEAD
 Airflow's trigger form and the page's dialogs are both made from these fields. A field without a ``default`` is
 required. ``section`` names the fold of the form that contains the field, ``values_display`` the label of each choice,
 and ``description_md`` a description with backticks.
-=======
-Airflow's own form and the page's dialogs are both made from these fields. A field without a ``default`` is required.
-``section``: the section of the form that has the field; ``values_display``: the text of each choice;
-``description_md``: a description with backticks.
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
 """
 
 from __future__ import annotations
@@ -29,7 +23,7 @@ Form = dict[str, Field]
 _ASKED = asked_fields(DeployRequest)
 _SECRET = "Refer to a secret as `secret://airflow/CONN_ID/password`"
 DEADLINE_FIELDS = tuple(name for name, field in _ASKED.items() if field.extra.get("section") == DEADLINES)
-"""The names of the deadline fields of a deploy, which a recovery has too."""
+"""The deadlines of a deploy, which a recovery has too."""
 ONLY_OF_A_ROLLBACK = ("accept_loss",)
 ACTIONS = (
     "What to do about the problem. `diagnose` reports the cause and the possible actions, and changes nothing;"
@@ -39,21 +33,13 @@ ACTIONS = (
 )
 """The description of the field ``action`` of a recovery."""
 INHERIT = "inherit"
-<<<<<<< HEAD
 """Name of the field that makes empty params or confs mean those of the current release."""
 
 
 def deploy_fields(jobs: Sequence[str] = ()) -> Form:
     """Return the fields of ``streaming_deploy``. Airflow starts no run for input that a field's schema refuses.
-=======
-"""The name of the field that decides whether empty params or conf mean those of the current release."""
 
-
-def deploy_fields(jobs: Sequence[str] = ()) -> Form:
-    """Return the fields of ``streaming_deploy``, suggesting the names ``jobs``.
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
-
-    Airflow starts no run with input that the fields' schemas refuse.
+    ``jobs``: names to suggest.
     """
     names = [name for name in _ASKED if name not in ONLY_OF_A_ROLLBACK]
     own_values = names.index("conf") + 1
@@ -164,15 +150,9 @@ def recover_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def unclamped(schema: Mapping[str, Any]) -> Field:
-<<<<<<< HEAD
     """Return the schema with its bounds hidden from Airflow's page. Airflow still enforces the bounds on the input.
 
     The page would silently replace a number beyond a bound by the bound, for example a share of 1.5 by 1. It would also
-=======
-    """Return the schema with its bounds hidden from Airflow's page; they are still enforced on the input.
-
-    The page would silently replace a number beyond a bound by the bound, such as a share of 1.5 by 1. It would also
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
     cut a text that is too long.
     """
     bounds = {key: value for key, value in schema.items() if key in ("minimum", "maximum", "maxLength")}
@@ -181,11 +161,7 @@ def unclamped(schema: Mapping[str, Any]) -> Field:
 
 
 def clamped(field: Field) -> Field:
-<<<<<<< HEAD
     """Return the field with its bounds where the page's dialogs read them: the inverse of ``unclamped``."""
-=======
-    """Return a form's field with its bounds where Streamkeeper's dialogs read them: the inverse of ``unclamped``."""
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
     return {**field, **(field.get("allOf") or [{}])[0], **field.get("then", {})}
 
 
@@ -194,11 +170,7 @@ def _fields(*names: str) -> Form:
 
 
 def _field(name: str, **other: Any) -> Field:
-<<<<<<< HEAD
     """The field as the request declares it, with the parts in ``other`` replaced, or left out if they are None."""
-=======
-    """Return a field as the request declares it, changed by ``other``, in which None removes a part."""
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
     field = _ASKED[name]
     description = f"{field.description}. One per line" if isinstance(field.default, tuple) else field.description
     shown = {**_json_type(field), **unclamped(field.extra), "title": field.title, "description": description, **other}
@@ -208,7 +180,7 @@ def _field(name: str, **other: Any) -> Field:
 
 
 def _json_type(field: AskedField) -> Field:
-    """Return the JSON schema of a field's type, as Airflow's form reads it, with the default if the field has one."""
+    """The JSON schema of a field's type, as Airflow's form reads it, and its default unless it is required."""
     if isinstance(field.default, Enum):
         return {"default": field.default.value, "type": "string", "enum": [choice.value for choice in field.kind]}
     schema = msgspec.json.schema(field.kind)
@@ -224,11 +196,7 @@ def _job(jobs: Sequence[str], description: str) -> Field:
 
 
 def _reason(*, required: bool = True) -> Field:
-<<<<<<< HEAD
     """The field for the reason, which a request in Airflow needs unless it changes nothing (``required=False``)."""
-=======
-    """Return the field for the reason, which an Airflow request needs; if ``required`` is False it may be empty."""
->>>>>>> 5657e7cb (Clarify the texts of settings, confs, secrets and snapshots)
     field = _ASKED["reason"]
     shown = {"type": "string", "title": field.title, "description": field.description}
     if required:
