@@ -126,6 +126,10 @@ REWRITTEN = {
         "if g(x):\n    a = g(y)\n    g(a)\n    return a\nreturn 1",
     ),
     "a constant on the left": ("return x > 5, y >= LIMIT, x == 'a'", "return 5 < x, LIMIT <= y, 'a' == x"),
+    "a constant on the left beside an error of another kind": (
+        "try:\n    return g(x) > 0.5\nexcept (ValueError, KeyError) as error:\n    return str(error)",
+        "try:\n    return 0.5 < g(x)\nexcept (ValueError, KeyError) as error:\n    return str(error)",
+    ),
     "a list that a loop fills": (
         "a = []\nfor b in g(x):\n    for c, (d, e) in b:\n        if c:\n            a.append((d, y))\nreturn g(a), a",
         "a = [(d, y) for b in g(x) for c, (d, e) in b if c]\nreturn g(a), a",

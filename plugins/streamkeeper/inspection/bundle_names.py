@@ -8,9 +8,11 @@ import sys
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from streamkeeper.inspection.argument_names import ArgumentNames
 from streamkeeper.inspection.bytecode import package_of
 from streamkeeper.inspection.import_effects import binding_statements
 from streamkeeper.inspection.own_code import OwnCode, absolute
+from streamkeeper.inspection.shown_errors import shows_errors
 
 _REBINDS = frozenset(
     {
@@ -67,6 +69,7 @@ _VALUES = frozenset(
 )
 """Libraries whose objects do nothing when they end: they write no file, and close and stop nothing."""
 _EQUALITY = frozenset({"__eq__", "__hash__"})
+_ORDER = frozenset({"__eq__", "__ge__", "__gt__", "__le__", "__lt__", "__ne__", "total_ordering"})
 _CLEANS_UP = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 
 
@@ -84,8 +87,9 @@ class BundleNames:
 
     ``stored``: names that a function assigns as a global, and attributes that any code assigns; ``defined``: names of
     functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice an
-    object's end; ``equality``: whether a class defines equality itself; ``passed``: names that may be those of
-    arguments: of keyword arguments, and all strings; ``passes_any``: whether code may pass arguments by other names.
+    object's end; ``equality``: whether a class defines equality itself; ``order``: whether a class defines comparisons
+    itself, or a library may; ``errors``: whether code may see the text of an error that Python raises;
+    ``arguments``: names by which arguments may be passed.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -95,8 +99,9 @@ class BundleNames:
         self.unknown = False
         self.lifetimes = False
         self.equality = False
-        self.passed: set[str] = set()
-        self.passes_any = False
+        self.order = False
+        self.errors = False
+        self.arguments = ArgumentNames()
         self._modules: dict[ModuleType, _ModuleNames] = {}
         trees = own.all_trees()
         self.unknown = trees is None or None in trees
@@ -105,22 +110,19 @@ class BundleNames:
                 self._meet(node)
 
     def _meet(self, node: ast.AST) -> None:
+        self.arguments.meet(node)
+        self.errors |= shows_errors(node)
         match node:
-            case ast.Global(names=names):
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
                 self.stored |= set(names)
             case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
                 self.stored.add(name)
                 self._meet_name(name)
             case ast.Delete(targets=targets):
-                self.stored |= {target.id for target in targets if isinstance(target, ast.Name)}
-            case ast.Constant(value=str(name)):
-                self.passed.add(name)
+                parts = [part for target in targets for part in ast.walk(target)]
+                self.stored |= {part.id for part in parts if isinstance(part, ast.Name)}
+            case ast.Constant(value=str(name)) | ast.Attribute(attr=name) | ast.Name(id=name):
                 self._meet_name(name)
-            case ast.Attribute(attr=name) | ast.Name(id=name):
-                self._meet_name(name)
-            case ast.keyword(arg=passed):
-                self.passed.add(passed or "")
-                self.passes_any |= passed is None
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 self._meet_import(node)
                 for alias in names:
@@ -146,20 +148,24 @@ class BundleNames:
         tops = {home.partition(".")[0] for home in homes}
         foreign = any(top not in _VALUES and not self._own.imports(top) for top in tops)
         self.lifetimes |= foreign
-        self.passes_any |= foreign
+        self.order |= foreign
+        self.arguments.is_any |= foreign
 
     def _meet_name(self, name: str) -> None:
         self.unknown |= name in _REBINDS
         self.lifetimes |= name in _ENDS
         self.equality |= name in _EQUALITY
+        self.order |= name in _ORDER
 
     def keeps(self, name: str) -> bool:
         """Whether a global or an attribute of that name keeps its first value, according to the bundle's code."""
         return not self.unknown and name not in self.stored
 
     def may_be_passed(self, name: str) -> bool:
-        """Whether a caller may pass an argument by this name."""
-        return self.unknown or self.passes_any or name in self.passed
+        """Whether a caller may pass an argument by this name, or an error for a missing argument may show it."""
+        arguments = self.arguments
+        shown = self.errors and arguments.unpacks
+        return self.unknown or shown or arguments.is_any or name in arguments.passed
 
     def always_has(self, names: dict[str, Any], name: str) -> bool:
         """Whether a global of a module, or a builtin name, always exists and is always the same."""

@@ -179,6 +179,10 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 yield name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name
+            case ast.MatchMapping(rest=str(name)):
+                yield name
             case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Call():
                 root = _root(node.func if isinstance(node, ast.Call) else node)
                 if isinstance(root, ast.Name):

@@ -15,6 +15,7 @@ from copy import copy, deepcopy
 from types import CodeType, FunctionType, ModuleType
 
 from streamkeeper.inspection.bundle_names import BundleNames
+from streamkeeper.inspection.bytecode import instructions
 from streamkeeper.inspection.constant_values import NotConstant, constant_value
 from streamkeeper.inspection.function_source import FunctionSources
 from streamkeeper.inspection.normal_references import MARK, Reference, References
@@ -24,6 +25,7 @@ from streamkeeper.inspection.own_code import OwnCode
 
 _FUTURE_ANNOTATIONS = 0x1000000
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
+_LOOKS_UP = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _METHODS = frozenset({"classmethod", "property", "staticmethod"})
 
 
@@ -62,7 +64,9 @@ class NormalCode:
             is_constant = lambda name: (  # noqa: E731
                 name.startswith(MARK) or (name not in cells and self._bundle.always_has(names, name))
             )
-            rewritten = Statements(is_constant, filled, lifetimes=self._lifetimes).normalised(rewritten)
+            rewritten = Statements(
+                is_constant, filled, lifetimes=self._lifetimes, errors=self._bundle.errors
+            ).normalised(rewritten)
         made = _compiled(_on_one_line(rewritten), code, imported)
         if made is None or made.co_freevars != code.co_freevars or _globals_of(made) - _globals_of(code):
             return function
@@ -185,7 +189,8 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 def _globals_of(code: CodeType) -> set[str]:
     """The names that a function and its inner functions look up, without references."""
-    return {name for each in _codes(code) for name in each.co_names if not name.startswith(MARK)}
+    steps = (step for each in _codes(code) for step in instructions(each))
+    return {step.argval for step in steps if step.opname in _LOOKS_UP and not step.argval.startswith(MARK)}
 
 
 def _told(code: CodeType) -> list[object]:

@@ -13,7 +13,7 @@ KEPT = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
 
 
 def comprehension_of(
-    name: str, loop: ast.For, uses: Counter[tuple[str, str]], shared: Collection[str]
+    name: str, loop: ast.For, uses: Counter[tuple[str, str]], shared: Collection[str], *, errors: bool
 ) -> ast.ListComp | None:
     """The comprehension that makes the same list as a loop that only appends to the new list ``name``.
 
@@ -21,6 +21,7 @@ def comprehension_of(
 
     ``uses``: the uses of names in the whole function, as ``uses_of`` counts them.
     ``shared``: the names that inner functions or ``finally`` use.
+    ``errors``: whether code may see how an error names a variable that has no value.
     """
     nodes = list(ast.walk(loop))
     variables = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -31,11 +32,21 @@ def comprehension_of(
     alone &= not variables & {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
     if not alone or (variables | {name}) & set(shared) or names & {"super", "__class__"}:
         return None
+    outer = names - variables - {name}
+    if errors and any(uses[each, "store"] + uses[each, "other"] for each in outer):
+        return None
     if inner[name, "load"] != 1 or name in variables or any(isinstance(node, KEPT) for node in nodes):
         return None
     generators: list[ast.comprehension] = []
     statement: ast.stmt = loop
+    waiting = set(variables)
     while True:
+        # A variable has the value of the round before, or of the loop's last run, until the loop assigns it.
+        read = statement.iter if isinstance(statement, ast.For) else getattr(statement, "test", None)
+        if read is not None and waiting & _names_in(read):
+            return None
+        if isinstance(statement, ast.For):
+            waiting -= _names_in(statement.target)
         match statement:
             case ast.For(target=target, iter=given, body=[following], orelse=[]) if _is_variables(target):
                 generators.append(ast.comprehension(target=target, iter=given, ifs=[], is_async=0))
@@ -48,6 +59,10 @@ def comprehension_of(
             case _:
                 return None
         statement = following
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _is_variables(target: ast.expr) -> bool:

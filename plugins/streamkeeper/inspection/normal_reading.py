@@ -9,8 +9,10 @@ import builtins
 import json
 import re
 import sys
+from collections.abc import Mapping
+from itertools import pairwise
 from re import _parser  # type: ignore[attr-defined]
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from streamkeeper.inspection.bundle_names import BundleNames
@@ -27,6 +29,8 @@ from streamkeeper.inspection.reading import Reading
 
 _FILES = frozenset({"_io", "genericpath", "glob", "io", "ntpath", "os", "pathlib", "posix", "posixpath", "shutil"})
 """Libraries that read and write files, and never look at the code that calls them."""
+_HAS_DEFAULTS = 1
+"""A flag of ``MAKE_FUNCTION``."""
 _PATTERNS = frozenset({"flags", "pattern", "re"})
 """Attributes by which code sees the text of a regular expression."""
 
@@ -52,7 +56,29 @@ class NormalReading(Reading):
         method = place.rpartition(".")[0].rpartition(".")[2] not in ("", "<locals>")
         optional = names[last - defaults : last + code.co_kwonlyargcount]
         named = {*code.co_cellvars, *optional}
+        method |= code.co_name in self._bundle.arguments.members
         return [name for name in names if method or name in named or self._bundle.may_be_passed(name)]
+
+    def _code(
+        self,
+        code: CodeType,
+        names: dict[str, Any],
+        cells: Mapping[str, ModuleType] = MappingProxyType({}),
+        *,
+        importing: bool = False,
+    ) -> Any:
+        """Like ``Reading``. All parameters of an inner function with defaults count."""
+        self._kept.append(code)
+        for before, step in pairwise(instructions(code)):
+            if step.opname == "MAKE_FUNCTION" and (step.arg or 0) & _HAS_DEFAULTS:
+                self._defined[id(before.argval)] = before.argval.co_qualname, before.argval.co_argcount
+        return super()._code(code, names, cells, importing=importing)
+
+    def _class(self, found: type) -> Any:
+        """Like ``Reading``, with the parameters of its functions: a plain function that is assigned is a method too."""
+        members = [getattr(member, "__func__", member) for member in vars(found).values()]
+        named = [parameters(each.__code__) for each in members if isinstance(each, FunctionType)]
+        return [*super()._class(found), *named]
 
     def whole(self, function: object) -> Any:
         """Like ``Reading``, and at its end the tables that are also reached other than through their entries."""

@@ -83,19 +83,25 @@ class References(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Replace the table in ``key in TABLE``. Turn ``LIMIT < x`` into ``x > LIMIT``.
 
-        A number or text of Python leaves the comparison with a value of another type to the other value.
+        A number or text of Python leaves the comparison with a value of another type to the other value. Only a float
+        compares itself with an instance of a job's class derived from int. The text of a TypeError shows the order.
         """
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
             node.comparators = [self._used(node.comparators[0], dict)]
         turned = _TURNED.get(type(node.ops[0])) if len(node.ops) == 1 and not self._defaults_only else None
-        if turned and self._is_literal(node.left) and not self._is_literal(node.comparators[0]):
+        if (
+            turned
+            and not self._bundle.errors
+            and self._is_literal(node.left)
+            and not self._is_literal(node.comparators[0])
+        ):
             node = ast.Compare(left=node.comparators[0], ops=[turned()], comparators=[node.left])
         return self.generic_visit(node)
 
     def _is_literal(self, node: ast.expr) -> bool:
         """Whether an expression is a number or a text, or a global of the job that is assigned one and keeps it."""
         if isinstance(node, ast.Constant):
-            return type(node.value) in _COMPARED
+            return self._is_compared(node.value)
         steps = self._chain(node)
         module, name = self._bundle.origin(*steps[-1]) if steps else (self._module, "")
         tree = self._own.source_of(module) if steps and self._own.is_own(module) else None
@@ -103,9 +109,12 @@ class References(ast.NodeTransformer):
             return False
         match self._bundle.statements(module, name):
             case [ast.Assign(targets=[ast.Name()], value=ast.Constant(value=value)) as alone]:
-                return alone in tree.body and type(value) in _COMPARED
+                return alone in tree.body and self._is_compared(value)
             case _:
                 return False
+
+    def _is_compared(self, value: object) -> bool:
+        return type(value) in _COMPARED and not (type(value) is float and self._bundle.order)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Replace tables in method calls, ``series.map(TABLE)`` and ``len(TABLE)``. Drop arguments that equal a

@@ -41,12 +41,16 @@ class Statements:
     ``is_constant``: says whether a name that the function does not bind always has a value, and always the same one.
     ``filled``: variables of outer functions that have a value.
     ``lifetimes``: whether code may depend on how long an object lives.
+    ``errors``: whether code may see the text of an error that Python raises.
     """
 
-    def __init__(self, is_constant: Callable[[str], bool], filled: Collection[str], *, lifetimes: bool) -> None:
+    def __init__(
+        self, is_constant: Callable[[str], bool], filled: Collection[str], *, lifetimes: bool, errors: bool
+    ) -> None:
         self._is_constant = is_constant
         self._filled = frozenset(filled)
         self._lifetimes = lifetimes
+        self._errors = errors
         self._uses: Counter[tuple[str, str]] = Counter()
         self._shared: frozenset[str] = frozenset()
         self._guarded = False
@@ -93,7 +97,7 @@ class Statements:
     def _within(self, node: ast.AST, change: _Change) -> None:
         before = self._sure
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+            arguments = {each.arg for each in ast.iter_child_nodes(node.args) if isinstance(each, ast.arg)}
             self._sure |= {name for name in arguments if self._is_only_given(name)}
         for field in ("body", "orelse", "finalbody"):
             statements = getattr(node, field, None)
@@ -210,7 +214,7 @@ class Statements:
                     found = (
                         None
                         if self._guarded or self._lifetimes
-                        else comprehension_of(name, loop, self._uses, self._shared)
+                        else comprehension_of(name, loop, self._uses, self._shared, errors=self._errors)
                     )
                     yield ast.Assign(targets=made.targets, value=found) if found else made
                     waiting = waiting if found else [loop, *waiting]

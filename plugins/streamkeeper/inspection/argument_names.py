@@ -1,0 +1,61 @@
+"""Which names of parameters the code of a bundle may use, or let a library use, to pass arguments."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+_READS = re.compile(r"numba|(register|rolling|expanding|ewm|new_class|dictConfig|InheritableThread|keywords)($|[A-Z])")
+"""Names of library code that passes arguments by names that the bundle's Python code does not contain, or that reads
+the names of parameters: arguments of a registered function in SQL (``f(x => 1)``), ``rolling(…).apply(…, kwargs=…)``,
+pandas with ``engine="numba"``.
+"""
+_HANDED_ON = frozenset({"cls", "engine", "func_kwargs", "kwargs", "kwds", "metaclass"})
+"""Keywords with which a library gets a function's arguments, or a function that it calls by keyword."""
+
+
+class ArgumentNames:
+    """Filled from the syntax of every file of the bundle.
+
+    ``passed``: keywords, and all strings; ``is_any``: whether code may pass arguments by other names; ``members``:
+    names of functions that may be a class's methods; ``unpacks``: whether a call unpacks arguments, of which there may
+    be too few or too many.
+    """
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+        self.is_any = False
+        self.members: set[str] = set()
+        self.unpacks = False
+
+    def meet(self, node: ast.AST) -> None:
+        """Note what one node of a syntax tree shows."""
+        match node:
+            case ast.Constant(value=str(text)):
+                self.passed.add(text)
+                self.meet_name(text)
+            case ast.keyword(arg=passed):
+                self.passed.add(passed or "")
+                self.is_any |= passed is None or passed in _HANDED_ON
+            case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name):
+                self.meet_name(name)
+            case ast.ClassDef(body=body):
+                self.members |= _named(value for each in body if (value := getattr(each, "value", None)))
+            case ast.Assign(targets=targets, value=value) if any(isinstance(each, ast.Attribute) for each in targets):
+                self.members |= _named([value])
+            case ast.Call(args=arguments):
+                self.unpacks |= any(isinstance(each, ast.Starred) for each in arguments)
+            case _:
+                pass
+
+    def meet_name(self, name: str) -> None:
+        """Note a name or a string."""
+        self.is_any |= _READS.match(name) is not None
+
+
+def _named(values: Iterable[ast.AST]) -> set[str]:
+    """The names of functions that these expressions may give."""
+    nodes = [node for value in values for node in ast.walk(value)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}

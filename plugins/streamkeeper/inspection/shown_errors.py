@@ -1,0 +1,46 @@
+"""Whether code may see the text of an error that Python raises for values of the wrong type or number.
+
+The text shows how the code is written: ``5 < x`` and ``x > 5`` raise a TypeError for a text ``x``, with two different
+texts, and ``f(*x)`` names the parameters that are missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+_SHOWS = frozenset(
+    {
+        *("UnboundLocalError", "__aexit__", "__cause__", "__context__", "__exit__", "exc_info", "excepthook"),
+        *("exception", "format_exc", "last_exc", "last_value", "traceback"),
+    }
+)
+"""Names by which code sees an error that it does not catch by name, or distinguishes two kinds of NameError."""
+_SHOWN = (TypeError, NameError)
+
+
+def shows_errors(node: ast.AST) -> bool:
+    """Whether one node of a syntax tree may give code the text of a TypeError or NameError."""
+    match node:
+        case ast.ExceptHandler(type=kind, name=str()):
+            return not _is_another(kind)
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.FunctionDef(name=name) | ast.alias(name=name):
+            return name in _SHOWS
+        case ast.AsyncFunctionDef(name=name) | ast.Constant(value=str(name)):
+            return name in _SHOWS
+        case _:
+            return False
+
+
+def _is_another(kind: ast.expr | None) -> bool:
+    """Whether a handler certainly catches neither of these errors."""
+    match kind:
+        case ast.Tuple(elts=parts):
+            return all(map(_is_another, parts))
+        case ast.Name(id=name):
+            found = vars(builtins).get(name)
+            return isinstance(found, type) and not any(
+                issubclass(shown, found) or issubclass(found, shown) for shown in _SHOWN
+            )
+        case _:
+            return False
