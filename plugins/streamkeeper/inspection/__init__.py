@@ -1,1 +1,1 @@
-"""Inspects a query that is not started: its manifest, and a rehearsal on a copy of its checkpoint."""
+"""Inspects a query before its start: describes it in a manifest, and rehearses it on a copy of its checkpoint."""

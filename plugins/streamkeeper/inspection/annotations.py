@@ -1,7 +1,7 @@
-"""Normalises type annotations, whether Python evaluates them or keeps them as strings (under the ``__future__``
-import).
+"""Normalises type annotations, so that evaluated ones and strings (by the ``__future__`` import) are equal.
 
-That difference matters only to code that reads annotations; for such code ``reading`` adds them unchanged.
+The difference between the two matters only to code that reads annotations; for such code ``reading`` adds them
+unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, ForwardRef
 from streamkeeper.inspection.bytecode import JUMPS, instructions, start_of_value
 
 _KEPT_AS_TEXTS = 0x1000000
-"""Python's flag for code compiled under that import (``CO_FUTURE_ANNOTATIONS``)."""
+"""Python's flag for code that keeps annotations as strings (``CO_FUTURE_ANNOTATIONS``)."""
 _ANNOTATED, _CLOSES_OVER = 4, 8
 """Flags of ``MAKE_FUNCTION``."""
 _MOST_TEXTS = 3
@@ -27,7 +27,7 @@ _MOST_TEXTS = 3
 
 
 class _Unknown(Exception):
-    """An annotation of another form."""
+    """An annotation has a form that is not normalised."""
 
 
 def flags_of(code: CodeType) -> int:
@@ -52,7 +52,7 @@ def as_written(kind: type) -> dict[str, Any]:
 
 
 def names_in_texts(hints: Mapping[str, Any]) -> list[str]:
-    """Return the names in string annotations: code that evaluates them resolves these in the class's module."""
+    """Return the names in string annotations, which code that evaluates the strings looks up in the class's module."""
     names: set[str] = set()
     for text in hints.values():
         if isinstance(text, str):
@@ -69,7 +69,7 @@ def _evaluated(hint: Any, names: Mapping[str, Any]) -> Any:
             if not isinstance(found, str):
                 return found
             found = _value(ast.parse(found, mode="eval").body, names)
-    except Exception:  # a class of the job's own may be asked for what it is of
+    except Exception:  # evaluating an annotation may run code of the job's classes, which may raise anything
         return hint
     return hint if isinstance(found, str) else found
 
@@ -124,7 +124,7 @@ def _renumbered(step: dis.Instruction, number: int, places: Sequence[int]) -> di
 
 
 def _local_annotations(steps: Sequence[dis.Instruction]) -> Iterator[tuple[int, tuple[int, Any]]]:
-    """Yield where a created function's annotations start; where they end, and their content."""
+    """Yield, for each created function, the start of its annotations, and a pair of their end and content."""
     for number, step in enumerate(steps):
         if step.opname != "MAKE_FUNCTION" or not (step.arg or 0) & _ANNOTATED:
             continue
@@ -135,7 +135,7 @@ def _local_annotations(steps: Sequence[dis.Instruction]) -> Iterator[tuple[int, 
 
 
 def _written(steps: Sequence[dis.Instruction]) -> list[Any]:
-    """Return names and annotations in turn, the latter as nested lists."""
+    """Return names and annotations alternately, with each annotation as nested lists."""
     [(_, parts)] = _stack(steps)
     return [part if number % 2 == 0 else _opened(part) for number, part in enumerate(parts)]
 

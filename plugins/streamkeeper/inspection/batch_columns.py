@@ -1,9 +1,8 @@
-"""Determines which columns of its batch a sink's function uses, by following its syntax.
+"""Determines which columns of its batch a sink's function uses, by following the function's syntax.
 
-It gives two answers, each safe on its own side. Columns that the function may use as a key, a route or a unit: those
-that it names, or any, as soon as a whole row goes where it cannot be followed (a table, a view, a library, a
-connection). Columns that it certainly reads: only those read for every batch with rows, so that a missing column
-certainly makes it fail.
+It gives two answers. The columns that the function may use as a key, a route or a unit are those that it names, or all
+columns once a whole row goes where it cannot be followed (a table, a view, a library, a connection). The columns that
+it certainly reads are those read for every batch with rows, so that the function fails without such a column.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from streamkeeper.inspection.own_code import OwnCode
 
 _MOST_CALLS, _DEEPEST = 200, 12
 _LETS_FAIL = frozenset({"begin", "closing", "connect", "cursor", "open", "transaction"})
-"""Context managers that pass an error on."""
+"""Context managers that do not suppress an error."""
 
 
 class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
     """The columns of its batch that a function uses.
 
-    ``texts``: all names that the function contains, None if it may use any column; ``every``: it computes something
-    from all columns at once; ``reads``: column -> ``file:line`` of each that it certainly reads from its batch.
+    ``texts``: all names that the function contains, None if it may use any column; ``every``: whether it computes
+    something from all columns at once; ``reads``: column that it certainly reads from its batch -> ``file:line``.
     """
 
     texts: frozenset[str] | None = None
@@ -50,7 +49,7 @@ class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
     reads: dict[str, str] = {}
 
     def used(self, columns: Iterable[str]) -> list[str] | None:
-        """Return those of the columns that the function names as a whole word; None: it may use any."""
+        """Return those of the columns that the function names as a whole word; None if it may use any column."""
         if self.texts is None:
             return None
         text = "\n".join(sorted(self.texts))
@@ -143,7 +142,7 @@ class _Walk(BatchExpressions):
         return self.known(by_name[name]) if name in by_name else UNKNOWN
 
     def joined(self, values: Sequence[Value]) -> Value:
-        """Return a value that is one of these; if they are of different kinds, their rows are no longer followed."""
+        """Return one value for a variable that may have any of these; rows of values of different kinds are lost."""
         found = values[0]
         for value in values[1:]:
             joined = either(found, value)
@@ -158,7 +157,7 @@ class _Walk(BatchExpressions):
         return any(self.statement(each, scope) for each in statements)
 
     def statement(self, node: ast.stmt, scope: Scope) -> bool:
-        """Follow one statement; return whether the next one is not reached from here."""
+        """Follow one statement; return whether it ends the block, so that the next statement is not reached."""
         match node:
             case ast.Assign(targets=targets, value=value):
                 found = self.value(value, scope)
@@ -236,7 +235,7 @@ class _Walk(BatchExpressions):
         return ends and others_end
 
     def _is_empty(self, test: ast.expr, scope: Scope) -> bool:
-        """Whether it is ``frame.isEmpty()``, for a frame that has rows for every batch with rows."""
+        """Whether a test is ``frame.isEmpty()``, for a frame that has rows for every batch with rows."""
         match test:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="isEmpty"), args=[]):
                 frame = scope.find(name)
@@ -259,7 +258,7 @@ class _Walk(BatchExpressions):
             for element in elements:
                 self.assign(node.target, element, scope)
                 self.block(node.body, scope)
-            for element in elements[:1]:  # once more, with what a turn leaves behind for the next one
+            for element in elements[:1]:  # once more, with the variables that one iteration leaves to the next
                 self.sure = False
                 self.assign(node.target, element, scope)
                 self.block(node.body, scope)
@@ -296,7 +295,7 @@ class _Walk(BatchExpressions):
 
 
 def _imported(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> Value:
-    """Return a module of Spark's that a function imports when it runs; other imports are not resolved."""
+    """Return the module of Spark's functions if a function imports it when it runs; other imports are not resolved."""
     from pyspark.sql import functions
 
     full = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name

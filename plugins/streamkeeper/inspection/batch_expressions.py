@@ -37,15 +37,15 @@ _KEEPS_ROWS = frozenset({"iter", "list", "reversed", "sorted", "tuple"})
 
 
 class LostTrack(Exception):
-    """The code contains something that is not followed."""
+    """The code contains a construct that the walk cannot follow."""
 
 
 class BatchExpressions:
     """One walk; ``texts``, ``reads``, ``any_column`` and ``every_column`` collect the findings.
 
     ``sure``: whether every batch with rows reaches this point; ``frame``: the frame whose columns are named, None
-    outside of its methods; ``payload``: a whole row is only written into the column ``value`` of a message; ``weak``: a
-    statement may not complete, so a variable may keep its old value.
+    outside of a frame's methods; ``payload``: whether a whole row is only written into the column ``value`` of a
+    message; ``weak``: whether a statement may not complete, so that a variable may keep its old value.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -74,7 +74,7 @@ class BatchExpressions:
                 setattr(self, name, value)
 
     def lose(self, *values: Value | None) -> None:
-        """Stop following these values: any column of a whole row among them may be used."""
+        """Stop following these values. If a whole row is among them, any column may be used from now on."""
         for value in values:
             if value is None:
                 continue
@@ -86,7 +86,7 @@ class BatchExpressions:
             self.any_column |= any(frame.whole for frame in frames_in(value))
 
     def read(self, frame: Frame | None, name: str, node: ast.AST) -> None:
-        """Record a column of the frame that is named by its own string."""
+        """Record the use of a column of the frame that the code names by a string."""
         self.texts.add(name)
         if frame is None or not (frame.whole and frame.firm and self.sure) or not re.fullmatch(r"\w+", name):
             return
@@ -94,7 +94,7 @@ class BatchExpressions:
             self.reads.setdefault(name, f"{self.file}:{getattr(node, 'lineno', 0)}")
 
     def known(self, found: object) -> Value:
-        """Return a value of the process: strings in it are names that the function may use."""
+        """Return an object of the process as a value; strings in it are names that the function may use."""
         if isinstance(found, CellType):
             try:
                 found = found.cell_contents
@@ -117,7 +117,7 @@ class BatchExpressions:
         raise NotImplementedError
 
     def joined(self, values: Sequence[Value]) -> Value:
-        """Return a value that is one of these; if they are of different kinds, their rows are no longer followed."""
+        """Return one value for a variable that may have any of these; rows of values of different kinds are lost."""
         raise NotImplementedError
 
     def local(self, node: ast.FunctionDef | ast.Lambda, arguments: ast.arguments, scope: Scope) -> Value:
@@ -128,9 +128,7 @@ class BatchExpressions:
         return Local(node, scope)
 
     def children(self, node: ast.AST, scope: Scope) -> Value:
-        """Follow every part of an expression that is not followed itself; the batch's data in it is no longer
-        followed.
-        """
+        """Follow every part of an expression of unknown effect, and then stop following the batch's data in it."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.lose(self.value(child, scope))
@@ -180,7 +178,7 @@ class BatchExpressions:
             yield from spread.values if isinstance(spread, Several) else [self.opaque(spread)]
 
     def opaque(self, *values: Value) -> Other:
-        """Return a value computed from these in a way that is not followed."""
+        """Return the value of a computation that is not followed, from these values."""
         self.lose(*values)
         return UNKNOWN
 
@@ -216,7 +214,7 @@ class BatchExpressions:
                 return self.opaque(holder)
 
     def _held(self, found: object, name: str) -> Value:
-        """Return an attribute of an object, from the object or its class; no code runs to read it."""
+        """Return an attribute of an object, from the object or its class, without running code to read it."""
         held = getattr(found, "__dict__", {})
         if name in held:
             is_bound = isinstance(held[name], staticmethod | classmethod | property)
@@ -261,7 +259,7 @@ class BatchExpressions:
         return Plain(None) if numbers else UNKNOWN
 
     def _comprehension(self, node: ast.expr, scope: Scope) -> Value:
-        """Follow elements once for each value of a known list, and once for each kind of rows."""
+        """Follow a comprehension's elements once for each value of a known list, or once for each kind of rows."""
         inner = Scope(scope.function, scope.file, outer=scope)
         first, *others = node.generators  # type: ignore[attr-defined]
         elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]  # type: ignore[attr-defined]

@@ -69,12 +69,12 @@ _VALUE = "value"
 
 
 def chosen(frame: Frame) -> Frame:
-    """Return a part of its rows."""
+    """Return the frame as a choice of its rows."""
     return replace(frame, all_rows=False)
 
 
 def is_function_of_columns(found: object) -> bool:
-    """Whether it makes a column from columns: one of Spark's functions, or a function of the job made into one."""
+    """Whether an object is a function that makes a column from columns: one of Spark's, or a UDF of the job."""
     if not isinstance(found, FunctionType):
         return False
     is_made = "returnType" in vars(found) and "evalType" in vars(found)
@@ -82,7 +82,7 @@ def is_function_of_columns(found: object) -> bool:
 
 
 def column_of(walk: BatchExpressions, name: str, given: Sequence[Value], node: ast.Call) -> Value:
-    """Return the result of a Spark function for its arguments."""
+    """Return the result of calling one of Spark's functions with these arguments."""
     if name in ("udf", "pandas_udf", "udtf"):
         return walk.opaque(*given)
     if name == "broadcast" and len(given) == 1:
@@ -102,7 +102,7 @@ def column_of(walk: BatchExpressions, name: str, given: Sequence[Value], node: a
 
 
 def _in_column(walk: BatchExpressions, value: Value, *, literal: bool = False) -> None:
-    """Record a value within an expression: an unknown one may name any column."""
+    """Record the columns in a value within an expression; an unknown value may name any column."""
     if isinstance(value, Several):
         for each in value.values:
             _in_column(walk, each, literal=literal)
@@ -113,20 +113,20 @@ def _in_column(walk: BatchExpressions, value: Value, *, literal: bool = False) -
 
 
 def _star(walk: BatchExpressions, text: str) -> None:
-    """Record the use of every column at once: a hash of them may be a key, but the payload of a message is not."""
+    """Record the use of all columns at once, of which a hash may be a key; the payload of a message is no such use."""
     if _STAR.search(_COUNTED.sub("", text)) and not walk.payload and not _PAYLOAD.search(text):
         walk.every_column = True
         walk.lose(walk.frame or Frame())
 
 
 def makes_payload(node: ast.Call) -> bool:
-    """Whether it is ``….alias("value")``."""
+    """Whether a call is ``….alias("value")``, which makes the payload of a message."""
     named = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
     return isinstance(node.func, ast.Attribute) and node.func.attr == "alias" and named == _VALUE
 
 
 def attribute_of_frame(walk: BatchExpressions, frame: Frame, name: str, node: ast.AST) -> Value:
-    """Return ``batch.x``: a column, unless frames have an attribute of that name."""
+    """Return the value of ``batch.x``, a column unless frames have an attribute of that name."""
     if name == "write":
         return Writer(frame)
     if name in _TELLS_NOTHING | _OF_THE_FRAME:
@@ -182,8 +182,8 @@ def _columns(
     ``frame``: the frame.
     ``nodes``: the arguments.
     ``scope``: the variables.
-    ``texts``: strings are names of columns.
-    ``read``: the columns are read.
+    ``texts``: whether strings are names of columns here.
+    ``read``: whether the columns are read, and not only named.
     """
     every = False
     with walk.during(frame=frame if read else None):
@@ -220,7 +220,7 @@ def _column(walk: BatchExpressions, frame: Frame, value: Value, node: ast.AST, *
 
 
 def select(walk: BatchExpressions, frame: Frame, node: ast.expr, names: Value) -> Frame:
-    """Return ``batch[["a", "b"]]``."""
+    """Return the frame ``batch[["a", "b"]]``."""
     _column(walk, frame, names, node, texts=True, read=True)
     return Frame(whole=False, firm=False, all_rows=frame.all_rows)
 
@@ -276,7 +276,7 @@ def _texts_in(node: ast.AST) -> frozenset[str]:
 
 
 def _with_columns(walk: BatchExpressions, frame: Frame, name: str, node: ast.Call, scope: Scope) -> Frame:
-    """Return ``withColumn``, ``withColumns``, ``withColumnRenamed`` or ``withColumnsRenamed``: names must be strings.
+    """Return the frame after ``withColumn(s)`` or ``withColumn(s)Renamed``, whose names must be strings.
 
     ``walk``: the walk over the job's code.
     ``frame``: the frame.
@@ -311,7 +311,7 @@ def _with_columns(walk: BatchExpressions, frame: Frame, name: str, node: ast.Cal
 
 
 def _joined(walk: BatchExpressions, frame: Frame, node: ast.Call, scope: Scope) -> Frame:
-    """Return a join with another frame, whose columns are unknown here or have another name."""
+    """Return the join with another frame, whose columns are unknown here or have other names."""
     whole, every = frame.whole, frame.all_rows and len(node.args) == 1 and not node.keywords
     with walk.during(frame=replace(frame, firm=False)):
         for value in walk.arguments(_all(node), scope):

@@ -1,4 +1,4 @@
-"""What an expression in a sink's function may hold of the batch, as ``batch_columns`` follows it."""
+"""The values of expressions in a sink's function that ``batch_columns`` distinguishes by their data of the batch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Frame:
     """Rows of the batch."""
 
     whole: bool = True
-    """They have every column of the batch, not only those that the function names."""
+    """Whether the rows have every column of the batch, not only those that the function names."""
     made: frozenset[str] = frozenset()
     """Columns that the function has created or dropped."""
     firm: bool = True
-    """Any other column that is read must come from the query."""
+    """Whether any other column that is read must come from the query."""
     all_rows: bool = True
-    """No row was left out, so a batch with rows has some here."""
+    """Whether no row was left out, so that a batch with rows has rows here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The result of ``frame.write``; ``format``: None if none was named."""
+    """The result of ``frame.write``; ``format`` is None if the function named no format."""
 
     frame: Frame
     format: str | None = None
@@ -91,7 +91,7 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """``is_column``: an expression over columns that were already named; else any value without data of the batch."""
+    """Any other value. With ``is_column`` an expression over recorded columns, else without data of the batch."""
 
     is_column: bool = False
 

@@ -32,7 +32,7 @@ _REBINDS = frozenset(
         ),
     }
 )
-"""Names by which code may assign a global or an attribute of a module without naming it."""
+"""Names by which code may assign a global or a module's attribute whose name does not appear in the code."""
 _ENDS = frozenset(
     {
         *(
@@ -57,7 +57,7 @@ _ENDS = frozenset(
         ),
     }
 )
-"""Names by which code notices an object's end: pandas, for example, warns about a part whose whole still exists."""
+"""Names by which code notices when an object ends; pandas, for example, warns if a part's whole still exists."""
 _VALUES = frozenset(
     {
         *("__future__", "abc", "base64", "binascii", "bisect", "calendar", "collections", "copy", "dataclasses"),
@@ -77,18 +77,18 @@ class _ModuleNames(NamedTuple):
     """How the statements of one module give names their values."""
 
     statements: dict[str, list[ast.stmt]]
-    """As ``binding_statements``."""
+    """The result of ``binding_statements`` for the module."""
     given: dict[str, list[ast.AST]]
     """Name -> the imports and definitions, anywhere in the file, that assign it."""
 
 
 class BundleNames:
-    """Read from every Python file of the bundle, loaded or not.
+    """The names that the bundle's Python files assign, read from every file, loaded or not.
 
     ``stored``: names that a function assigns as a global, and attributes that any code assigns; ``defined``: names of
-    functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice an
-    object's end; ``equality``: whether a class defines equality itself; ``order``: whether a class defines comparisons
-    itself, or a library may; ``errors``: whether code may see the text of an error that Python raises;
+    functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice
+    when an object ends; ``equality``: whether a class defines equality itself; ``order``: whether a class defines
+    comparisons itself, or a library may; ``errors``: whether code may see the text of an error that Python raises;
     ``arguments``: names by which arguments may be passed.
     """
 
@@ -172,9 +172,9 @@ class BundleNames:
         return self.keeps(name) and (name in names or hasattr(builtins, name))
 
     def origin(self, module: ModuleType, name: str, *, stores_only: bool = False) -> tuple[ModuleType, str]:
-        """Return where a global was first assigned: followed through ``from … import`` at the top of modules.
+        """Return module and name where a global is first assigned, following ``from … import`` at modules' tops.
 
-        ``stores_only``: for a function, calls by a module do not count.
+        ``stores_only``: whether calls of the object's methods do not count as assignments, as for a function.
         """
         seen: set[tuple[str, str]] = set()
         while self._own.is_own(module) and (module.__name__, name) not in seen:
@@ -223,13 +223,13 @@ class BundleNames:
         return self._names_of(module).statements.get(name, [])
 
     def _names_of(self, module: ModuleType) -> _ModuleNames:
-        """Read a module once: each question is about one of its names."""
+        """Return the names of a module, which is read only once."""
         if module not in self._modules:
             self._modules[module] = _read_names(self._own.source_of(module))
         return self._modules[module]
 
     def definition(self, module: ModuleType, name: str, found: FunctionType) -> ast.FunctionDef | None:
-        """Return the only statement that creates a module's function, without decorators."""
+        """Return the only statement that creates a module's function; None if it is decorated or not the only one."""
         tree = self._own.source_of(module)
         if tree is None or not self.keeps(name) or self._stores(module, name) or found.__globals__ is not vars(module):
             return None
@@ -253,7 +253,7 @@ def _read_names(tree: ast.Module | None) -> _ModuleNames:
 
 
 def _gives(node: ast.AST) -> set[str]:
-    """The names that a statement assigns by an import or a definition."""
+    """Return the names that a statement assigns by an import or a definition."""
     match node:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             return {alias.asname or alias.name.partition(".")[0] for alias in names}

@@ -1,5 +1,6 @@
-"""Identifies static files of the job's own bundle in a plan by their name in the bundle and their content, instead of
-by the release's directory.
+"""Replaces the paths of the bundle's static files in a plan by their names in the bundle and digests of their content.
+
+The plan then does not depend on the directory to which the release was unpacked.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _CHUNK = 1 << 20
 
 
 def name_bundled_files(plan: Node, root: Path | None) -> bool:
-    """Replace static files below ``root`` in a walked plan; return whether it reads any.
+    """Replace the paths of static files below ``root`` in a walked plan; return whether the plan reads such files.
 
-    Not if the query sees files' paths or times: then the same file in another place is a different one.
+    Nothing is replaced if the query uses paths or times of files: a file at another place then gives other rows.
     """
     if root is None:
         return False
@@ -55,7 +56,7 @@ def _name(relation: Node, places: list[str]) -> bool:
 
 
 def _named(found: Any, places: list[str]) -> Tagged | None:
-    """Return a relation's root path, if it is in the bundle and can be read."""
+    """Return the replacement of a relation's root path; None if it is outside of the bundle or cannot be read."""
     if not isinstance(found, Tagged) or not isinstance(found.found, str):
         return None
     path = found.found.removeprefix("file:")
@@ -72,9 +73,7 @@ def _without(text: Any, places: list[str]) -> Any:
 
 
 def _content(path: Path) -> str:
-    """Return a digest of a file, or of all files below a directory with their names; empty if they are too many to
-    read.
-    """
+    """Return a digest of a file, or of all files below a directory with their names; empty for too many files."""
     digest = hashlib.sha256()
     read = 0
     try:

@@ -14,7 +14,7 @@ _SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
 
 
 def instructions(code: CodeType) -> list[dis.Instruction]:
-    """Return the meaningful instructions, in order; names of keywords are those of the call."""
+    """Return the instructions that have an effect, in order; ``KW_NAMES`` carries the names of the keywords."""
     found = [instruction for instruction in dis.get_instructions(code) if instruction.opname not in _SAYS_NOTHING]
     return [
         instruction._replace(argval=code.co_consts[instruction.arg])
@@ -33,7 +33,7 @@ def names_in(code: CodeType) -> Iterator[str]:
 
 
 def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
-    """Return positions of values next to a secret's name: ``option("password", …)``, ``token = …``, ``key=…``."""
+    """Return the positions of values under a secret's name: ``option("password", …)``, ``token = …``, ``key=…``."""
     found: set[int] = set()
     for number, step in enumerate(steps):
         match step.argval:
@@ -42,7 +42,7 @@ def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
             case str() as name if step.opname.startswith("STORE_") and is_secret(name):
                 found |= set(range(start_of_value(steps, number), number))
             case tuple() as names if step.opname in ("KW_NAMES", "LOAD_CONST"):
-                # Names of keywords and keys of a dictionary follow the values.
+                # The names of keywords, and the keys of a dictionary, come after the values.
                 end = number
                 for name in reversed(names if any(isinstance(text, str) and is_secret(text) for text in names) else ()):
                     start = start_of_value(steps, end)
@@ -54,7 +54,7 @@ def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
 
 
 def start_of_value(steps: Sequence[dis.Instruction], end: int) -> int:
-    """Return where the instructions start that produce the topmost value on the stack before ``end``."""
+    """Return the position of the first instruction that produces the topmost value on the stack before ``end``."""
     height = 0
     for number in reversed(range(end)):
         height += dis.stack_effect(steps[number].opcode, steps[number].arg, jump=False)

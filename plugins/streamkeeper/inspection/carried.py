@@ -1,9 +1,9 @@
-"""Finds Python functions below a deduplication that it only carries: their results are not in its state.
+"""Finds the Python functions below deduplications whose results are only carried through, and are not in the state.
 
-The state of a deduplication contains its keys, and when each expires; the order of a key's rows decides which one is
-emitted. So a function counts there if a key, a filter, a join, a watermark or anything else is computed from its
-result. The walked plan is read from the top downward; below every other operator, and below an unknown node, every
-function counts.
+The state of a deduplication contains its keys and their expiry times; the order of a key's rows decides which row is
+emitted. A function below it therefore matters if a key, a filter, a join, a watermark or anything else is computed from
+the function's result. The walked plan is read from the top downward. Below every other operator, and below an unknown
+node, every function matters.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_tree import Node, values_in
 
 _PASSES = frozenset({"CollectMetrics", "ResolvedHint", "SubqueryAlias"})
-"""Nodes that pass rows on in their order. A node that repartitions them first sorts them by all their columns."""
+"""Nodes that pass rows on in their order. Nodes that repartition are not among them: these sort by all columns."""
 
 _COUNTS = frozenset({*spark_classes.DEDUPLICATES, spark_classes.WATERMARK})
 
 Used = frozenset[int] | None
-"""Columns, by expression id, from which something is computed further up; None: all may be."""
+"""The columns, by expression id, from which something is computed further up; None if any column may be used."""
 
 
 def carried_results(plan: Node) -> frozenset[int]:
-    """Return the expression ids of results of Python functions that are only carried."""
+    """Return the expression ids of Python functions' results that are only carried through deduplications."""
     carried: set[int] = set()
     counted: set[int] = set()
-    # Above the first deduplication only a watermark's expression counts.
+    # Above the topmost deduplication, only a watermark uses columns in a way that matters.
     waiting: list[tuple[Node, bool, Used]] = [(plan, False, frozenset())]
     while waiting:
         node, counts, used = waiting.pop()

@@ -1,9 +1,10 @@
-"""Runs in a Python worker before a function of a clone is loaded, and stops the effects that Python reports.
+"""Stops the effects of a clone's functions that Python's audit hooks report, in the Python worker.
 
-It is sent as text and executed in the worker, so it imports nothing of this package. A worker serves other tasks later,
-and an audit hook is permanent, so the guard is active only for the task that has armed it. A function's temporary
-files, and files written by Spark itself and by Python's import system, are not effects. Python does not report the
-effects of native libraries, such as a database client that connects in C.
+The module is sent as text and executed in the worker before the function is loaded, so it imports nothing of this
+package. A worker runs other tasks later, and an audit hook is permanent: the guard is therefore active only for the
+task that has armed it. A function's temporary files, and files that Spark itself and Python's import system write, do
+not count as effects. Python does not report the effects of native libraries, such as a database client that connects
+in C.
 """
 
 import os
@@ -20,7 +21,7 @@ _PATHS = {
     **dict.fromkeys(("os.rename", "os.link"), ((0, 2), (1, 3))),
     "os.symlink": ((1, 2),),
 }
-"""Events about files -> their arguments that are changed paths, each with the argument of its directory."""
+"""Event about files -> the positions of its changed paths, each with the position of the directory's descriptor."""
 _OTHERS = frozenset(
     {
         *("os.exec", "os.kill", "os.killpg", "os.posix_spawn", "os.spawn", "os.startfile", "os.system"),
@@ -35,15 +36,15 @@ _WITHOUT_EVENTS = (
     ("os", "mkfifo"),
     ("os", "mknod"),
 )
-"""Module and function of changes that report no event; each is wrapped."""
+"""Module and name of the functions that change something without an event, and so are wrapped."""
 _NAME = "_streamkeeper_clone_guard"
-"""Where a worker keeps its single guard."""
+"""The attribute of ``sys`` that has the worker's single guard."""
 
 
 class EffectInClone(BaseException):
-    """A function tried to change something outside of the clone it runs in.
+    """A function tried to change something outside of the clone in which it runs.
 
-    Not an ``Exception``: a function that catches its errors would continue with other results, and perhaps store them.
+    This is not an ``Exception``, so that a function that catches its errors does not continue with other results.
     """
 
 
@@ -54,7 +55,7 @@ class _Guard:
         self.task: object = None
         self.armed = False
         self.made: set[str] = set()
-        # Read now, because the first call creates a file, under a lock.
+        # Called now, because the first call creates a file and holds a lock.
         self.temporary = os.path.realpath(tempfile.gettempdir()) + os.sep
         self.spark = os.path.dirname(pyspark.__file__) + os.sep
         self.local = [
@@ -65,7 +66,7 @@ class _Guard:
         self.task, self.armed = _task(), True
 
     def wrap(self, module: str, name: str) -> None:
-        """Report calls of a function for which Python reports no event."""
+        """Wrap a function for which Python reports no event, so that its calls are checked too."""
         try:
             home = __import__(module)
             wrapped = getattr(home, name)
@@ -95,7 +96,7 @@ class _Guard:
             raise EffectInClone(f"{event} {told}")
 
     def watches(self, frame: Any) -> bool:
-        """Whether a frame's present action belongs to the clone, and not to Spark's own code."""
+        """Whether what a frame does now belongs to the clone's task, and not to Spark's own code."""
         return self.armed and self.task == _task() and not self.is_of_spark(frame)
 
     def is_of_spark(self, frame: Any) -> bool:
@@ -108,8 +109,9 @@ class _Guard:
         return "" if self.is_own(path, new=bool(flags and flags & os.O_EXCL)) else f"{os.fsdecode(path)} for writing"
 
     def is_own(self, path: Any, *, new: bool) -> bool:
-        """Whether a path belongs to this clone: below Spark's scratch, or a temporary file that this worker creates or
-        has created; ``new``: creating it fails if the path exists.
+        """Whether a path belongs to this clone: it is below Spark's scratch, or a temporary file of this worker.
+
+        ``new``: whether the file is being created, in a way that fails if the path exists.
         """
         if isinstance(path, int) or path in ("", os.devnull):
             return True
@@ -123,7 +125,7 @@ class _Guard:
 
 
 def _whole(arguments: Any, path: int, folder: Any) -> Any:
-    """Return a path that is a name in an open directory, as in shutil.rmtree, with that directory."""
+    """Return a path completed by its directory, if it is a name in an open directory as in shutil.rmtree."""
     opened = arguments[folder] if folder is not None and folder < len(arguments) else -1
     if not isinstance(opened, int) or opened < 0 or isinstance(arguments[path], int):
         return arguments[path]

@@ -1,4 +1,4 @@
-"""A query as a clone runs it alongside its owner: it reads the same rows, and changes nothing outside of its scratch.
+"""Clones of queries: a clone reads the same rows as the query, and changes nothing outside of its scratch space.
 
 ``docs/internals/clones.md`` lists the possible effects of each source, sink and function of a clone, and what prevents
 them.
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OPTIONS = {"cleanSource": "off", "kafka.allow.auto.create.topics": "false"}
-"""Options for every source of a clone. A cleaner removes or moves files that its query has committed; a consumer of a
-deleted topic recreates it.
+"""The options for every source of a clone. Without them, a cleaner could remove or move files that the clone has
+committed, and a consumer could recreate a deleted topic.
 """
 CONFS = {"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false"}
-"""The old way of fetching offsets joins the consumer group of ``kafka.group.id``, and takes partitions from its
-owner.
+"""The confs for a clone. The deprecated fetching of offsets would join the consumer group of ``kafka.group.id``, and
+take partitions from the query.
 """
 
 _EFFECT = re.compile(r"EffectInClone: (.*)")
@@ -37,7 +37,7 @@ _PLANS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
 def clone_of(df: DataFrame) -> DataFrame:
-    """Return the same streaming query in a separate session, which no listener of the job's observes.
+    """Return the same streaming query in a separate session, which the job's listeners do not observe.
 
     Raises Unsupported for an unknown source.
     """
@@ -60,16 +60,14 @@ def clone_of(df: DataFrame) -> DataFrame:
 
 
 def stopped_effect(message: str) -> str:
-    """Return the effect that a clone's function was prevented from, by an error's message; empty without one."""
+    """Return the effect that the guard stopped, as an error's message names it; empty if it names none."""
     found = _EFFECT.search(message)
     return found[1].strip() if found else ""
 
 
 @cache
 def guard() -> bytes:
-    """Return pickled code that arms ``clone_guard`` in a worker and leaves the stack empty, to prepend to a
-    function.
-    """
+    """Return a pickle to put before a pickled function: it arms ``clone_guard`` in a worker and leaves no value."""
     text = (_GUARD.read_text() + "\narm()\n").encode()
     size = len(text).to_bytes(4, "little")
     # The opcodes PROTO 2, GLOBAL, BINUNICODE, EMPTY_DICT, TUPLE2, REDUCE, POP: exec(text, {}), its result dropped.

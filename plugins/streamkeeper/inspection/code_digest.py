@@ -1,11 +1,12 @@
 """A digest of a Python function: its code, its closure, and everything of the job's own that it can reach.
 
-It is closed by construction: everything reached is hashed by value, known to reach nothing further (``inert``), or
-opaque, and the digest records that. If code may reach files or modules of the bundle by unknown names, these count as a
-whole. The digest is equal in every process, for any hash seed and location of the code; line numbers, comments,
-formatting and docstrings do not count unless the code reads them. Code of libraries counts by name: their versions are
-in the release's environment. Everything outside of the bundle (files, services, the time of day) is not part of the
-code.
+The digest covers all that the function reaches. Each object is hashed by value, or known to reach nothing further
+(``inert``), or opaque, which the digest records. If code may reach files or modules of the bundle by unknown names, all
+of these are hashed.
+
+The digest is equal in every process, for any hash seed and location of the code. Line numbers, comments, formatting and
+docstrings matter only if the code reads them. Code of libraries is hashed by name, because the release's environment
+has the versions. Everything outside of the bundle (files, services, the time of day) is not part of the code.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from streamkeeper.inspection.routing import Routing
 from streamkeeper.model.manifest import LOCAL_NAMES, REWRITTEN, UNREADABLE
 
 _ROUTING_VERSION = 2
-"""Raised when less is left out: a digest from an older version must not equal one that covers more."""
+"""The version of routing digests, raised when they leave out less: an older digest must not equal one with more."""
 
 
 class NormalForms(NamedTuple):
-    """Digests of one function; each is empty if the difference that it leaves out may matter."""
+    """Digests of one function that ignore a difference; each is empty if that difference may matter."""
 
     renamed: str
-    """Independent of the names of local variables (``local_names``)."""
+    """The digest without the names of local variables (``local_names``)."""
     rewritten: str
-    """Of the function's behaviour, however it is written (``normal_code``)."""
+    """The digest of the function's behaviour, however the function is written (``normal_code``)."""
 
 
 class CodeDigest:
-    """Computes digests; ``bundle_root``: the directory of the job's own code, wherever it was unpacked."""
+    """Computes digests of functions; ``bundle_root``: the directory to which the job's code was unpacked."""
 
     def __init__(self, bundle_root: Path | None) -> None:
         self.own = OwnCode(bundle_root)
@@ -49,7 +50,7 @@ class CodeDigest:
         self._bundle: BundleNames | None = None
 
     def of(self, function: object) -> str:
-        """Return ``sha256`` in hex, or ``unreadable:<sha256>`` if it does not cover everything."""
+        """Return the ``sha256`` in hex, or ``unreadable:<sha256>`` if it does not cover all that the code reaches."""
         return self.read(function)[0]
 
     def read(self, function: object) -> tuple[str, tuple[str, ...]]:
@@ -60,27 +61,25 @@ class CodeDigest:
         return digest, texts
 
     def routing(self, function: object) -> str:
-        """Return the digest of the parts of a sink's function that may decide where its rows are written
-        (``routing``).
-        """
+        """Return the digest of the parts of a sink's function that may decide where rows are written (``routing``)."""
         return f"{_ROUTING_VERSION}:{self._read(function, Reading(self.own, Routing(function)))[0]}"
 
     def normal_forms(self, function: object) -> NormalForms:
-        """Return the digests that leave out how a function is written."""
+        """Return the digests that ignore how a function is written."""
         renamed = Reading(self.own, LocalNames())
         digest, texts = self._read(function, renamed)
         seen = digest.startswith(UNREADABLE) or may_see_locals(renamed.met, texts)
         return NormalForms("" if seen else f"{LOCAL_NAMES}{digest}", self._rewritten(function, renamed.met))
 
     def _rewritten(self, function: object, met: Met) -> str:
-        """``met``: what the function meets as it is written."""
+        """Return the digest in normal form, empty if it is not proven; ``met``: what the walk over the code met."""
         if self._bundle is None:
             self._bundle = BundleNames(self.own)
         lifetimes = self._bundle.lifetimes or met.foreign or met.reach >= Reach.ENVIRONMENT
         reading = NormalReading(self.own, self._bundle, lifetimes=lifetimes)
         try:
             digest, texts = self._read(function, reading)
-        except Exception:  # a proof that fails is none, whatever the syntax or the objects of the job are
+        except Exception:  # without a proof there is no digest, whatever error the job's syntax or objects cause
             return ""
         seen = reading.sees_patterns or may_see_locals(reading.met, texts)
         return "" if seen or digest.startswith(UNREADABLE) else f"{REWRITTEN}{digest}"

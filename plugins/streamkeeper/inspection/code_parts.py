@@ -1,7 +1,7 @@
-"""The parts of a code digest, each with its own digest and text: they show where code has changed.
+"""The parts of a code digest, each with its own digest and text, which show where code has changed.
 
-A part is one function, one class's header, one plain value, one file or a module's import effects. Only the digests of
-whole functions (``code_digest``) decide whether there was a change.
+A part is a function, a class's header, a plain value, a file, or a module's import effects. Only the digests of whole
+functions (``code_digest``) decide whether code has changed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PLAIN = (type(None), bool, str, int, float, complex, bytes, date, datetime, tim
 
 
 class NotPlain(Exception):
-    """A value has no short text that expresses all of it."""
+    """A value has no short text that contains all of it."""
 
 
 class CodeParts:
@@ -58,8 +58,9 @@ class CodeParts:
         self._of[digest] = {name: noted[name] for name in sorted(noted)[:MOST_PARTS]}
 
     def of(self, functions: Mapping[str, str]) -> tuple[dict[str, CodePart], dict[str, tuple[str, ...]]]:
-        """Return parts by name, and the names of the parts that each of these functions reaches; texts while there is
-        room.
+        """Return parts by name, and for each of these functions the names of the parts that it reaches.
+
+        The parts have texts up to a total size.
         """
         parts: dict[str, CodePart] = {}
         reached = {}
@@ -75,7 +76,7 @@ class CodeParts:
 
 
 def _named(name: str, part: CodePart, parts: dict[str, CodePart]) -> str:
-    """Return the name under which a part is stored: two different parts do not share one."""
+    """Store a part, and return its name there; different parts of the same name get numbers."""
     key, number = name, 1
     while key in parts and parts[key] != part:
         number += 1
@@ -94,14 +95,14 @@ class Recording(Reading):
         self.noted: dict[str, CodePart] = {}
 
     def whole(self, function: object) -> Any:
-        """Return the reading's result; for a pair, the function's return type is a part as well."""
+        """Return the reading's result; for a pair of function and return type, record the type as a part too."""
         found = super().whole(function)
         if isinstance(function, tuple) and len(function) == 2 and hasattr(function[1], "simpleString"):
             self._note(f"{_name_of(function[0])}(returns)", str(function[1].simpleString()))
         return found
 
     def _note(self, name: str, text: str, written: Written | None = None, *, beside: bool = False) -> None:
-        """Record a part by its text; nothing under the name of a secret."""
+        """Record a part by its text, unless it is under the name of a secret."""
         if self._hidden or names_secret(name.rpartition(".")[2]):
             return
         self._add(
@@ -127,7 +128,7 @@ class Recording(Reading):
         if known is None or known == part:
             self.noted[name] = part
             return
-        # Two of one name, such as two objects of a class, are distinguished by their content.
+        # Parts of the same name, such as two objects of a class, are distinguished by their content.
         self.noted[f"{name}#{part.digest[:8]}"] = part
 
     def _under(self, key: object, found: Any) -> Any:
@@ -272,7 +273,7 @@ class Recording(Reading):
 
 
 def plain_text(value: Any) -> str:
-    """Return a value's whole content in Python's notation; raises NotPlain if it has none, or is too long.
+    """Return a value's whole content in Python's notation; raises NotPlain if that is impossible or too long.
 
     Values under the name of a secret are left out.
     """
@@ -325,7 +326,7 @@ def _defaults(found: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _steps(code: CodeType) -> list[Any]:
-    """Return a function's own instructions, if its source is unknown; without values next to a secret's name."""
+    """Return the instructions of a function whose source is unknown, without values that belong to a secret's name."""
     steps, _ = steps_of(code)
     hidden = secret_constants(steps)
     return [

@@ -36,7 +36,7 @@ ALWAYS = (
     "spark.sql.streaming.stateStore.stateSchemaCheck",
     "spark.sql.streaming.statefulOperator.useStrictDistribution",
 )
-"""Recorded whether set or not, so that a changed default is visible too; those unknown to this Spark are left out."""
+"""The settings that are recorded even if not set, so that a changed default shows; unknown ones are left out."""
 
 _HADOOP = "spark.hadoop."
 _HADOOP_TUNING = (
@@ -55,9 +55,9 @@ _HADOOP_TUNING = (
     "parquet.page.size",
 )
 _HADOOP_MEANING = ("fs.s3a.bucket.", "fs.s3a.endpoint")
-"""Among these, because another endpoint is another store."""
+"""The exceptions from ``_HADOOP_TUNING``: another endpoint is another store."""
 _SET_IN_HADOOP = r"^(parquet|orc|avro|mapreduce\.input\.pathFilter|io\.compression\.codecs|textinputformat)\b.*"
-"""Settings that readers take from Hadoop's configuration itself, which a job's code may change outside the session."""
+"""Settings that readers take from Hadoop's configuration, which a job's code may change outside the session."""
 _SPARKS_OWN = re.compile(
     r"spark\.(app|archives|driver|executor|files|home|jars|kafka|kubernetes|local|log|master|plugins|port|pyspark"
     r"|python|r|rdd|repl|serializer|shuffle|submit|ui|yarn)\b.*"
@@ -67,10 +67,10 @@ _JAVA_MEANING = re.compile(r"-D(?:user\.(?:timezone|language|country|region|vari
 
 
 def read_confs(spark: SparkSession) -> dict[str, str]:
-    """Return every relevant setting: those in ``ALWAYS``, and every other one that is set to a non-default value.
+    """Return every relevant setting: those in ``ALWAYS``, and all others that are set to a non-default value.
 
-    Values are as Spark reads them (``TRUE`` is ``true``, ``1m`` is 60000), under Spark's own key. For settings outside
-    Spark SQL only a hash is stored, and nothing under the name of a secret.
+    Values are as Spark reads them (``TRUE`` is ``true``, ``1m`` is 60000), under Spark's current key. Settings outside
+    Spark SQL are given as a hash, and settings under the name of a secret are left out.
     """
     state: Any = spark._jsparkSession.sessionState().conf()
     jvm: Any = spark._jvm
@@ -87,7 +87,7 @@ def read_confs(spark: SparkSession) -> dict[str, str]:
 
 
 def _effective(known: Any, state: Any, key: str, given: str | None) -> tuple[str | None, str | None]:
-    """Return Spark's value of a setting, and its value if it were not set."""
+    """Return the value that Spark uses for a setting, and the default."""
     entry = known.getConfigEntry(key)
     if entry is None:
         return given, None
@@ -95,7 +95,7 @@ def _effective(known: Any, state: Any, key: str, given: str | None) -> tuple[str
 
 
 def _text(value: Any) -> str | None:
-    """Return Spark's typed value as text; options by their content."""
+    """Return Spark's typed value as text, for a Scala ``Option`` its content."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -111,7 +111,7 @@ def _hidden(key: str, default: str | None) -> bool:
 
 
 def _hadoop(spark: SparkSession, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield settings for Hadoop: a session passes all settings on; a key without ``spark.`` applies there unchanged."""
+    """Yield Hadoop's settings: from Hadoop itself, from ``spark.hadoop.…``, and from keys that lack ``spark.``."""
     jvm: Any = spark.sparkContext._jsc
     found = dict(jvm.hadoopConfiguration().getValByRegex(_SET_IN_HADOOP))
     found |= {key.removeprefix(_HADOOP): value for key, value in given.items() if key.startswith(_HADOOP)}
@@ -123,9 +123,9 @@ def _hadoop(spark: SparkSession, given: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _beside(jvm: Any, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield settings of the job's own and of its additional code, and Java's time zone and language.
+    """Yield the job's own settings, the files of its additional code, and Java's time zone and language.
 
-    Code counts by its file names, because every start copies it to another place.
+    The files are given by name only, because every start copies them to another place.
     """
     core = _module(jvm, "org.apache.spark.internal.config.ConfigEntry$")
     for key, value in given.items():

@@ -1,4 +1,4 @@
-"""Evaluates expressions whose text determines their value: literals, tables of them, compiled patterns."""
+"""Evaluates expressions whose text determines their value: literals, tables of literals, compiled patterns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from streamkeeper.inspection.bundle_names import BundleNames
 
 
 class NotConstant(Exception):
-    """An expression's value is only known when it runs."""
+    """The value of an expression is only known when it runs."""
 
 
 def constant_value(node: ast.expr, module: ModuleType, bundle: BundleNames) -> Any:
-    """Return the value, the same in every process; raises NotConstant. ``module``: the expression's."""
+    """Return the value of an expression in ``module`` if every process gives it the same; else raise NotConstant."""
     inner = lambda each: constant_value(each, module, bundle)  # noqa: E731
     match node:
         case ast.Constant(value=value):

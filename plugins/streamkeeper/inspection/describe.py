@@ -1,4 +1,4 @@
-"""Describes a query, not yet started, in a manifest that every other build of the same code shares."""
+"""Describes a query before its start in a manifest, which is the same for every build of the same code."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> Manifest:
-    """Return the manifest of ``query``; nothing is started. ``bundle_root``: where the job's own code was unpacked.
+    """Return the manifest of ``query`` without starting it.
 
-    The query's own session supplies the present settings. Rows that the job itself created are read. Raises JobUnusable
-    for a query that is nested more deeply than Spark can plan.
+    ``spark``: the session. ``bundle_root``: the directory to which the job's code was unpacked. The settings are those
+    that the query's session has now. Rows that the job itself created are read. Raises JobUnusable for a query that is
+    nested more deeply than Spark can plan.
     """
     session = query.df.sparkSession
     confs = read_confs(session)
@@ -48,13 +49,13 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
 def _described(
     query: Query, session: SparkSession, confs: dict[str, str], version: str, bundle_root: Path | None
 ) -> Manifest:
-    """Return the manifest; see ``describe``.
+    """Return the manifest of a query, as ``describe`` documents it.
 
     ``query``: the query.
     ``session``: its session.
     ``confs``: the session's settings.
     ``version``: Spark's version.
-    ``bundle_root``: where the job's own code was unpacked.
+    ``bundle_root``: the directory to which the job's code was unpacked.
     """
     plan = QueryPlan(session, query.df, bundle_root)
     sources = find_sources(plan.analyzed)

@@ -1,4 +1,4 @@
-"""Runs one batch of the real query on a writable checkpoint, which is a clone, with its sink diverted."""
+"""Runs one batch of the real query on a clone of its checkpoint, with its output diverted."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ EFFECT_STOPPED = "EFFECT_STOPPED"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """The error of a run: Spark's innermost error class, or the exception's, and one sentence."""
+    """The error of a run: Spark's innermost error class or the name of the exception's class, and one sentence."""
 
     error_class: str
     message: str
 
 
 class Diverted(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run. ``rows``: batch -> its input rows, of finished batches; ``ended``: within its time limit."""
+    """The result of a run. ``rows``: finished batch -> its input rows; ``ended``: whether it ended within its limit."""
 
     fault: Fault | None = None
     rows: dict[int, int] = {}
@@ -52,18 +52,18 @@ class _OneIsEnough(Exception):
 
 
 def run_planned(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """Run one batch: the planned one, or else all new input. Never raises.
+    """Run the planned batch, or else one batch with all new input. Errors are in the result; none is raised.
 
-    Trigger ``once``, because ``availableNow`` would continue into the backlog.
+    The trigger is ``once``, because ``availableNow`` would continue with further batches.
     """
     return _run(query, checkpoint, timeout_s, {"once": True})
 
 
 def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """Run one batch: the planned one, or else one within the sources' own limits, if there is any. Never raises.
+    """Run the planned batch, or else one batch within the sources' limits. Errors are in the result; none is raised.
 
-    Trigger ``once`` would ignore those limits and read the whole backlog. Therefore the second batch, if there is one,
-    is stopped before it is executed; its plan remains.
+    The trigger is ``availableNow``, because ``once`` would ignore those limits and read the whole backlog. A second
+    batch is stopped before it is executed; its plan remains. Without new input no batch runs.
     """
     return _run(query, checkpoint, timeout_s, {"availableNow": True})
 
@@ -79,7 +79,7 @@ def _run(query: Query, checkpoint: Tree, timeout_s: float, trigger: dict[str, bo
             entered.add(number)
             check_files(batch, number)
             query.sink.rehearse(batch)
-        except Exception as error:  # kept as it is, because the way through the JVM leaves only its text
+        except Exception as error:  # kept as an object, because the JVM would pass on only its text
             raised.append(error)
             raise
 
@@ -90,7 +90,7 @@ def _run(query: Query, checkpoint: Tree, timeout_s: float, trigger: dict[str, bo
         assert running is not None
         if not running.awaitTermination(timeout_s):
             return Diverted(ended=False)
-    except Exception as error:  # whatever the query, its sources or Spark raise is this function's result
+    except Exception as error:  # any error of the query, its sources or Spark is this function's result
         if not raised or not isinstance(raised[0], _OneIsEnough):
             return Diverted(fault=fault_of(raised[0] if raised else error))
     finally:
@@ -104,15 +104,16 @@ def _rows(running: Any) -> dict[int, int]:
 
 
 def _stop(running: StreamingQuery) -> None:
-    """Stop in a separate thread, because a function that ignores interrupts must not block the driver."""
+    """Stop a query in a separate thread, so that a function that ignores interrupts does not block the driver."""
     stopping = Thread(target=running.stop, name="diverted-stop", daemon=True)
     stopping.start()
     stopping.join(_STOP_S)
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return Spark's innermost error class and its sentence, with the file that it was reading: the outer classes only
-    report that a stream has failed.
+    """Return Spark's innermost error class and message, with the file that Spark was reading.
+
+    The outer classes only report that a stream has failed.
     """
     found = _fault_of(error)
     file = _FILE.search(mask_hidden(str(error)))
@@ -144,7 +145,7 @@ def _condition(error: Any) -> str:
 
 
 def _innermost(error: Any) -> Fault | None:
-    """Return class and message of the deepest Java cause of an exception of PySpark's or Py4J's."""
+    """Return class and message of the innermost Java cause of an exception from PySpark or Py4J; None without one."""
     cause, found = getattr(error, "_origin", None) or getattr(error, "java_exception", None), None
     while cause is not None:
         found, cause = cause, cause.getCause()

@@ -1,4 +1,4 @@
-"""Proves a restored checkpoint: its real query continues from it with a diverted sink, and all its state loads."""
+"""Proves a restored checkpoint: the real query resumes from it with its output diverted, and all its state loads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATE_UNPROVEN = "STATE_NOT_READABLE"
 
 
 class _Failed(Exception):
-    """Why a drill failed."""
+    """A drill failed, for the reason that this error contains."""
 
     def __init__(self, error_class: str, message: str) -> None:
         super().__init__(message)
@@ -36,8 +36,9 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
     """Run ``query`` from a scratch ``checkpoint`` restored as of committed ``batch``, then read all its state.
 
     At most one batch runs: the planned one, else one within the sources' own limits. A batch whose function would
-    change something outside of the clone is stopped, and the state alone is the proof. Never raises for errors of the
-    checkpoint, the query or Spark. The state is read even if no batch ran, because Spark loads none of it then.
+    change something outside of the clone is stopped; reading the state is then the only proof. Errors of the
+    checkpoint, the query or Spark are in the answer. The state is read in any case, because Spark loads no state if no
+    batch runs.
 
     ``spark``: the session of the query.
     ``query``: the job's real query.
@@ -73,7 +74,7 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
 
 
 def _must_stand_at(checkpoint: Tree, batch: int) -> None:
-    """Check the checkpoint's last batch, because Spark silently reruns a batch whose commit is missing."""
+    """Raise an error unless ``batch`` is the last commit: Spark silently reruns a batch whose commit is missing."""
     read_offsets(checkpoint.fresh(), batch)
     committed, planned = last_committed(checkpoint.fresh()), last_planned(checkpoint.fresh())
     if committed != batch:
@@ -85,7 +86,7 @@ def _must_stand_at(checkpoint: Tree, batch: int) -> None:
 
 
 def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tuple[int | None, int, str]:
-    """Return the batch that ran, None without one, its input rows, and why it was stopped, empty if it was not."""
+    """Return the batch that ran (None without one), its input rows, and why it was stopped (empty if it was not)."""
     pending = last_planned(checkpoint.fresh()) == batch + 1
     run = run_next(query, checkpoint, timeout_s=timeout_s)
     if not run.ended:
@@ -104,7 +105,7 @@ def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tupl
 
 
 def _read_state(spark: SparkSession, checkpoint: Tree, ran: int | None, batch: int) -> tuple[StateCount, str]:
-    """Count the state, and remark on stores that cannot be read; those are proven by a batch that ran."""
+    """Return the count of the state, and a remark on unreadable stores, which only a batch that ran can prove."""
     try:
         count = read_all_state(spark, checkpoint, batch if ran is None else ran, owned=True)
     except CheckpointDamaged as error:

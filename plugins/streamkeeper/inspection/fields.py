@@ -1,4 +1,4 @@
-"""Types inside expressions: which field of a struct is read, if the others do not count; and choices."""
+"""Reads from expressions their types, the field of a struct that they use, and whether they choose an argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORDERED = frozenset({"ArrayFilter", "ArraySort"})
 """Functions that choose or order the elements of an array without changing them."""
 
 EXPLODED = "Exploded"
-"""Represents one element of an array, as a generator emits it; not a class of Spark's."""
+"""The name for one element of an array, as a generator emits it; Spark has no class of this name."""
 
 EXPLODED_STEP = "[*]"
 PARSERS = {"JsonToStructs": "fromjson", "CsvToStructs": "fromcsv"}
@@ -27,11 +27,11 @@ PARSER_SCHEMA = frozenset({"child", "schema"})
 
 _CHOOSE = frozenset({"Greatest", "Least"})
 _EXACT = ("boolean", "byte", "date", "integer", "long", "short", "timestamp", "timestamp_ntz")
-"""Types with identical equal values: 0.0 equals -0.0, and some collations treat strings of different case as equal."""
+"""Types whose equal values are identical, unlike doubles (0.0 equals -0.0) and strings with some collations."""
 
 
 def type_of(node: Node) -> Any:
-    """Return the type that an expression states, as decoded JSON; None if it only follows from others."""
+    """Return the type that an expression states, as decoded JSON; None if the type follows from other expressions."""
     while node.name in TRANSPARENT | ORDERED:
         node = node.fields["argument"] if node.name in ORDERED else node.children[0]
     if node.name in FIELDS:
@@ -44,12 +44,12 @@ def type_of(node: Node) -> Any:
 
 
 def chooses_in_any_order(node: Node) -> bool:
-    """Whether an expression chooses the same argument in whatever order they are given."""
+    """Whether an expression chooses one of its arguments, and the same one in whatever order they are given."""
     return node.name in _CHOOSE and type_of(node) in _EXACT
 
 
 def field_type(node: Node) -> Any:
-    """Return the type of the field that is read; None if the struct's type only follows from others."""
+    """Return the type of the field that is read; None if the struct's type follows from other expressions."""
     if node.name == "GetArrayStructFields":
         return node.fields["field"].fields["dataType"].found
     inner = type_of(node.fields["child"])
@@ -59,7 +59,7 @@ def field_type(node: Node) -> Any:
 
 
 def field_step(node: Node) -> str | None:
-    """Return the field that is read, as a step of a path."""
+    """Return the field that is read, as a step of a path; None if the struct's type is unknown."""
     if node.name == "GetArrayStructFields":
         return f"[].{quoted_name(str(node.fields['field'].fields['name']))}"
     inner = type_of(node.fields["child"])
@@ -83,17 +83,17 @@ def holds_fields(variable: Node) -> bool:
 
 
 def fields_before(parser: Node, field: Node) -> list[str]:
-    """Return the types of the preceding fields, if a parser finds a field by its number; none if by its name."""
+    """Return the types of the fields before ``field`` if the parser finds fields by position; empty if by name."""
     if parser.name == "JsonToStructs":
         return []
     return [type_text(column["type"]) for column in type_of(parser)["fields"][: field.fields["ordinal"]]]
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
-    """Whether it parses a string such that each field has the same value whatever (later) fields are also requested.
+    """Whether a parser gives each field the same value whatever other (for CSV: later) fields are requested.
 
-    That is true for PERMISSIVE without a column for corrupt records (``corrupt_record`` unless an option names
-    another), if a JSON text with one field of the wrong type keeps its others
+    That is true in the mode PERMISSIVE without a column for corrupt records (``corrupt_record`` unless an option names
+    another), if a JSON text with one field of the wrong type keeps its other fields
     (``spark.sql.json.enablePartialResults``). Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.
     """
     schema = type_of(node) if node.name in PARSERS else None

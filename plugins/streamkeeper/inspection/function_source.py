@@ -1,4 +1,4 @@
-"""Finds the syntax tree of a loaded function in its file, and proves that it is the compiled one."""
+"""Finds the syntax tree of a loaded function in its file, and proves that the function was compiled from this tree."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ Syntax = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class FunctionSources:
-    """Reads each file once."""
+    """Finds functions in files; each file is read once."""
 
     def __init__(self) -> None:
         self._files: dict[str, tuple[dict[tuple[int, str], list[Syntax]], list[CodeType]]] = {}
 
     def of(self, function: FunctionType) -> Syntax | None:
-        """Return the function's syntax; None if its file is missing, has changed, or has two such functions in one
-        line.
+        """Return the function's syntax; None if its file is missing or changed, or has two such functions in a line.
 
-        The file is compiled again: only a function with the same code, constants and names is the loaded one.
+        The file is compiled again, and the result must have the same code, constants and names as the function.
         """
         code = function.__code__
         nodes, compiled = self._read(code.co_filename)

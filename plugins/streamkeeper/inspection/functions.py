@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 10_000
 _MOST_WORDS = 500
 _UNORDERED = "1:"
-"""Raised when ``order_of_rows`` proves more: a digest from an older version must not equal one that covers more."""
+"""The version of unordered digests, raised when ``order_of_rows`` proves more: older digests must not equal newer."""
 _SQL = re.compile(
     r"\s*(alter|copy|create|delete|drop|insert|merge|replace|select|truncate|update|with)\s", re.IGNORECASE
 )
@@ -39,32 +39,32 @@ class PlanFunctions(NamedTuple):
     """The functions and static rows of a plan, by ``place/number name`` (``model.manifest`` documents the places)."""
 
     digests: dict[str, str]
-    """Their digests."""
+    """Name -> digest."""
     lines: dict[str, str]
-    """``file:line`` of the Python functions."""
+    """Name of a Python function -> ``file:line``."""
     carried: list[str]
-    """Which of them deduplications only carry."""
+    """The names of functions whose results deduplications only carry."""
     essentials: dict[str, str]
-    """As in the manifest."""
+    """Name -> digest, as in ``Manifest.essentials``."""
     rewritten: dict[str, str]
-    """As in the manifest."""
+    """Name -> digest, as in ``Manifest.rewritten``."""
 
 
 class _Found(NamedTuple):
-    """One function or set of rows of a node."""
+    """One function, or one set of static rows, of a node."""
 
     name: str
-    """Its name."""
+    """The name of the function, or ``rows``."""
     digest: str
-    """Its digest."""
+    """The digest of the function or the rows."""
     line: str = ""
     """``file:line`` of a Python function."""
     is_carried: bool = False
-    """Whether a deduplication only carries its result."""
+    """Whether a deduplication only carries the function's result."""
     essential: str = ""
-    """The manifest's essential digest, empty without one."""
+    """The digest for ``Manifest.essentials``; empty without one."""
     rewritten: str = ""
-    """The manifest's rewritten digest, empty without one."""
+    """The digest for ``Manifest.rewritten``; empty without one."""
 
 
 def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
@@ -87,7 +87,7 @@ def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
 
 
 class _Above(NamedTuple):
-    """The nodes above one, the nearest first."""
+    """The nodes above a node, as a linked list that starts with the nearest."""
 
     node: Any
     further: _Above | None
@@ -100,7 +100,7 @@ class _Above(NamedTuple):
 
 
 def _top_down(plan: Any) -> list[tuple[Any, str, _Above | None]]:
-    """Return every node with its place and the nodes above it: a node before its children, the last child first."""
+    """Return every node with its place and the nodes above it; a node precedes its children, the last child first."""
     found: list[tuple[Any, str, _Above | None]] = []
     waiting: list[tuple[Any, str, _Above | None]] = [(plan, ABOVE_STATE, None)]
     while waiting:
@@ -118,22 +118,20 @@ class SinkFunctions(NamedTuple):
     """
 
     digests: dict[str, str]
-    """Their digests."""
+    """Name -> digest."""
     lines: dict[str, str]
-    """``file:line`` of each."""
+    """Name -> ``file:line``."""
     routing: dict[str, str]
-    """Digests of the parts that may decide where rows are written."""
+    """Name -> digest of the parts that may decide where rows are written."""
     names: tuple[str, ...]
-    """Sorted names in their code and values, such as tables, paths and statements."""
+    """Sorted names in the functions' code and values, such as tables, paths and statements."""
     columns: tuple[BatchColumns, ...] = ()
-    """How each uses its batch's columns."""
+    """For each function, how it uses its batch's columns."""
     rewritten: Mapping[str, str] = MappingProxyType({})
-    """As in the manifest."""
+    """Name -> digest, as in ``Manifest.rewritten``."""
 
     def used(self, columns: Sequence[str]) -> tuple[str, ...] | None:
-        """Return those of the output's columns that a function may use as a key, route or unit; None: any that it
-        had.
-        """
+        """Return those of ``columns`` that a function may use as a key, route or unit; None if it may use any."""
         if any(each.every for each in self.columns):
             return (ALL_COLUMNS,)
         of_each = [each.used(columns) for each in self.columns]
@@ -141,7 +139,7 @@ class SinkFunctions(NamedTuple):
         return None if None in of_each else tuple(sorted(known))
 
     def reads(self, bundle_root: Path | None) -> dict[str, str]:
-        """Return columns that a function certainly reads -> ``file:line`` in the bundle, empty elsewhere."""
+        """Return column that a function certainly reads -> ``file:line`` in the bundle, empty outside the bundle."""
         found = {name: line for each in self.columns for name, line in each.reads.items()}
         lines = lines_in_bundle(found, bundle_root)
         return {name: lines.get(name, "") for name in sorted(found)}
@@ -193,7 +191,7 @@ def _of_node(
 
 
 def _expressions(node: Any, carried: frozenset[int]) -> Iterator[tuple[Any, bool]]:
-    """Yield every expression of a node, with whether its result is only carried."""
+    """Yield every expression of a node, and whether deduplications only carry its result."""
     if class_name(node) not in spark_classes.PYTHON_EVALUATION:
         yield from ((expression, False) for expression in expressions(node))
         return
@@ -208,7 +206,7 @@ def _holds_rows(node: Any) -> bool:
 
 
 def _python(expression: Any, digests: CodeDigest) -> _Found:
-    """Read what was pickled: the function, with its return type."""
+    """Return the digests of a pickled Python function with its return type."""
     from pyspark.serializers import CPickleSerializer
 
     name, python = str(expression.name()), expression.func()
@@ -224,7 +222,7 @@ def _python(expression: Any, digests: CodeDigest) -> _Found:
 
 @contextmanager
 def _broadcasts(python: Any) -> Iterator[None]:
-    """Provide the function's broadcast variables for unpickling, as in a Python worker."""
+    """Provide the function's broadcast variables within the context, so that it can be unpickled as in a worker."""
     from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 
     given: dict[int, Any] = {}
@@ -241,7 +239,7 @@ def _broadcasts(python: Any) -> Iterator[None]:
 
 
 def _rows(spark: SparkSession, relation: Any, above: Sequence[Any]) -> _Found:
-    """Digest rows that the job itself created; a large set is not read."""
+    """Return the digests of rows that the job itself created; too many rows are unreadable."""
     from pyspark.sql import DataFrame
 
     jvm: Any = spark._jvm

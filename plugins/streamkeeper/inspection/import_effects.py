@@ -1,7 +1,4 @@
-"""What the code of a module does when the module is imported.
-
-It gives values to the module's own names, and it may change something outside of the module.
-"""
+"""Finds what importing a module does: it assigns the module's names, and may change something outside of the module."""
 
 from __future__ import annotations
 
@@ -14,9 +11,7 @@ from typing import Any
 from streamkeeper.inspection.inert import Reach, is_quiet, reach_of
 
 _HELD_ALONE = frozenset({"builtins", "collections", "logging", "numpy", "pandas", "pyspark", "types"})
-"""The modules of types whose objects belong to the code that made them. No library keeps a reference to such an
-object.
-"""
+"""The modules whose types make objects to which no library keeps a reference, so that only the maker has them."""
 
 
 class ImportEffects:
@@ -31,7 +26,7 @@ class ImportEffects:
         self._is_own = is_own
 
     def compiled(self, tree: ast.Module) -> CodeType | None:
-        """The found statements, compiled to code that is never run. None if there are no such statements."""
+        """Return the found statements, compiled to code that is never run; None if there are no such statements."""
         found = [effect for statement in tree.body for effect in self._effects(statement)]
         if not found:
             return None
@@ -63,7 +58,7 @@ class ImportEffects:
                 pass
 
     def _applied(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[ast.stmt]:
-        """Decorators and base classes that may have been noted by a library or by the job itself."""
+        """Yield the decorators and base classes by which a library or the job itself may register the definition."""
         bases = statement.bases if isinstance(statement, ast.ClassDef) else []
         for expression in (*statement.decorator_list, *bases):
             found = _resolved(expression.func if isinstance(expression, ast.Call) else expression, self._names)
@@ -100,9 +95,7 @@ class ImportEffects:
         return not (is_quiet(module, name) and is_quiet(module, written))
 
     def _builds_schema(self, call: ast.Call) -> bool:
-        """Whether a call is of the form ``StructType().add(…).add(…)``. It changes nothing but the type on which it is
-        called.
-        """
+        """Whether a call is of the form ``StructType().add(…).add(…)``, which changes only the type that it builds."""
         node: ast.expr = call
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             node = node.func.value
@@ -141,7 +134,7 @@ def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a module is imported. A compound statement is given as a whole."""
+    """Yield the statements that run when a module is imported; a compound statement is one of them as a whole."""
     for statement in body:
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not (
             isinstance(statement, ast.If) and _is_guard(statement.test)
@@ -150,20 +143,18 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _is_guard(test: ast.expr) -> bool:
-    """Whether a test is ``__name__ == "__main__"`` or ``TYPE_CHECKING``. Both are false where a job is imported."""
+    """Whether a test is ``__name__ == "__main__"`` or ``TYPE_CHECKING``, which are false when a job is imported."""
     text = ast.unparse(test)
     return text in ("__name__ == '__main__'", "TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
 def find_bindings(tree: ast.Module | None) -> dict[str, list[str]]:
-    """For each name, the top-level statements of a module that assign the name or change its value, as canonical
-    text.
-    """
+    """Return name -> the top-level statements of a module that assign it or change its value, as canonical text."""
     return {name: [ast.dump(each) for each in statements] for name, statements in binding_statements(tree).items()}
 
 
 def binding_statements(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
-    """For each name, the top-level statements of a module that assign the name or change its value."""
+    """Return name -> the top-level statements of a module that assign the name or change its value."""
     found: dict[str, list[ast.stmt]] = {}
     for statement in _top_level(tree.body) if tree else ():
         for name in set(_bound(statement)):
@@ -172,7 +163,7 @@ def binding_statements(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement assigns, of which it assigns a part, or of which it calls a method."""
+    """Yield the names that a statement assigns, of which it assigns a part, or of which it calls a method."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return
     for node in ast.walk(statement):
@@ -198,7 +189,7 @@ def _root(node: ast.expr) -> ast.expr:
 
 
 def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:
-    """All nodes of a statement, without the bodies of functions that it defines."""
+    """Yield all nodes of a statement, without the bodies of functions that it defines."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -208,7 +199,7 @@ def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _resolved(node: ast.expr, names: dict[str, Any]) -> Any:
-    """The object that a dotted name refers to in a module. None if only running code could tell."""
+    """Return the object that a dotted name refers to in a module; None if that is only known when code runs."""
     match node:
         case ast.Name(id=name):
             builtins = names.get("__builtins__")
@@ -225,7 +216,7 @@ def _resolved(node: ast.expr, names: dict[str, Any]) -> Any:
 
 
 def _home(found: Any) -> tuple[str, str]:
-    """The module and the name of a library's object."""
+    """Return the module and the name of a library's object."""
     if isinstance(found, ModuleType):
         return found.__name__, ""
     inner = getattr(found, "__func__", found)

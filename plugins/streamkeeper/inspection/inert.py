@@ -1,7 +1,7 @@
-"""What the code of a library can reach of a job's bundle: nothing, its data files, or anything in it.
+"""The table of what library code can reach of a job's bundle: nothing, its data files, or anything in it.
 
-This module lists what is known to be harmless. A library or name that is not listed is assumed to be able to read files
-of the bundle. Code that can import, run or inspect code by a computed name is assumed to reach the whole bundle.
+This module lists what is known to be harmless. A library or name that is not listed is assumed to read files of the
+bundle. Code that can import, run or inspect code by a computed name is assumed to reach the whole bundle.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from enum import IntEnum
 
 
 class Reach(IntEnum):
-    """How much of the bundle a piece of library code may reach, from nothing to the very text of its code."""
+    """How much of the bundle a piece of library code may reach, from nothing to the text of the bundle's code."""
 
     NOTHING = 0
     ENVIRONMENT = 1
-    """Environment variables of the process. They are no part of the bundle, but no digest covers them either."""
+    """Environment variables of the process, which are outside of the bundle and in no digest."""
     DATA = 2
     CODE = 3
     TEXT = 4
-    """The code as it is written, with comments, docstrings and line numbers."""
+    """The text of the code, with comments, docstrings and line numbers."""
 
 
 _INERT = frozenset(
@@ -40,10 +40,10 @@ _INERT = frozenset(
         *("zoneinfo",),
     }
 )
-"""Libraries that read no file of the bundle and import none of its modules, except for the names matched by ``_READS``.
+"""Libraries that read no file of the bundle and import none of its modules, except by names that ``_READS`` matches.
 
-The list has those modules of Python itself that only compute, and the libraries that streaming jobs commonly compute
-with.
+The list has the modules of Python itself that only compute, and the libraries that streaming jobs commonly use for
+computing.
 """
 
 _READS = re.compile(
@@ -71,7 +71,7 @@ _BUILTINS = {
     **dict.fromkeys(("__builtins__", "__loader__", "__path__", "__spec__"), Reach.CODE),
     **dict.fromkeys(("__doc__", "help"), Reach.TEXT),
 }
-"""Globals that exist in every module and that reach more than nothing."""
+"""Builtin names, which exist in every module, -> what they reach, if it is more than nothing."""
 
 _REFLECTS = {
     **dict.fromkeys(("__file__", "__cached__"), Reach.DATA),
@@ -85,7 +85,7 @@ _REFLECTS = {
         ("co_code", "co_consts", "co_filename", "co_firstlineno", "co_lines", "f_lineno", "tb_lineno"), Reach.TEXT
     ),
 }
-"""Attributes that lead from an object to code other than its own, or to the text that the object was made from."""
+"""Attributes that lead from an object to other code, or to the text from which the object was made."""
 
 _READERS_WITHIN = (
     *("logging.config", "numpy.ctypeslib", "pandas.io", "pyspark.core.files", "urllib.request"),
@@ -94,16 +94,16 @@ _READERS_WITHIN = (
 """Parts of inert libraries that exist to read files."""
 
 NAMES = frozenset({"__name__", "__qualname__", "__module__", "__dict__", "__slots__", "__members__", "dir"})
-"""Attributes that show code the names of things and the order of their definitions."""
+"""Attributes by which code sees names of objects and the order of their definitions."""
 
 TYPES = frozenset({"__dataclass_fields__", "fields", "type"})
-"""Attributes that show code the annotations of a class as they are."""
+"""Attributes by which code sees the annotations of a class."""
 
 SEES_LOCALS = frozenset({"dir", "eval", "query"})
-"""Names that show code its local variables. ``query`` and ``eval`` of pandas do so for variables marked with ``@``."""
+"""Names by which code sees its local variables; ``query`` and ``eval`` of pandas read variables marked with ``@``."""
 
 AT_IMPORT = frozenset({"compile", "eval", "exec"})
-"""Names that reach further even if they ran only while a module was imported: their result may be anywhere."""
+"""Names that matter even if they only ran while a module was imported, because their result may be anywhere."""
 
 _RUNS_CODE = frozenset(
     {
@@ -120,9 +120,9 @@ _INSPECTS = frozenset(
         *("getmembers", "getmembers_static", "getmodule", "getmro", "signature", "unwrap"),
     }
 )
-"""Names in ``inspect`` that look at objects and their names, but never at the text that the objects were made from."""
+"""Names in ``inspect`` that read objects and their names, but never the text from which the objects were made."""
 _ASKS = re.compile(r"is[a-z]+")
-"""Names in ``inspect`` that only tell the kind of an object."""
+"""Names in ``inspect`` that only return the kind of an object."""
 _SYSTEM = frozenset(
     {
         *("argv", "executable", "flags", "orig_argv", "platform", "prefix", "base_prefix"),
@@ -134,19 +134,17 @@ _SYSTEM_FRAMES = re.compile(
 
 
 def reach_of_global(name: str) -> Reach:
-    """What can be reached by a name that exists in every module."""
+    """Return what code can reach by a name that exists in every module."""
     return _BUILTINS.get(name, Reach.NOTHING)
 
 
 def reach_of_attribute(name: str) -> Reach:
-    """What can be reached by reading an attribute of this name from any object, also if the name is given as a
-    string.
-    """
+    """Return what code can reach by reading an attribute of this name, given as code or as a string, of any object."""
     return _REFLECTS.get(name, Reach.NOTHING)
 
 
 def reach_of(module: str, name: str) -> Reach:
-    """What ``name`` of a library's module may reach. An empty name stands for the module as a whole."""
+    """Return what ``name`` of a library's module may reach; an empty name stands for the module as a whole."""
     top = module.partition(".")[0]
     if top in _RUNS_CODE or module.startswith("pyspark.cloudpickle") or name == "read_pickle":
         return Reach.CODE
@@ -189,7 +187,5 @@ _SETS = re.compile(
 
 
 def is_quiet(module: str, name: str) -> bool:
-    """Whether a call of this library function leaves no trace in the library if it happens while a module is
-    imported.
-    """
+    """Whether a call of this library function, made while a module is imported, changes nothing in the library."""
     return module.partition(".")[0] in {*_INERT, "os", "posixpath", "builtins", "pathlib"} and not _SETS.match(name)

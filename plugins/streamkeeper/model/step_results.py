@@ -13,7 +13,7 @@ from streamkeeper.model.step import Step
 
 
 class StepResult(msgspec.Struct, frozen=True):
-    """The result of a step; empty by default. A subclass also has ``read``, which accepts ``stored`` or an empty dict."""
+    """The result of a step, by default empty. ``read`` of a subclass accepts ``stored``, or an empty dict."""
 
     def stored(self) -> dict[str, str]:
         """Return the ``result`` for the record StepDone, in a form that every version reads."""
