@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def unseen_by(query: Query) -> Mapping[str, str]:
-    """Schemes of files that the query reads but that this process cannot check, each with the reason."""
+    """Return scheme -> reason, for files that the query reads and this process cannot check."""
     return other_s3(read_confs(query.df.sparkSession), os.environ)
 
 
 def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
-    """Which source files of a batch are missing, and which files could not be checked.
+    """Return which source files of a batch are missing, and which could not be checked.
 
     Raises NotFound if the batch is not planned, and CheckpointDamaged.
     """
@@ -29,6 +29,6 @@ def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
 
 
 def told_missing(found: FileLook, batch: int) -> str:
-    """The missing files as a clause of a sentence. Empty if no file is missing."""
+    """Return the missing files as a clause for a sentence; empty if no file is missing."""
     gone = found.gone_clause(f"source files of batch {batch}")
     return f"{gone}: Spark runs it without them" if gone else ""

@@ -1,4 +1,4 @@
-"""What Kafka still holds of the topics that a query reads. The brokers are asked with the query's own options."""
+"""Finds the records that Kafka no longer has of the topics that a query reads, using the query's own Kafka options."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "cl
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Records that a partition no longer holds, described by a clause."""
+    """Records that a partition no longer has."""
 
     told: str
-    """The clause."""
+    """The missing records, as a clause for a sentence."""
     dropped: bool = False
     """Whether the oldest records were dropped, as retention does."""
     passed_over: bool = False
-    """Whether Spark continues after these records without any message."""
+    """Whether Spark skips these records without any message."""
 
 
 def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str, list[Gap]]:
-    """For each source, the records that the batches after ``batch`` would need but that the topics no longer hold.
+    """Return source -> the records that batches after ``batch`` would need and the topics no longer have.
 
-    There is one gap per partition. With ``batch`` None, the check covers all batches from the first. Sources without
+    There is one gap per partition. If ``batch`` is None, the check covers all batches from the first. Sources without
     gaps are left out. Raises SourceOutOfReach if the brokers do not answer, and CheckpointDamaged.
     """
     return _missing(query, stands_at(checkpoint.fresh(), batch))
 
 
 def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
-    """Like ``missing_after``, but for the records that ``batch`` itself has read or is going to read."""
+    """Return source -> missing records like ``missing_after``, but of those that ``batch`` itself reads."""
     return _missing(query, read_by(checkpoint.fresh(), batch))
 
 
@@ -54,7 +54,7 @@ def reads_all_of(query: Query, checkpoint: Tree) -> bool:
 
 
 class HeldTopics:
-    """The topics of one Kafka source. The client stays open and is asked from time to time, by one thread only."""
+    """The topics of one Kafka source, observed by a client that stays open; use it from one thread only."""
 
     def __init__(self, jvm: Any, reading: KafkaReading) -> None:
         self._jvm = jvm
@@ -64,7 +64,7 @@ class HeldTopics:
         self._requests: tuple[Any, Any] | None = None
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> tuple[dict[tuple[str, int], int], ...]:
-        """Get the oldest offset of each partition, and the offset of its next record. Raises SourceOutOfReach."""
+        """Return each partition's oldest offset, and each partition's next offset; raises SourceOutOfReach."""
         from py4j.protocol import Py4JJavaError
 
         wanted = frozenset(partitions)
@@ -161,7 +161,7 @@ def _gaps(jvm: Any, admin: Any, needed: Positions, *, passes_over: bool) -> Iter
 
 
 def _partitions(jvm: Any, admin: Any, topic: str) -> int | None:
-    """The number of partitions of a topic, or None if there is no such topic."""
+    """Return the number of partitions of a topic, or None if the topic does not exist."""
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -70,7 +70,7 @@ _OWN_BY_OTHER_RULES = frozenset(
 
 
 class Flow(msgspec.Struct, kw_only=True):
-    """What comes out of a node."""
+    """The columns and rows that a node of a plan outputs."""
 
     columns: list[int]
     """The columns by expression id, in order."""
@@ -85,7 +85,7 @@ class Flow(msgspec.Struct, kw_only=True):
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """What reaches one stateful operator. Meanings are written as in ``inspection.meaning``."""
+    """The input of one stateful operator. Meanings of columns are canonical expressions (``inspection.meaning``)."""
 
     keys: tuple[str, ...]
     """The grouping or join keys."""
@@ -126,7 +126,7 @@ class Lineage:
         self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
 
     def meaning(self, number: int) -> str:
-        """The meaning of a column of the output."""
+        """Return the meaning of a column of the output."""
         return self._meanings.known(number) or "?"
 
     def _flow(self, node: Node) -> Flow:
@@ -141,7 +141,7 @@ class Lineage:
         return flow
 
     def _of_subquery(self, plan: Node) -> str:
-        """The meaning of a plan in an expression: its columns in order, its rows, and the nodes they came through."""
+        """Return the meaning of a subquery's plan: its columns in order, its filters, and the nodes on the way."""
         flow = self._flow(plan)
         columns = ", ".join(self.meaning(number) for number in flow.columns)
         return f"plan([{columns}]; [{'; '.join(flow.rows)}]; [{'; '.join(flow.shape)}])"
@@ -264,7 +264,7 @@ class Lineage:
         return msgspec.structs.replace(below, columns=[*kept, *new], shape=shape)
 
     def _exploded(self, node: Node) -> tuple[str, str]:
-        """The exploded array, and the field taken of each element. Spark takes a field before if no other is used."""
+        """Return the exploded array, and the field that is read of each element, which Spark may read before."""
         place = self._meanings.place(node)
         array, mark, field = place.rpartition("[].")
         return (
@@ -272,7 +272,7 @@ class Lineage:
         )
 
     def _other(self, node: Node, below: list[Flow]) -> Flow:
-        """Any other node: its own arguments become part of the meaning of its columns."""
+        """Return the flow out of any other node, whose arguments become part of the meaning of its columns."""
         text = self._own_text(node)
         below = [_told_rows(flow) for flow in below]
         if node.name in _READS_BY_NAME:
@@ -299,7 +299,7 @@ class Lineage:
         return Flow(columns=columns, rows=rows, shape=(*shape, text), streaming=streaming)
 
     def _own_text(self, node: Node, without: frozenset[str] = frozenset(_OUTPUTS)) -> str:
-        """All arguments of a node except the plans below it."""
+        """Return all arguments of a node except the plans below it."""
         below = {key for key, value in node.fields.items() if is_plan(value)}
         told = self._meanings.arguments(node, without=without | below)
         return f"{node.name}({', '.join(f'{key}={text}' if key else text for key, text in told)})"
@@ -334,7 +334,7 @@ class Lineage:
         )
 
     def _implied(self, node: Node) -> frozenset[str]:
-        """Filters that follow from a join's keys: a compared column is not null on a side that drops unmatched rows."""
+        """Return the filters that a join's keys imply: a compared column is not null on a side that drops others."""
         sides = _NOT_KEPT.get(join_kind(node), ())
         condition = node.fields.get("condition")
         parts = [part for part in flattened(condition, "And") if part.name in _COMPARES] if condition else []
@@ -346,7 +346,7 @@ class Lineage:
     def _own(
         self, node: Node, inputs: tuple[tuple[str, ...], ...]
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """The keys, the aggregates, and the condition of a join without its keys."""
+        """Return the keys, the aggregates, and the condition of a join without its keys."""
         fields, of = node.fields, self._meanings.of
         if node.name == spark_classes.AGGREGATE:
             return (
@@ -367,7 +367,7 @@ class Lineage:
         return (), (), ()
 
     def _aggregates(self, node: Node) -> list[str]:
-        """The aggregates, in the order in which they appear."""
+        """Return the aggregates, in the order in which they appear."""
         found: list[str] = []
         waiting = [*reversed(node.fields["aggregateExpressions"])]
         while waiting:

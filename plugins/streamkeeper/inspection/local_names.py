@@ -1,8 +1,8 @@
-"""A second digest of a Python function: its code without the names of its local variables.
+"""A digest of a Python function that ignores the names of its local variables.
 
-Two functions that differ only in these names compute the same, unless code sees the names. The comparison is given up
-if something might see them: ``dir()``, ``locals()``, ``eval``, ``query("x > @y")`` of pandas, or any library that is
-not known to be harmless. The names of parameters count, because a caller may use them. So do the names of variables
+Two functions that differ only in these names compute the same, unless code sees the names. There is no such digest if
+code might see them: by ``dir()``, ``locals()``, ``eval``, ``query("x > @y")`` of pandas, or by a library that is not
+known to be harmless. The digest includes the names of parameters, which callers may use, and the names of variables
 that are shared with an inner function.
 """
 
@@ -34,7 +34,7 @@ class LocalNames:
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
     ) -> tuple[Sequence[int], dict[int, Any]]:
-        """Positions of the instructions that count, and by position the arguments that replace their own."""
+        """Return positions of the instructions that count, and by position the arguments that replace their own."""
         named = parameters(code)
         passed = self._passed(code)
         unnamed = {name: number for number, name in enumerate(named) if name not in passed}
@@ -47,18 +47,18 @@ class LocalNames:
         return range(len(steps)), told
 
     def beside(self, code: CodeType, handlers: Any) -> list[Any]:
-        """What counts of a code besides its instructions."""
+        """Return the parts of a code object that the digest includes besides the instructions."""
         known = self._passed(code)
         return [[name if name in known else number for number, name in enumerate(parameters(code))], handlers]
 
 
 def parameters(code: CodeType) -> tuple[str, ...]:
-    """The names of a code's parameters, including ``*args`` and ``**kwargs``."""
+    """Return the names of a code's parameters, including ``*args`` and ``**kwargs``."""
     flags = code.co_flags
     more = bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
 
 
 def may_see_locals(met: Met, texts: Iterable[str]) -> bool:
-    """Whether code met on a walk may see the names of local variables. ``texts``: the strings that the code holds."""
+    """Whether code that a walk met may see names of local variables; ``texts``: the strings in that code."""
     return met.unreadable or met.foreign or met.locals or met.reach >= Reach.CODE or any("@" in text for text in texts)

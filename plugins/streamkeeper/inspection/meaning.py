@@ -1,4 +1,4 @@
-"""What an expression means, independent of its name: its columns are resolved down to the sources.
+"""Writes expressions in a canonical form, their *meaning*, in which columns are resolved down to the sources.
 
 The meaning has the whole expression: its class and every argument, as ``inspection.plan_tree`` gives them. Only what is
 proven not to count is left out: names of columns, aliases and Python functions; the order of operands that commute;
@@ -39,7 +39,7 @@ from streamkeeper.inspection.windows import is_window, window_text
 from streamkeeper.model.quoting import quoted
 
 SESSION = "session"
-"""Replaces the session's time zone in a meaning."""
+"""The text in a meaning that replaces the session's time zone."""
 
 _COMMUTES = frozenset({"Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "EqualNullSafe", "EqualTo", "Multiply"})
 _MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
@@ -51,7 +51,7 @@ _ELEMENTS = frozenset((name, "argument") for name in ("ArrayAggregate", "ArrayEx
 """Arrays of which only the part that a lambda function reads counts. The function tells the type of that part."""
 
 _LEAVES = frozenset({"AttributeReference", "Literal", spark_classes.LAMBDA_VARIABLE})
-"""Nodes that may be written in many lines and mean the same in each."""
+"""Nodes whose meaning has no place in the code, because many lines may contain the same one."""
 
 _WIDENED = frozenset({"Average", "Count", "Sum"})
 """Aggregates with the same result for a column and for the widened column.
@@ -73,7 +73,7 @@ _BY_NAME = ("AvroFileFormat", "JsonFileFormat", "OrcFileFormat", "ParquetFileFor
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a session that are repeated in expressions. Each of them is compared by itself."""
+    """The settings of a session that expressions repeat, and that rules compare separately."""
 
     time_zone: str = "UTC"
     """The time zone of the session."""
@@ -110,7 +110,7 @@ class Meanings:
         self.function_names: dict[int, str] = {}
 
     def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
-        """Set the meaning of an attribute. ``made_by``: its expression, if fields of it may be read one by one."""
+        """Set an attribute's meaning; ``made_by``: its expression, if code may read fields of the value separately."""
         self._of.setdefault(number, shortened(meaning))
         if made_by is not None:
             self._made_by.setdefault(number, made_by)
@@ -125,7 +125,7 @@ class Meanings:
         return self._of.get(number)
 
     def of(self, node: Node) -> str:
-        """The meaning of an expression."""
+        """Return the meaning of an expression."""
         meaning = self.nesting.call(self._meaning, node)
         if node.written and node.name not in _LEAVES:
             self.written.setdefault(meaning, node.written)
@@ -157,11 +157,11 @@ class Meanings:
         return self._whole(node)
 
     def conjuncts(self, node: Node) -> list[str]:
-        """The parts of a condition, in a fixed order."""
+        """Return the parts of a condition, in a fixed order."""
         return self._parts(node, "And")
 
     def ordered_conjuncts(self, node: Node) -> list[str]:
-        """The parts of a condition, in the order in which they are written."""
+        """Return the parts of a condition, in the order in which they are written."""
         return list(dict.fromkeys(self.of(conjunct) for conjunct in flattened(node, "And")))
 
     def _parts(self, node: Node, name: str) -> list[str]:
@@ -195,7 +195,7 @@ class Meanings:
             self.function_names[self._functions[function.found]] = str(node.fields.get("name"))
 
     def arguments(self, node: Node, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
-        """The name and text of each argument that counts. Expressions have no name, up to the first one missing."""
+        """Yield name and text of each argument that counts; the name is empty for expressions in their position."""
         named: list[tuple[str, str]] = []
         missing = False
         for key, value in stable_fields(node):
@@ -224,7 +224,7 @@ class Meanings:
         return any(isinstance(value, Node | list) and bool(value) for value in after)
 
     def _argument(self, node: Node, key: str, value: Any) -> Iterator[tuple[str, str]]:
-        """An argument that is not an expression. Left out if it follows from the session."""
+        """Yield an argument that is not an expression, unless its value follows from the session."""
         if key in _ZONES and isinstance(value, str):
             if node.name != "Cast" or _zoned(node):
                 yield "", f"in {SESSION if value == self._session.time_zone else quoted(value)}"
@@ -247,7 +247,7 @@ class Meanings:
             yield key, self._value(value)
 
     def _value(self, found: Any) -> str:
-        """Any argument as a text that differs from the text of every other argument."""
+        """Return an argument as text; different arguments have different texts."""
         if isinstance(found, Node):
             return self._node(found)
         if isinstance(found, list):
@@ -288,7 +288,7 @@ class Meanings:
         return " ".join([told, *distinct, *kept])
 
     def _widened(self, function: Node) -> str | None:
-        """The text of an aggregate without the widening of its column, if the result is the same without it."""
+        """Return the text of an aggregate without the widening of its column, if the result is the same without it."""
         if function.name not in _WIDENED:
             return None
         inner = function.children
@@ -308,7 +308,7 @@ class Meanings:
         return f"struct({', '.join(f'{_struct_field(name)}{value}' for name, value in pairs)})"
 
     def _lambda(self, node: Node) -> str:
-        """Lambda variables by the order of their binding, outer ones first. With types where they are used whole."""
+        """Return a lambda function with variables numbered by binding, outer first, and typed where used whole."""
         outer = dict(self._variables)
         names = {}
         for argument in node.fields["arguments"]:
@@ -324,12 +324,12 @@ class Meanings:
         return f"lambda({', '.join(shown)}: {body})"
 
     def _field(self, node: Node) -> str:
-        """A field by its name and type. Its position and the other fields do not count."""
+        """Return a field by its name and type, without its position and the other fields."""
         kind = field_type(node)
         return self._whole(node) if kind is None else f"{self.place(node)}:{type_text(kind)}"
 
     def place(self, node: Node) -> str:
-        """Where an expression is found, without the type of its value: the fields of the value tell what is read."""
+        """Return where an expression's value comes from, without the type: the fields that are read have theirs."""
         return self.nesting.call(self._place, self.behind(node))
 
     def _place(self, node: Node) -> str:
@@ -348,7 +348,7 @@ class Meanings:
         return self.of(node)
 
     def behind(self, node: Node) -> Node:
-        """The expression that made an attribute, if there is one."""
+        """Return the expression that made an attribute, if there is one."""
         while node.name in TRANSPARENT:
             node = node.children[0]
         while node.name == "AttributeReference" and node.expression_id in self._made_by:
@@ -358,7 +358,7 @@ class Meanings:
         return node
 
     def _parsed(self, node: Node, field: Node) -> str | None:
-        """Parsed text, without those fields of its schema that do not influence ``field``."""
+        """Return parsed text, without those fields of its schema that do not influence ``field``."""
         of = self._session
         if not parses_fields_apart(node, corrupt_record=of.corrupt_record, partial_results=of.partial_results):
             return None
@@ -386,7 +386,7 @@ def _replaced(value: Any, before: Node, after: Node) -> Any:
 
 
 def _struct_field(name: str) -> str:
-    """A field's name, in brackets that nothing else has, so that the name differs from the meaning of the field."""
+    """Return a field's name in angle brackets, which distinguish it from the meaning of the field."""
     return f"<{name.removesuffix(':string')}>"
 
 

@@ -1,4 +1,4 @@
-"""What one walk over code has met that may reach further than the values themselves."""
+"""The record of what a walk over code has met that may reach further than the values themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamkeeper.inspection.inert import NAMES, SEES_LOCALS, TYPES, Reach, reac
 
 
 class Met:
-    """What one walk over code has met. Flags say what the code can see, lists hold what it would see then."""
+    """What one walk over code has met: flags for what the code can see, and lists of what it would then see."""
 
     def __init__(self) -> None:
         self.reach = Reach.NOTHING
@@ -51,7 +51,7 @@ class Met:
         self.locals |= name in SEES_LOCALS
 
     def merge(self, inner: Met) -> None:
-        """Add what another walk met that read an element of a set on its own."""
+        """Add what another walk met, which read one element of a set separately."""
         for flag in ("foreign", "unreadable", "names", "attributes", "types", "locals"):
             setattr(self, flag, getattr(self, flag) or getattr(inner, flag))
         self.reach = max(self.reach, inner.reach)

@@ -1,4 +1,4 @@
-"""Recursion of any depth: it continues in another thread before the stack of a thread can run out."""
+"""Allows recursion of any depth, by continuing in another thread before a thread's stack can run out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ _PER_THREAD = 40
 class Nesting:
     """Counts the calls that are nested in each other.
 
-    Python's limit counts the frames of a thread and protects its C stack from an overflow. The limit is not raised
-    here: a new thread begins with a fresh count and a fresh stack, whatever the version of Python and the size of its
-    stacks.
+    Python's recursion limit counts the frames of a thread and protects its C stack from an overflow. The limit is not
+    raised here, because a new thread starts with a new count and a new stack in every version of Python.
     """
 
     def __init__(self) -> None:

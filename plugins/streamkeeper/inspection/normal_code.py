@@ -1,5 +1,4 @@
-"""A function's syntax in a normal form, compiled again, so that code that is written differently but does the same is
-equal.
+"""Rewrites a function's syntax to a normal form and compiles it again, so that code is equal if it does the same.
 
 The syntax is taken from the function's file, after a proof that it is what was compiled (``function_source``). A
 function keeps its code if its syntax is not known or is of another kind.
@@ -40,11 +39,11 @@ class NormalCode:
         self.references: dict[str, Reference] = {}
 
     def of(self, function: FunctionType) -> FunctionType:
-        """The function with its code in the normal form. Unchanged if the normal form is not proven to do the same."""
+        """Return the function with its code in normal form; unchanged without a proof that this does the same."""
         code, module = function.__code__, sys.modules.get(str(function.__globals__.get("__name__")))
         node = self._sources.of(function)
         mangled = any(name.startswith("__") and not name.endswith("__") for name in _all_names(code))
-        # A function that Spark sends by value has globals of its own.
+        # A function that Spark sends by value has its own globals.
         known = self._own.is_own(module) and code.co_filename == getattr(module, "__file__", None)
         if not known or module is None or mangled or not isinstance(node, ast.FunctionDef | ast.Lambda):
             return function
@@ -74,7 +73,7 @@ class NormalCode:
         return _with_code(function, made.replace(co_flags=nested))
 
     def effects(self, tree: ast.Module, module: ModuleType) -> ast.Module:
-        """A module's syntax, with statements without arguments that equal a function's defaults.
+        """Return a module's syntax, with statements without arguments that equal a function's defaults.
 
         Statements that only give a name a literal value are left out, as are decorators that make a method of a
         function.
@@ -91,7 +90,7 @@ class NormalCode:
                 yield self.without_defaults(statement, module)
 
     def without_defaults(self, statement: ast.stmt, module: ModuleType) -> ast.stmt:
-        """A top-level statement of a module, without arguments that equal a function's defaults."""
+        """Return a top-level statement of a module, without arguments that equal a function's defaults."""
         simple = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr)
         if not simple or any(isinstance(node, _SCOPES) for node in ast.walk(statement)):
             return statement
@@ -110,7 +109,7 @@ class NormalCode:
         return True
 
     def _without_methods(self, statement: ast.ClassDef, module: ModuleType) -> ast.ClassDef:
-        """A class without ``classmethod``, ``property`` and ``staticmethod`` on its functions."""
+        """Return a class without ``classmethod``, ``property`` and ``staticmethod`` on its functions."""
         bound = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and _stores(node)}
         bound |= {node.name for node in ast.walk(statement) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         plain = {name for name in _METHODS - bound - vars(module).keys() if self._bundle.keeps(name)}
@@ -143,7 +142,7 @@ def _with_code(function: FunctionType, code: CodeType) -> FunctionType:
 
 
 def _compiled(node: ast.FunctionDef | ast.Lambda, code: CodeType, imported: Sequence[str]) -> CodeType | None:
-    """The code of a function, compiled on its own. None if that is not possible.
+    """Return the code of a function, compiled on its own; None if that is not possible.
 
     ``imported``: the names that its module imports. Python calls these by other instructions.
     """
@@ -170,7 +169,7 @@ def _compiled(node: ast.FunctionDef | ast.Lambda, code: CodeType, imported: Sequ
 
 
 def _on_one_line(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
-    """The syntax without its lines. Python adds instructions that do nothing where the line changes."""
+    """Return the syntax without its lines. Python adds instructions that do nothing where the line changes."""
     for each in ast.walk(node):
         if isinstance(each, ast.stmt | ast.expr | ast.arg | ast.keyword | ast.alias | ast.pattern | ast.excepthandler):
             each.lineno = each.end_lineno = 1
@@ -179,7 +178,7 @@ def _on_one_line(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.La
 
 
 def _imported(node: ast.AST) -> Iterator[str]:
-    """The names that are assigned by imports outside of functions and classes."""
+    """Yield the names that are assigned by imports outside of functions and classes."""
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.Import | ast.ImportFrom):
             yield from (alias.asname or alias.name.partition(".")[0] for alias in inner.names)
@@ -188,13 +187,13 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 
 def _globals_of(code: CodeType) -> set[str]:
-    """The names that a function and its inner functions look up, without references."""
+    """Return the names that a function and its inner functions look up, without references."""
     steps = (step for each in _codes(code) for step in instructions(each))
     return {step.argval for step in steps if step.opname in _LOOKS_UP and not step.argval.startswith(MARK)}
 
 
 def _told(code: CodeType) -> list[object]:
-    """Everything that a code object holds, except where it is written and in which function."""
+    """Return everything that a code object holds, except where it is written and in which function."""
     flags = code.co_flags & ~inspect.CO_NESTED
     shape = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags, code.co_name]
     names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
@@ -219,7 +218,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _bound(code: CodeType) -> Iterator[str]:
-    """Every variable of a function and of its inner functions."""
+    """Yield every variable of a function and of its inner functions."""
     for each in _codes(code):
         yield from (*each.co_varnames, *each.co_cellvars, *each.co_freevars)
 

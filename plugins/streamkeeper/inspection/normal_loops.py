@@ -15,7 +15,7 @@ KEPT = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
 def comprehension_of(
     name: str, loop: ast.For, uses: Counter[tuple[str, str]], shared: Collection[str], *, errors: bool
 ) -> ast.ListComp | None:
-    """The comprehension that makes the same list as a loop that only appends to the new list ``name``.
+    """Return the comprehension that makes the same list as a loop that only appends to the new list ``name``.
 
     None if something else sees the list before the loop's end, or a variable of the loop outside of it.
 

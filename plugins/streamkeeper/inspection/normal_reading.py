@@ -1,6 +1,4 @@
-"""A second digest of a function: all that it reaches, with each of the job's functions in normal form
-(``normal_code``).
-"""
+"""A digest of a function in which each of the job's functions that it reaches is in normal form (``normal_code``)."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ class NormalReading(Reading):
         self.met: _Noting = _Noting()
 
     def _passed(self, code: CodeType) -> list[str]:
-        """The parameters of a code that callers may name, and those whose names an inner function uses.
+        """Return the parameters of a code that callers may name, and those whose names an inner function uses.
 
         These are all parameters of methods, which libraries call, and those with a default or after ``*``.
         """
@@ -81,7 +79,7 @@ class NormalReading(Reading):
         return [*super()._class(found), *named]
 
     def whole(self, function: object) -> Any:
-        """Like ``Reading``, and at its end the tables that are also reached other than through their entries."""
+        """Return the result like ``Reading``, followed by the tables that code uses in other ways than by entries."""
         found = super().whole(function)
         classes = [called for called in self.met.called if isinstance(called[-1], list)] if self.met.classes else []
         return [*found, [self._seen.get(held) for held in self._used], classes]
@@ -158,7 +156,7 @@ class NormalReading(Reading):
         return [self._under(name, found), self._bindings(module, original, found)]
 
     def _bindings(self, module: ModuleType, name: str, found: Any) -> list[str]:
-        """What gives a global its value, in normal form. Empty if it is a literal value."""
+        """Return the statements that give a global its value, in normal form; empty for a literal value."""
         tree = self._own.source_of(module)
         if tree is None or not self._bundle.keeps(name):
             return self._own.bindings(module, name)
@@ -210,14 +208,14 @@ class _Noting(Met):
         super().name(name)
 
     def merge(self, inner: Met) -> None:
-        """Add what another walk met that read an element of a set on its own."""
+        """Add what another walk met, which read one element of a set separately."""
         super().merge(inner)
         self.noted |= getattr(inner, "noted", set())
         self.classes |= getattr(inner, "classes", False)
 
 
 def parsed_pattern(found: re.Pattern[Any]) -> Any:
-    """A regular expression as parsed by Python, without comments and without the blanks of a verbose one."""
+    """Return a regular expression as parsed by Python, without comments and without the blanks of a verbose one."""
     tree = _parser.parse(found.pattern, found.flags)
     flags = found.flags & ~re.VERBOSE
     return [type(found.pattern).__name__, _plain(tree.data), flags, found.groups, sorted(found.groupindex.items())]

@@ -1,4 +1,4 @@
-"""A normal form of references to a module's names: library code by its identity, tables by the entries used."""
+"""The normal form of references to a module's names: library code by identity, tables by the entries that are used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkeeper.inspection.bundle_names import BundleNames
 from streamkeeper.inspection.own_code import OwnCode
 
 MARK = "§"
-"""Begins a name that cannot occur in source code. The name stands for a ``Reference``."""
+"""The first character of names that stand for a ``Reference``; no name in source code begins with it."""
 _SEARCHES = frozenset({"findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"})
 _TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.Gt,
@@ -34,7 +34,7 @@ class Reference(NamedTuple):
     value: Any
     """The object."""
     module: ModuleType | None
-    """The module whose statements give it its value in a new process. None if it was sent by value."""
+    """The module whose statements give the object its value in a new process; None if it was sent by value."""
     name: str
     """The name in that module."""
     is_used_only: bool
@@ -150,9 +150,7 @@ class References(ast.NodeTransformer):
         return self._bundle.keeps(method) and method not in self._bundle.defined
 
     def _chain(self, node: ast.expr) -> list[tuple[ModuleType, str]] | None:
-        """The modules and names by which code finds an object, if all of them keep their values. None for other
-        code.
-        """
+        """Return the modules and names by which code finds an object; None if one of them may change its value."""
         match node:
             case ast.Name(id=name, ctx=ast.Load()) if name not in self._bound and self._bundle.keeps(name):
                 return [(self._module, name)] if name in self._names else None
@@ -166,7 +164,7 @@ class References(ast.NodeTransformer):
                 return None
 
     def _value(self, steps: Sequence[tuple[ModuleType, str]]) -> Any:
-        """The object found through these steps. A function that was sent by value has copies of its globals."""
+        """Return the object found through these steps. A function that was sent by value has copies of its globals."""
         module, name = steps[-1]
         return (self._names if len(steps) == 1 else vars(module)).get(name)
 
@@ -192,7 +190,7 @@ class References(ast.NodeTransformer):
         return self._marked(f"{home}.{name}", Reference(value, None, name, False, tuple(steps)))
 
     def _used(self, node: ast.expr, kind: type, *, are_like: bool = False) -> ast.expr:
-        """A marked name for one of the job's own tables or regular expressions of which nothing else is used.
+        """Return a marked name in place of one of the job's tables or regular expressions, if only its content is used.
 
         ``are_like``: accept only a table with keys of one type and values of one type, because pandas makes columns of
         them.
@@ -212,7 +210,7 @@ class References(ast.NodeTransformer):
         return self._marked(f"used {name}", reference) or node
 
     def _marked(self, label: str, reference: Reference) -> ast.Name | None:
-        """The name that stands for a reference. None if the name is already taken by another reference."""
+        """Return the name that stands for a reference; None if the name is already taken by another reference."""
         name = f"{MARK}{label}"
         known = self._found.setdefault(name, reference)
         return ast.Name(name, ast.Load()) if known.value is reference.value else None
@@ -267,7 +265,7 @@ def _are_like(table: dict[Any, Any]) -> bool:
 
 
 def _defaults(node: ast.FunctionDef, function: FunctionType) -> Mapping[str, tuple[ast.expr, Any]]:
-    """For each parameter, the default as it is written, and its value."""
+    """Return parameter -> its default as expression and as value."""
     written, held = node.args.defaults, function.__defaults__ or ()
     found: dict[str, tuple[ast.expr, Any]] = {}
     if written and len(written) == len(held):

@@ -59,7 +59,7 @@ class Statements:
         self._bound: frozenset[str] = frozenset()
 
     def normalised(self, function: ast.FunctionDef) -> ast.FunctionDef:
-        """A copy in normal form. The function itself if variables are deleted or shared for writing."""
+        """Return a copy in normal form; the function itself if it deletes variables or shares them for writing."""
         found = deepcopy(function)
         if any(isinstance(node, ast.Delete | ast.Nonlocal | ast.Global | ast.ClassDef) for node in ast.walk(found)):
             return found
@@ -82,7 +82,7 @@ class Statements:
         self._plain = frozenset(self._always_plain(function))
 
     def _always_plain(self, function: ast.FunctionDef) -> Iterator[str]:
-        """The variables that only hold literals. It does not matter how long a literal lives."""
+        """Yield the variables that only hold literals. It does not matter how long a literal lives."""
         stored: Counter[str] = Counter()
         for node in ast.walk(function):
             match node:
@@ -121,7 +121,7 @@ class Statements:
         return self._uses[name, "argument"] == 1 and not self._uses[name, "store"] + self._uses[name, "other"]
 
     def _rewritten(self, statement: ast.stmt) -> Iterator[ast.stmt]:
-        """The statements that replace one statement."""
+        """Yield the statements that replace one statement."""
         match statement:
             case ast.If() | ast.Return() | ast.Expr() | ast.Assign() if named := _leading(_evaluated(statement)):
                 yield ast.Assign(targets=[named.target], value=named.value)
@@ -222,7 +222,7 @@ class Statements:
                     yield statement
 
     def _inlined(self, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-        """The statements, with the value in place of a variable that only the next statement uses, and uses first."""
+        """Yield the statements, with a value in place of a variable that only the next statement uses, and first."""
         waiting = list(statements)
         while waiting:
             statement = waiting.pop(0)
@@ -252,9 +252,7 @@ class Statements:
                 return False
 
     def _first(self, node: ast.expr | None, name: str) -> _Met:
-        """What the evaluation of an expression meets first: ``name``, something else that may count, or nothing that
-        counts.
-        """
+        """Return what the evaluation of an expression meets first: ``name``, something else, or nothing that counts."""
         match node:
             case ast.Constant():
                 return _Met.NOTHING
@@ -286,7 +284,7 @@ class Statements:
                 return _Met.ELSE
 
     def _of(self, parts: Sequence[ast.expr], name: str) -> _Met:
-        """The same for parts that are evaluated one after another, followed by something that may count."""
+        """Return the same as ``_first`` for parts that are evaluated in order, before something that may count."""
         for part in parts:
             if (met := self._first(part, name)) is not _Met.NOTHING:
                 return met
@@ -318,7 +316,7 @@ def _evaluated(statement: ast.stmt) -> ast.expr | None:
 
 
 def _leading(node: ast.expr | None) -> ast.NamedExpr | None:
-    """The ``(x := …)`` that an expression evaluates before anything else, if there is one."""
+    """Return the ``(x := …)`` that an expression evaluates before anything else, if there is one."""
     match node:
         case ast.NamedExpr():
             return node

@@ -1,7 +1,7 @@
-"""A plan as a text that is the same for two builds of the same query, with the digest of the plan's whole structure.
+"""Writes a plan as a text that is equal for two builds of the same query, with a digest of the plan's structure.
 
-The text is for people. In it, an id inside a string literal looks like the id of an attribute, and ``3`` may be an int
-or a long. Two plans are the same only if their structures are the same.
+People read the text, which is ambiguous: an id inside a string literal looks like the id of an attribute, and ``3`` may
+be an int or a long. Only the digests of their structures decide whether two plans are equal.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _SEED = re.compile(r"\b(rand|randn|uniform|randstr|uuid|shuffle)\(([^()]*?,\s*)?
 
 
 def normalised(text: str, tree: Node) -> str:
-    """Make one text of a plan's ``toString`` and the digest of its walked tree."""
+    """Return a text with a plan's normalised ``toString`` and the digest of the walked plan."""
     literals = sorted({literal for literal in texts(tree) if _ID.search(literal)}, key=len, reverse=True)
     return f"{normalised_text(text, literals).rstrip()}\nstructure {structure_digest(tree)}"
 
 
 def normalised_text(text: str, literals: Iterable[str] = ()) -> str:
-    """A plan's ``toString`` with new numbers for ids, and without locations, limits and random seeds.
+    """Return a plan's ``toString`` with new numbers for ids, and without locations, limits and random seeds.
 
     ``literals``: the job's own strings and names that look as if they contained the id of an attribute.
     """
@@ -48,5 +48,5 @@ def normalised_text(text: str, literals: Iterable[str] = ()) -> str:
 
 
 def without_seeds(text: str) -> str:
-    """The text without random seeds. Seeds in a plan never count: every batch gets new ones (IncrementalExecution)."""
+    """Return the text without random seeds, which do not matter: every batch gets new ones (IncrementalExecution)."""
     return _SEED.sub(r"\1(seed)", text)

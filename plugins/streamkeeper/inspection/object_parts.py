@@ -1,4 +1,4 @@
-"""The parts of an object, for a comparison by value: objects of Python, of libraries and of the job."""
+"""Takes objects of Python, of libraries and of the job apart, so that they can be compared by value."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 _SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
-"""The session that the job was given. Its meaning is in the manifest's confs."""
+"""The classes of the session that a job receives, whose settings are in the manifest's confs."""
 _HANDLES = frozenset({"Accumulator", "Column", "DataFrame", "DataFrameReader", "GroupedData", "RDD"})
-"""Live objects of one process. What they refer to cannot be compared."""
+"""The classes of live objects of one process, which cannot be compared by value."""
 _NATIVE_HEAP = 1 << 9
 _LONG = 64
 _PLAIN_BASES = frozenset({"abc", "collections.abc", "enum", "typing", "typing_extensions"})
@@ -50,9 +50,7 @@ class Hidden(Exception):
 
 
 def known_parts(found: Any) -> tuple[str, list[Any]] | None:
-    """A label and the parts, for types whose pickled form says too little, too much or nothing. None for other
-    types.
-    """
+    """Return a label and the parts, for types whose pickled form is not suitable; None for other types."""
     kind = type(found)
     match (kind.__module__, kind.__name__):
         case ("_thread" | "threading", "lock" | "RLock"):
@@ -81,7 +79,7 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
         case ("_struct", "Struct"):
             return "layout", [found.format]
         case ("_frozen_importlib_external", "FileFinder"):
-            # About the folder itself, it only keeps when it was read.
+            # The rest is only the time at which the folder was read.
             return "finder", [found.path]
         case ("os", "_Environ"):
             return "environment", []
@@ -125,7 +123,7 @@ class Unordered(list[Any]):
 
 
 def frozenset_of(found: Iterable[Any]) -> Unordered:
-    """Elements without an order, whether they are hashable or not."""
+    """Return the elements as a set without an order, even if they are not hashable."""
     return Unordered(found)
 
 
@@ -136,7 +134,7 @@ def is_handle(found: object) -> bool:
 
 
 def pickled_parts(found: Any) -> list[Any]:
-    """The pickled form of an object. Raises Hidden if it cannot be pickled."""
+    """Return the pickled form of an object. Raises Hidden if it cannot be pickled."""
     reduce = copyreg.dispatch_table.get(type(found))
     try:
         reduced = reduce(found) if reduce else found.__reduce_ex__(4)
@@ -174,7 +172,7 @@ def _is_in(module: object, name: str, found: Any) -> bool:
 
 
 def _hints(found: Any) -> list[Any]:
-    """What a type made by the typing module stands for. It keeps this in places of its own."""
+    """Return what a type made by the typing module stands for, from the attributes in which it keeps this."""
     return [
         getattr(found, attribute, None)
         for attribute in ("__supertype__", "__bound__", "__constraints__", "__default__")
@@ -182,7 +180,7 @@ def _hints(found: Any) -> list[Any]:
 
 
 def own_parts(found: Any) -> list[Any]:
-    """All that an object of one of the job's classes holds. Its own pickling might leave something out."""
+    """Return all that an object of one of the job's classes contains, even what its own pickling leaves out."""
     kind = type(found)
     held: list[Any] = [members(found)]
     for base in kind.__mro__:
@@ -215,7 +213,7 @@ def _may_hide(base: type) -> bool:
 
 
 def attributes(found: Any, *, but: str = "") -> list[tuple[str, Any]]:
-    """An object's own attributes, by name."""
+    """Return an object's own attributes, by name."""
     try:
         held = object.__getattribute__(found, "__dict__")
     except AttributeError:
@@ -241,7 +239,7 @@ class Members(list[tuple[str, Any]]):
 
 
 def members(found: Any, *, but: str = "") -> Members:
-    """An object's own attributes by name, without copies of the names of a function in it."""
+    """Return an object's own attributes by name, without copies of the names of a function in it."""
     held = attributes(found)
     wrapped = [value for _, value in held if callable(value)]
     copied = [pair for pair in held if pair[0] in _COPIED and any(_has(each, *pair) for each in wrapped)]
@@ -260,7 +258,7 @@ def _has(wrapped: Any, name: str, value: Any) -> bool:
 
 
 def sorted_items(held: Any) -> list[tuple[str, Any]]:
-    """Names and values, ordered by name."""
+    """Return names and values, ordered by name."""
     return sorted(((str(name), value) for name, value in dict(held).items()), key=lambda pair: pair[0])
 
 
@@ -272,7 +270,7 @@ def _slot(slot: Any, found: Any) -> tuple[Any, ...]:
 
 
 def _plain(found: Any) -> Any:
-    """The number or text in an object whose class is derived from a number or text type."""
+    """Return the number or text in an object whose class is derived from a number or text type."""
     match found:
         case str():
             return str.__str__(found)
@@ -287,25 +285,25 @@ def _plain(found: Any) -> Any:
 
 
 def class_members(found: type, annotations: dict[str, Any]) -> list[tuple[str, Any]]:
-    """What a class itself defines, by name. For a msgspec struct, also what only its metaclass knows."""
+    """Return what a class itself defines, by name. For a msgspec struct, also what only its metaclass knows."""
     struct = [(name, getattr(found, name)) for name in _OF_STRUCTS if hasattr(found, name)]
     own = {name: value for name, value in vars(found).items() if name not in _DERIVED}
     return [*sorted_items({**own, **({"__annotations__": annotations} if "__annotations__" in own else {})}), *struct]
 
 
 def field_parts(found: Field[Any], types: Mapping[int, Any]) -> list[Any]:
-    """The pickled form of a dataclass's field. ``types``: the meaning of its annotation, by the id of the field."""
+    """Return the pickled form of a dataclass's field; ``types``: id of a field -> its resolved annotation."""
     made, of, (held, slots), *others = pickled_parts(found)
     return [made, of, (held, Slots({**slots, "type": types.get(id(found), found.type)})), *others]
 
 
 def module_members(found: ModuleType) -> list[tuple[str, Any]]:
-    """A module's globals by name, without those that the interpreter put there."""
+    """Return a module's globals by name, without those that the interpreter put there."""
     return [pair for pair in sorted_items(vars(found)) if pair[0] not in _OF_MODULES]
 
 
 def cell_value(cell: CellType) -> Any:
-    """The value in a cell of a closure. An empty cell gives a mark."""
+    """Return the value in a cell of a closure, or NotImplemented for an empty cell."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -329,7 +327,7 @@ def is_held_by_its_module(kind: type) -> bool:
 
 
 def registered_with(kind: type) -> list[type]:
-    """The classes that were registered with an abstract class, so that they count as its subclasses."""
+    """Return the classes that were registered with an abstract class, so that they count as its subclasses."""
     if not isinstance(kind, abc.ABCMeta):
         return []
     found = [subclass for ref in abc._get_dump(kind)[0] if (subclass := ref()) is not None]  # type: ignore[attr-defined]
@@ -354,6 +352,6 @@ def atom(found: Any) -> list[object]:
 
 
 def binary(found: bytes) -> list[object]:
-    """Bytes as JSON. Long ones by their digest."""
+    """Return bytes as JSON, long ones by their digest."""
     short = found.hex() if len(found) <= _LONG else hashlib.sha256(found).hexdigest()
     return ["bytes", len(found), short]

@@ -14,13 +14,13 @@ from streamkeeper.model.manifest import Operator, StateColumn, Watermark
 
 
 def find_operators(plan: QueryPlan, lineage: Lineage) -> tuple[Operator, ...]:
-    """Every node that keeps state, and every streaming node that was not examined (kind ``unknown …``)."""
+    """Return every node that keeps state, and every streaming node that was not examined (kind ``unknown …``)."""
     nodes = stateful_nodes(plan.chosen)
     return tuple(_operator(*pair) for pair in zip(nodes, lineage.operators, strict=True))
 
 
 def stateful_nodes(plan: Any) -> list[Any]:
-    """The nodes of the results of ``find_operators``, in the same order."""
+    """Return the plan's nodes for the results of ``find_operators``, in the same order."""
     return [node for node in bottom_up(plan) if keeps_state(node)]
 
 
@@ -31,7 +31,7 @@ def keeps_state(node: Any) -> bool:
 
 
 def find_watermarks(plan: Any) -> tuple[str, ...]:
-    """The text ``column delay`` for each watermark."""
+    """Return the text ``column delay`` for each watermark."""
     return tuple(
         f"{node.eventTime().sql()} {node.delay().toString()}"
         for node in bottom_up(plan)
@@ -40,7 +40,7 @@ def find_watermarks(plan: Any) -> tuple[str, ...]:
 
 
 def find_delays(plan: Any, lineage: Lineage) -> tuple[Watermark, ...]:
-    """The column and the delay of each watermark."""
+    """Return the column and the delay of each watermark."""
     nodes = [node for node in bottom_up(plan) if class_name(node) == spark_classes.WATERMARK]
     return tuple(
         Watermark(column=column, delay_ms=int(node.getDelayMs(node.delay())))
@@ -117,7 +117,7 @@ def _inputs(child: Any, meanings: tuple[str, ...], not_null: tuple[bool, ...]) -
 
 
 def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
-    """Each aggregate once, with the type of its buffer, in the order of the buffers in the state."""
+    """Return each aggregate once, with the type of its buffer, in the order of the buffers in the state."""
     functions = [
         part.aggregateFunction()
         for top in items(node.aggregateExpressions())
@@ -140,7 +140,7 @@ def _type(found: Any, *, checked: bool = False) -> str:
 
 
 def _kept(kind: object, *, nullable: bool) -> str:
-    """A type in the form that state keeps: without names."""
+    """Return a type in the form that state keeps: without names."""
     shown = kind if isinstance(kind, str) else json.dumps(nameless(kind), sort_keys=True, separators=(",", ":"))
     return f"{shown}{'' if nullable else ' not null'}"
 

@@ -1,7 +1,7 @@
-"""Whether it is proven that the order of rows does not count if a job lists rows that it joins with a stream.
+"""Proves that the order of static rows does not matter, if a job lists rows in its code and joins them with a stream.
 
-It is proven if each row of the stream finds at most one of them, and if nothing between the join and the output depends
-on an order. Only the nodes, aggregates and expressions of a short list are known not to depend on one.
+The proof requires that each row of the stream finds at most one of these rows, and that nothing between the join and
+the output depends on an order. Only the nodes, aggregates and expressions of a short list are known not to do so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ANY_ORDER_AGGREGATES = frozenset(
 _CODE = spark_classes.PYTHON_FUNCTIONS | spark_classes.JVM_FUNCTIONS
 _EQUALITIES = frozenset({"EqualNullSafe", "EqualTo"})
 _COLLATED = "collate"
-"""In a type, this means that equal texts may differ. Which of them is kept then depends on the order."""
+"""The mark of a type whose equal texts may differ, so that the order decides which of them is kept."""
 
 _COMPARED_BY_VALUE = (bool, date, Decimal, int, str)
 
@@ -46,9 +46,7 @@ def order_counts(relation: Any, above: Sequence[Any], rows: Sequence[Any]) -> bo
 
 
 def _join_keys(relation: Any, above: Sequence[Any]) -> list[int]:
-    """Indexes of the columns by which the first join finds rows without changing them. Empty if that cannot be
-    determined.
-    """
+    """Return the indexes of the columns by which the first join finds the rows; empty if they cannot be determined."""
     columns = {_number(attribute): number for number, attribute in enumerate(items(relation.output()))}
     for node in above:
         match class_name(node):
@@ -73,9 +71,7 @@ def _renamed(project: Any, columns: dict[int, int]) -> Iterator[tuple[int, int]]
 
 
 def _compared(condition: Any, columns: dict[int, int], others: set[int]) -> Iterator[int]:
-    """Those of ``columns`` that are compared for equality with one of ``others``, the columns of the join's other
-    side.
-    """
+    """Yield those of ``columns`` that are compared for equality with one of ``others``, the other side's columns."""
     if class_name(condition) == "And":
         for part in items(condition.children()):
             yield from _compared(part, columns, others)

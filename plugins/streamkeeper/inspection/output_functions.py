@@ -1,4 +1,4 @@
-"""Which of a plan's Python functions compute a column. The column's meaning has a number for each of them."""
+"""Finds which of a plan's Python functions compute a column, by the numbers in the column's canonical expression."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from collections.abc import Iterable, Mapping
 _FUNCTION = re.compile(r"\bfunc=(\d+)\b")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _CALL = "pythonud"
-"""How the call of a Python function, aggregate or generator begins in a meaning."""
+"""The first characters of a call of a Python function, aggregate or generator in a canonical expression."""
 
 
 def functions_of(meaning: str, names: Mapping[int, str], described: Iterable[str]) -> tuple[str, ...] | None:
-    """The functions in a meaning, in its order, with their names from the manifest. If two share a name, both are
-    given.
+    """Return the functions in a canonical expression, in its order, with their names from the manifest.
 
-    ``names``: the name for each number in meanings.
-    ``described``: place, number and name of all functions. None if the number of a function is missing, as in a long
-    meaning that was replaced by a digest.
+    ``names``: number in canonical expressions -> name of the function.
+    ``described``: place, number and name of all functions; two functions of one name are both returned.
+    None if a function's number is missing, as in a long expression that was replaced by a digest.
     """
     bare = _QUOTED.sub("", meaning)
     numbers = [int(found) for found in _FUNCTION.findall(bare)]

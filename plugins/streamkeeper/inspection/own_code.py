@@ -1,4 +1,4 @@
-"""The job's own code on disk: which files belong to it, and what its modules do when they are imported."""
+"""Reads the job's own code on disk: the files that belong to it, and what its modules do when they are imported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LIBRARIES = tuple(
 )
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _BY_NAME = frozenset({"builtins", "os", "sys"})
-"""Libraries in which some names reach further than others."""
+"""Modules whose names are judged one by one, because some of them reach further than others."""
 _SHIPPED = frozenset({"py4j", "pyspark", "streamkeeper"})
 """Libraries that may be installed outside of the interpreter's own directories."""
 _SOURCE = ".py"
@@ -35,7 +35,7 @@ _CODE = frozenset({_SOURCE, ".pyc", ".pyd", ".so", ".zip", ".egg", ".whl"})
 
 
 class OwnCode:
-    """The job's code below ``root``. With ``root`` None, all code outside of the libraries. Each file is read once."""
+    """The job's code below ``root``, or all code outside of libraries if ``root`` is None; each file is read once."""
 
     def __init__(self, root: Path | None) -> None:
         self._root = root.resolve() if root else None
@@ -55,14 +55,12 @@ class OwnCode:
         return self.is_own_file(file) if file else module.__name__ == "__main__"
 
     def is_own_home(self, name: object) -> bool:
-        """Whether a module of this name belongs to the job. Code that was pickled by value belongs to no module
-        here.
-        """
+        """Whether a module of this name belongs to the job; true also without one, as for code pickled by value."""
         module = sys.modules.get(name) if isinstance(name, str) else None
         return not isinstance(module, ModuleType) or self.is_own(module)
 
     def is_own_file(self, file: str | None) -> bool:
-        """Whether a file is part of the job's code. What is built into the interpreter has no file."""
+        """Whether a file is part of the job's code; false without a file, as for code built into the interpreter."""
         if not file or file in ("built-in", "frozen"):
             return False
         if file not in self._is_own:
@@ -75,19 +73,19 @@ class OwnCode:
         return not _INSTALLED & set(path.parts) and not any(path.is_relative_to(library) for library in _LIBRARIES)
 
     def named(self, text: str) -> str:
-        """``text`` without the path of the bundle."""
+        """Return ``text`` with a placeholder in place of the bundle's path."""
         for place in reversed(self._places):
             if place in text:
                 text = text.replace(place, BUNDLE)
         return text
 
     def relative(self, path: Path) -> str:
-        """A file's path within the bundle. Its bare name if it is outside of the bundle."""
+        """Return a file's path within the bundle, or only its name if it is outside of the bundle."""
         path = path.resolve()
         return str(path.relative_to(self._root)) if self._root and path.is_relative_to(self._root) else path.name
 
     def loaded(self) -> list[ModuleType]:
-        """The modules below the bundle's root that this process has imported, by name."""
+        """Return the modules below the bundle's root that this process has imported, by name."""
         found = [module for _, module in sorted(sys.modules.items()) if isinstance(module, ModuleType)]
         return [module for module in found if self._is_below(module) and self.is_own(module)]
 
@@ -96,14 +94,12 @@ class OwnCode:
         return isinstance(file, str) and any(file.startswith(f"{place}/") for place in self._places)
 
     def data_files(self) -> list[list[str]] | None:
-        """Name and content of every file of the bundle that is not a loaded module. None if they cannot be
-        determined.
-        """
+        """Return name and digest of every file of the bundle that is not a loaded module; None if unknown."""
         loaded = {str(getattr(module, "__file__", "")) for module in self.loaded()}
         return self._contents(lambda path: str(path) not in loaded)
 
     def all_files(self, *, as_written: bool = False) -> list[list[str]] | None:
-        """Name and content of every file of the bundle. None if they cannot be determined."""
+        """Return name and digest of every file of the bundle; None if the files cannot be determined."""
         return self._contents(lambda path: True, as_written=as_written)
 
     def _contents(self, wanted: Any, *, as_written: bool = False) -> list[list[str]] | None:
@@ -116,15 +112,13 @@ class OwnCode:
         return [[self.relative(file), self.content(file, as_written)] for file in self._files if wanted(file)]
 
     def all_trees(self) -> list[ast.Module | None] | None:
-        """The syntax of every code file of the bundle, None for a file without source. None if it cannot be
-        determined.
-        """
+        """Return the syntax of each code file of the bundle, None for one without source; None if files are unknown."""
         if self._contents(lambda path: False) is None:
             return None
         return [self.tree(file) for file in self._files or () if file.suffix in _CODE]
 
     def content(self, path: Path, as_written: bool = False) -> str:
-        """A digest of a file. For Python source, comments, docstrings and formatting do not count."""
+        """Return a digest of a file, for Python source without comments, docstrings and formatting."""
         tree = None if as_written else self.tree(path)
         if tree is not None:
             return _sha256(ast.dump(tree).encode())
@@ -133,24 +127,24 @@ class OwnCode:
         return _sha256(held.read_bytes()) if held else "missing"
 
     def tree(self, path: Path) -> ast.Module | None:
-        """The syntax of a source file without docstrings. None for a file that is not Python source."""
+        """Return the syntax of a source file without docstrings; None for a file that is not Python source."""
         key = str(path)
         if key not in self._trees:
             self._trees[key] = _parsed(path) if path.suffix == _SOURCE else None
         return self._trees[key]
 
     def compiled(self, module: object) -> str:
-        """A digest of the file of one of the job's modules without source. Empty for all other modules."""
+        """Return a digest of the file of one of the job's modules without source; empty for all other modules."""
         file = getattr(module, "__file__", None) if self.is_own(module) else None
         return self.content(Path(file)) if file and self.tree(Path(file)) is None else ""
 
     def source_of(self, module: ModuleType) -> ast.Module | None:
-        """The syntax of a loaded module."""
+        """Return the syntax of a loaded module."""
         file = getattr(module, "__file__", None)
         return self.tree(Path(file)) if file else None
 
     def bindings(self, module: ModuleType, name: str) -> list[str]:
-        """The statements of a module that give a global its value, as canonical text.
+        """Return the statements of a module that give a global its value, as canonical text.
 
         A process that imports the module runs these statements. In this process, the value may have been changed since.
         """
@@ -160,12 +154,12 @@ class OwnCode:
         return self._bindings[key].get(name, [])
 
     def effects(self, module: ModuleType) -> CodeType | None:
-        """What the import of a module does besides giving values to its own names. See ``import_effects``."""
+        """Return what importing a module does besides assigning its names, as code that is never run."""
         tree = self.source_of(module)
         return ImportEffects(vars(module), self.is_own).compiled(tree) if tree else None
 
     def imports(self, name: str) -> list[Path] | None:
-        """The files that run when one of the job's modules is imported, found without running any of them.
+        """Return the files that run when one of the job's modules is imported, found without running any of them.
 
         They include the ``__init__`` of parent packages, and what these files import themselves, wherever the import is
         written. None for a library's module.
@@ -185,7 +179,7 @@ class OwnCode:
         return sorted(found) or None
 
     def _files_of(self, name: str) -> Iterator[tuple[Path, str]]:
-        """The job's files that a dotted name stands for, each with the package at which relative imports start."""
+        """Yield the job's files that a dotted name stands for, each with the package for its relative imports."""
         places: Iterable[str] = [*self._places, *sys.path]
         parts = name.split(".")
         for number in range(len(parts)):
@@ -204,7 +198,7 @@ class OwnCode:
             places = spec.submodule_search_locations
 
     def reach_of_source(self, path: Path) -> Reach:
-        """What a file's code may reach of the bundle when it runs."""
+        """Return how much of the bundle a file's code may reach when it runs."""
         tree = self.tree(path)
         if tree is None:
             return Reach.DATA
@@ -270,7 +264,7 @@ def _imported_names(tree: ast.Module | None, package: str) -> list[str]:
 
 
 def absolute(name: str, level: int, package: str) -> str:
-    """The full name for ``level`` leading dots and ``name`` in a package."""
+    """Return the absolute name of a relative import of ``name`` with ``level`` leading dots in a package."""
     if not level:
         return name
     parts = package.split(".")

@@ -1,4 +1,4 @@
-"""What single nodes of a walked plan contain: names, kinds and conditions."""
+"""Reads names, kinds and conditions from single nodes of a walked plan."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from streamkeeper.model.quoting import quoted_name
 
 
 def join_kind(node: Node) -> str:
-    """The type of a join, such as ``LeftOuter``."""
+    """Return the type of a join, such as ``LeftOuter``."""
     found = node.fields["joinType"]
     return found.name if isinstance(found, Node) else str(found.found).rpartition(".")[2].rstrip("$")
 
 
 def column_name(attribute: Node) -> str:
-    """The name of an attribute, in quotes unless it is a plain word."""
+    """Return the name of an attribute, in quotes unless it is a plain word."""
     return quoted_name(str(attribute.fields["name"]))
 
 
 def attributes_in(found: object) -> list[Node]:
-    """The attributes among some arguments."""
+    """Return the attributes among some arguments."""
     parts = found if isinstance(found, list) else [found]
     return [part for part in parts if isinstance(part, Node) and part.name == "AttributeReference"]
 
@@ -30,7 +30,7 @@ def is_plan(found: object) -> bool:
 
 
 def flattened(condition: Node, name: str) -> list[Node]:
-    """The parts of a condition that are joined by ``name`` (And, Or), in the order in which they are written."""
+    """Return the parts of a condition that are joined by ``name`` (And, Or), in the order in which they are written."""
     found: list[Node] = []
     waiting = [condition]
     while waiting:
@@ -43,6 +43,6 @@ def flattened(condition: Node, name: str) -> list[Node]:
 
 
 def attributes_not_null(condition: Node) -> frozenset[int]:
-    """The attributes that a condition requires to be not null, each by itself."""
+    """Return the attributes that a condition requires to be not null, each by itself."""
     checked = [part.children[0] for part in flattened(condition, "And") if part.name == "IsNotNull"]
     return frozenset(operand.expression_id for operand in checked if operand.name == "AttributeReference")

@@ -1,4 +1,4 @@
-"""Reading of Spark's logical plans through py4j, for what the walked plan does not contain: outputs and sources."""
+"""Reads from Spark's logical plans, through py4j, what the walked plan does not contain: outputs and sources."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ _LIMITS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxMetadat
 
 
 class QueryPlan:
-    """The plans of one streaming DataFrame that was not started: as ``analyzed``, and as ``chosen`` for the
-    description.
+    """The plans of one streaming DataFrame before its start: the ``analyzed`` plan, and the ``chosen`` one to describe.
 
-    The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes what its state
-    means. The current time is removed before: the optimizer would write the current moment into the plan, and could not
-    move some parts of the plan around it.
+    The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes the state. The
+    current time is removed before, because the optimizer would write the present moment into the plan, and could not
+    move some parts of the plan past it.
 
     ``tree``: every node of the chosen plan with all of its arguments.
-    ``reads_bundle``: whether files below ``bundle_root`` are in the plan as static tables. The tree then has their name
-    and content.
+    ``reads_bundle``: whether the plan reads files below ``bundle_root`` as static tables, which the tree then has by
+    name and content.
     """
 
     def __init__(self, spark: SparkSession, df: DataFrame, bundle_root: Path | None = None) -> None:
@@ -44,11 +43,11 @@ class QueryPlan:
         self.reads_bundle = name_bundled_files(self.tree, bundle_root)
 
     def normalised(self) -> str:
-        """The whole plan as text, equal for two builds of the same query."""
+        """Return the whole plan as text, equal for two builds of the same query."""
         return normalised(self.chosen.toString(), self.tree)
 
     def lineage(self, source_names: list[str | None]) -> Lineage:
-        """What reaches each stateful operator of the chosen plan."""
+        """Return the inputs of each stateful operator of the chosen plan."""
         return Lineage(self.tree, source_names, _session(self.spark))
 
 
@@ -68,7 +67,7 @@ def _is_on(spark: SparkSession, key: str) -> bool:
 
 @contextmanager
 def whole_strings(spark: SparkSession) -> Iterator[None]:
-    """Print plans whole within this context. By default, Spark cuts long ones."""
+    """Let Spark print plans in full within this context; by default it shortens long plans."""
     before = {key: spark.conf.get(key) for key in _LIMITS}
     explicit = _LIMITS.keys() & spark.conf.getAll.keys()
     for key, value in _LIMITS.items():
@@ -84,7 +83,7 @@ def whole_strings(spark: SparkSession) -> Iterator[None]:
 
 
 def items(scala: Any) -> list[Any]:
-    """A Scala collection as a list."""
+    """Return a Scala collection as a list."""
     iterator = scala.iterator()
     found = []
     while iterator.hasNext():
@@ -93,7 +92,7 @@ def items(scala: Any) -> list[Any]:
 
 
 def class_name(node: Any) -> str:
-    """The simple name of a node's JVM class."""
+    """Return the simple name of a node's JVM class."""
     return str(node.getClass().getSimpleName())
 
 
@@ -103,7 +102,7 @@ def has(node: Any, method: str) -> bool:
 
 
 def walk(node: Any) -> Iterator[Any]:
-    """``node`` and everything below it: the node first, then its children from left to right."""
+    """Yield ``node`` and everything below it: the node first, then its children from left to right."""
     waiting = [node]
     while waiting:
         found = waiting.pop()
@@ -112,7 +111,7 @@ def walk(node: Any) -> Iterator[Any]:
 
 
 def bottom_up(node: Any) -> Iterator[Any]:
-    """Everything below ``node`` from left to right, then ``node``."""
+    """Yield everything below ``node`` from left to right, then ``node``."""
     found: list[Any] = []
     waiting = [node]
     while waiting:
@@ -122,7 +121,7 @@ def bottom_up(node: Any) -> Iterator[Any]:
 
 
 def expressions(node: Any) -> Iterator[Any]:
-    """Every expression in one plan node, including nested ones and those of its subqueries."""
+    """Yield every expression in one plan node, including nested ones and those of its subqueries."""
     for top in items(node.expressions()):
         yield from walk(top)
     for subquery in items(node.subqueries()):
@@ -131,7 +130,7 @@ def expressions(node: Any) -> Iterator[Any]:
 
 
 def columns(attributes: Any) -> tuple[str, ...]:
-    """The text ``name type`` for each attribute, with ``not null`` where it applies."""
+    """Return the text ``name type`` for each attribute, with ``not null`` where it applies."""
     return tuple(
         column(attribute.name(), attribute.dataType().catalogString(), nullable=attribute.nullable())
         for attribute in items(attributes)
@@ -139,7 +138,7 @@ def columns(attributes: Any) -> tuple[str, ...]:
 
 
 def schema(attributes: Iterable[Any]) -> str:
-    """The columns of a relation, one per line, with ``not null`` where it applies."""
+    """Return the columns of a relation, one per line, with ``not null`` where it applies."""
     return schema_text(
         (
             unnumbered(str(attribute.name())),
@@ -150,10 +149,10 @@ def schema(attributes: Iterable[Any]) -> str:
 
 
 def column(name: str, kind: str, *, nullable: bool) -> str:
-    """One column as one line."""
+    """Return a column as one line, ``name type``, with ``not null`` where it applies."""
     return f"{unnumbered(' '.join(name.split()))} {kind}{'' if nullable else ' not null'}"
 
 
 def expression(found: Any) -> str:
-    """An expression as SQL with its type. A random seed is removed, because every build draws a new one."""
+    """Return an expression as SQL with its type. A random seed is removed, because every build draws a new one."""
     return column(without_seeds(found.sql()), found.dataType().catalogString(), nullable=found.nullable())

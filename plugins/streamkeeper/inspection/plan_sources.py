@@ -1,4 +1,4 @@
-"""The streaming sources of a plan, in the order in which a checkpoint's offsets name them."""
+"""Finds the streaming sources of a plan, in the order in which a checkpoint's offsets list them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIMITS = frozenset(
         "maxrowspertrigger",
     }
 )
-"""Options that set how fast a source is read, and never what is read."""
+"""Options that limit how fast a source is read, and do not affect what is read."""
 
 _TOPICS = ("subscribe", "subscribepattern", "assign")
 _BROKERS = "kafka.bootstrap.servers"
@@ -42,7 +42,7 @@ _UNNAMED = frozenset({"", "Unassigned", "<Unassigned>", "name=<Unassigned>"})
 
 
 def find_sources(analyzed: Any) -> tuple[Source, ...]:
-    """One value per source. A relation that a query reads twice is one source, as it is for Spark."""
+    """Return the sources of an analyzed plan; like in Spark, a relation that is read twice is one source."""
     relations: list[Any] = []
     for node in walk(analyzed):
         if class_name(node) in spark_classes.STREAMING_RELATIONS and not any(
@@ -70,7 +70,7 @@ class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
-    """How each Kafka source reads Kafka, by its name in the offset log. Other sources are left out."""
+    """Return name in the offset log -> how that Kafka source reads; sources of other kinds are left out."""
     relations = [node for node in walk(analyzed) if class_name(node) in spark_classes.STREAMING_RELATIONS]
     found = {}
     for position, relation in enumerate(relations):
@@ -81,7 +81,7 @@ def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
 
 
 def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
-    """How a source reads Kafka, from its options. Upper and lower case of option names do not count."""
+    """Return how a source reads Kafka, from its options; the case of their names does not matter."""
     lowered = {key.lower(): value for key, value in options.items()}
     assigned = json.loads(lowered.get("assign", "{}"))
     listed = [topic.strip() for topic in lowered.get("subscribe", "").split(",") if topic.strip()]
@@ -101,7 +101,7 @@ def _source(relation: Any) -> Source:
 
 
 def _read(relation: Any) -> tuple[str, dict[str, str]]:
-    """The format and the options."""
+    """Return the format and the options of a relation."""
     if class_name(relation) == spark_classes.V1_RELATION:
         data_source = relation.dataSource()
         options = {str(pair._1()): str(pair._2()) for pair in items(data_source.options())}
@@ -112,7 +112,7 @@ def _read(relation: Any) -> tuple[str, dict[str, str]]:
 
 
 def describe_source(name: str, options: Mapping[str, str], schema: str, given: str | None) -> Source:
-    """A source from its format and options. The options are kept without locations, limits and secrets."""
+    """Return a source from its format and options. The options are kept without locations, limits and secrets."""
     lowered = {key.lower(): value for key, value in options.items() if value or key.lower() not in _PLACES}
     kind = name.rpartition(".")[2].lower() if name.startswith("org.apache.spark.") else name.lower()
     if kind in spark_classes.FILE_FORMATS:
@@ -126,7 +126,7 @@ def describe_source(name: str, options: Mapping[str, str], schema: str, given: s
 
 
 def _location(options: Mapping[str, str]) -> str:
-    """A path, or ``topics@brokers``."""
+    """Return the location of a source: a path, or ``topics@brokers``."""
     topics = ", ".join(f"{key} {options[key]}" for key in _TOPICS if key in options)
     if topics or _BROKERS in options:
         return f"{topics}@{options.get(_BROKERS, '')}"

@@ -1,4 +1,4 @@
-"""Long meanings, and types as they are written in a meaning."""
+"""Shortens long canonical expressions, and writes types as in canonical expressions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOLD = re.compile(
 
 
 def shortened(meaning: str) -> str:
-    """A meaning, replaced by a digest if it is too long to be repeated wherever it is used.
+    """Return a meaning, or a digest in place of a meaning that is too long to be repeated wherever it is used.
 
     The digest contains everything that rules look for in the meaning. Without it, the text of a column that is
     rewritten in many steps would grow exponentially.
@@ -29,7 +29,7 @@ def shortened(meaning: str) -> str:
 
 
 def type_text(found: Any, *, names: bool = True) -> str:
-    """A data type as text. ``names``: whether the names of its fields are included."""
+    """Return a data type as text. ``names``: whether the names of its fields are included."""
     kind = found.found if isinstance(found, Tagged) else found
     if isinstance(kind, str):
         return kind
@@ -37,7 +37,7 @@ def type_text(found: Any, *, names: bool = True) -> str:
 
 
 def nameless(found: Any) -> Any:
-    """A type without the names of its fields. State keeps only their types and their order."""
+    """Return a type without the names of its fields, because state keeps only their types and order."""
     match found:
         case {"type": "struct", "fields": fields}:
             return {"struct": [[nameless(field["type"]), field["nullable"]] for field in fields]}

@@ -1,4 +1,4 @@
-"""A plan from ``PlanWalker.java``, decoded: every argument of every node. Also a digest of all of it."""
+"""Decodes a plan that ``PlanWalker.java`` has written, with every argument of every node, and computes its digest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERED = re.compile(r"\b(_common_expr|_gen_alias)_\d+\b")
 
 
 class Tagged:
-    """A value that has no form in JSON. ``tag``: see ``PlanWalker.java``, for example ``t`` for a data type."""
+    """A value that JSON has no form for; ``tag`` is its kind in ``PlanWalker.java``, such as ``t`` for a data type."""
 
     __slots__ = ("found", "tag")
 
@@ -54,7 +54,7 @@ class Node:
 
 
 def read_plan(text: str) -> Node:
-    """The root of a walked plan."""
+    """Decode a walked plan, and return its root node."""
     told = json.loads(text)
     shells = [Node(encoded["k"], encoded["n"], {}, encoded.get("w", "")) for encoded in told["nodes"]]
     for shell, encoded in zip(shells, told["nodes"], strict=True):
@@ -63,24 +63,22 @@ def read_plan(text: str) -> Node:
 
 
 def structure_digest(plan: Node) -> str:
-    """The sha256 of a plan with everything below it. Equal for two builds of a query. The sources' locations do not
-    count.
-    """
+    """Return the sha256 of a whole plan, without the sources' locations: equal for two builds of a query."""
     return hashlib.sha256("".join(_canonical(plan)).encode()).hexdigest()
 
 
 def unnumbered(text: str) -> str:
-    """Text without the numbers that Spark gives to columns that it makes. Spark counts these over a whole session."""
+    """Return the text without the numbers of columns that Spark makes, which it counts over the whole session."""
     return _NUMBERED.sub(r"\1", text)
 
 
 def texts(found: Any) -> Iterator[str]:
-    """Every text in a plan's arguments, in no order: literals, names, options."""
+    """Yield every text in a plan's arguments, in no order: literals, names, options."""
     return (value for value in values_in(found) if isinstance(value, str))
 
 
 def values_in(found: Any) -> Iterator[Any]:
-    """An argument and every value in it, with nodes and lists, in no order."""
+    """Yield an argument and every value in it, with nodes and lists, in no order."""
     waiting = [found]
     while waiting:
         value = waiting.pop()
@@ -129,7 +127,7 @@ class _Json(str):
 
 
 def _canonical(plan: Node) -> Iterator[str]:
-    """A plan as the JSON of nested lists, with ids renumbered in the order in which they appear.
+    """Yield a plan as the JSON of nested lists, with ids renumbered in the order in which they appear.
 
     Without recursion: an expression may be as deep as Spark can plan, which is deeper than Python's encoder can go.
     """
@@ -160,7 +158,7 @@ def _json(found: Any) -> str:
 
 
 def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:
-    """The arguments of a node that are the same in two builds of a query, without those that only name things."""
+    """Yield the arguments of a node that are the same in two builds of a query, without those that only name things."""
     if node.name in spark_classes.STREAMING_RELATIONS:
         # The described sources say what is read, and how.
         yield "output", node.fields["output"]

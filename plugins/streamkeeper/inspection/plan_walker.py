@@ -1,4 +1,4 @@
-"""``PlanWalker.java`` in Spark's JVM."""
+"""Calls ``PlanWalker.java`` in Spark's JVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).with_name("PlanWalker.java")
 _WALKERS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
-"""One walker for each JVM. It keeps nothing of a session."""
+"""The walker of each JVM; it keeps no data of a session."""
 
 
 class PlanWalker:
@@ -29,13 +29,13 @@ class PlanWalker:
         self._session: Any = spark._jsparkSession
 
     def walk(self, plan: Any) -> Node:
-        """Every node of a logical plan with all of its arguments."""
+        """Return every node of a logical plan with all of its arguments."""
         return read_plan(str(self._java.walk(plan)))
 
     def without_time(self, plan: Any) -> Any:
-        """An analyzed plan with the current time as in a micro-batch, and not as a fixed moment."""
+        """Return an analyzed plan with the current time as in a micro-batch, and not as a fixed moment."""
         return self._java.withoutTime(plan)
 
     def optimized(self, plan: Any) -> Any:
-        """An analyzed plan after the session's optimizer, without the current time."""
+        """Return an analyzed plan after the session's optimizer, without the current time."""
         return self._java.optimized(plan, self._session.sessionState().optimizer())

@@ -1,4 +1,4 @@
-"""One walk over everything that a function reaches, by value. See ``code_digest`` for what the result guarantees."""
+"""Walks over everything that a function reaches, by value. ``code_digest`` documents what the result guarantees."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Reading:
         self.texts: set[str] = set()
 
     def whole(self, function: object) -> Any:
-        """A function with everything else of the job that may influence what it does."""
+        """Return a function with everything else of the job that may influence what it does."""
         found = [self.value(function)]
         self._silent += 1
         found.append(self._effects())
@@ -77,13 +77,13 @@ class Reading:
         return found
 
     def _effects(self) -> Any:
-        """What the job's modules changed in libraries when they were imported."""
+        """Return what the job's modules changed in libraries when they were imported."""
         modules = sorted(({module.__name__: module for module in self._own.loaded()} | self._modules).items())
         effects = ((module, self._own.effects(module)) for _, module in modules)
         return [self._code(code, vars(module), importing=True) for module, code in effects if code is not None]
 
     def _beyond(self) -> Any:
-        """The part of the bundle that the code may reach by names that cannot be determined here.
+        """Return the part of the bundle that the code may reach by names that cannot be determined here.
 
         This rule makes the digest complete: code that is not known to be harmless adds everything that it might reach.
         """
@@ -100,7 +100,7 @@ class Reading:
         self.met.meet_library(Reach.NOTHING if told else reach_of(module, name))
 
     def value(self, found: Any) -> Any:
-        """Canonical JSON of any Python value."""
+        """Return the canonical JSON of any Python value."""
         kind = type(found)
         if kind in _ATOMS:
             return self._atom(found)
@@ -162,18 +162,18 @@ class Reading:
                 return self._instance(found)
 
     def _kind(self, found: object) -> Any:
-        """The name of one of Python's own types, or the job's class that is derived from it, with its additions."""
+        """Return the name of an object's builtin type, or the job's class derived from it with its attributes."""
         kind = type(found)
         if kind.__module__ == "builtins":
             return kind.__name__
         return [self.value(kind), self._members(attributes(found, but="__wrapped__"))]
 
     def _members(self, pairs: Iterable[tuple[str, Any]]) -> Any:
-        """Attributes or variables. Their names do not count as strings."""
+        """Return attributes or variables. Their names do not count as strings."""
         return [[name, self._under(name, value)] for name, value in pairs]
 
     def _under(self, key: object, found: Any) -> Any:
-        """A value under a name. If the name is the name of a secret, the value is never shown."""
+        """Return a value under a name. If the name is the name of a secret, the value is never shown."""
         hidden = isinstance(key, str) and is_secret(key)
         self._silent += hidden
         try:
@@ -182,7 +182,7 @@ class Reading:
             self._silent -= hidden
 
     def _alone(self, found: Any) -> str:
-        """An element of a set, read on its own, because the order of a set is not defined."""
+        """Return an element of a set, read separately because the order of a set is not defined."""
         inner = copy(self)  # what does not depend on an order is shared
         inner._seen, inner.met = dict(self._seen), type(self.met)()
         text = json.dumps(inner.value(found))
@@ -233,7 +233,7 @@ class Reading:
         *,
         importing: bool = False,
     ) -> Any:
-        """The instructions of a code object, and the values that they use. ``names``: its globals.
+        """Return the instructions of a code object, and the values that they use. ``names``: its globals.
 
         ``cells``: the modules in its closure. ``importing``: it has already run, while its module was imported.
         """
@@ -278,7 +278,7 @@ class Reading:
         return ["code", signature, found, beside]
 
     def _global(self, name: str, names: dict[str, Any], importing: bool) -> tuple[Any, ModuleType | None]:
-        """The value of a global. A module is returned as it is, to see what is read from it."""
+        """Return the value of a global. A module is returned as it is, to see what is read from it."""
         module = sys.modules.get(str(names.get("__name__")))
         owner = module if module is not None and vars(module) is names else None
         if not importing or name in AT_IMPORT:
@@ -297,14 +297,14 @@ class Reading:
         return ["builtin"], None
 
     def _bound(self, owner: ModuleType | None, name: str, found: Any) -> Any:
-        """A global by its value here, and by the statements that assign it in a process that imports its module."""
+        """Return a global by its value here, and by the statements that assign it when its module is imported."""
         if owner is None or name.startswith("__"):
             return [self._under(name, found)]
         self._modules[owner.__name__] = owner
         return [self._under(name, found), self._own.bindings(owner, name)]
 
     def _attribute(self, module: ModuleType, name: str, importing: bool) -> tuple[Any, ModuleType | None]:
-        """What ``module.name`` is. If the module computes the name, it is the module as a whole."""
+        """Return the value of ``module.name``; if the module computes the name, the module as a whole."""
         found = vars(module).get(name)
         if isinstance(found, ModuleType):
             return found.__name__, found
@@ -320,7 +320,7 @@ class Reading:
         return self.value(module), None
 
     def _escaped(self, module: ModuleType, importing: bool) -> Any:
-        """A module that is passed on: anything in it may be used."""
+        """Return a module that is passed on, as a whole, because anything in it may be used."""
         if self._own.is_own(module):
             return self.value(module)
         if not importing:
@@ -328,7 +328,7 @@ class Reading:
         return ["module", module.__name__]
 
     def _imported(self, code: CodeType, name: str, wanted: Iterable[str] | None) -> Any:
-        """A module that a function imports when it runs. It is read by its files, so that it does not run here."""
+        """Return a module that a function imports when it runs, by its files, so that it does not run here."""
         asked = [name, *(f"{name}.{attribute}" for attribute in wanted or ())]
         files = sorted({path for dotted in asked for path in self._own.imports(dotted) or ()})
         if not files:
@@ -342,7 +342,7 @@ class Reading:
         return ["imported", name, [[self._own.relative(path), self._own.content(path)] for path in files]]
 
     def _module(self, found: ModuleType) -> Any:
-        """One of the job's modules as a whole: its text, and every global by value."""
+        """Return one of the job's modules as a whole: its text, and every global by value."""
         if not self._own.is_own(found):
             return self._escaped(found, False)
         file = getattr(found, "__file__", None)
@@ -366,7 +366,7 @@ class Reading:
         return ["own-class", *held, [self.value(registered) for registered in registered_with(found)]]
 
     def _annotations(self, found: type) -> dict[str, Any]:
-        """The annotations of a class by value. As they are written, they count if something may read them."""
+        """Return the annotations of a class by value. As they are written, they count if something may read them."""
         annotations = resolved(found)
         self.met.annotated.append(as_written(found))
         for name, field in vars(found).get("__dataclass_fields__", {}).items():

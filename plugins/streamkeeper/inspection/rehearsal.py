@@ -1,13 +1,14 @@
-"""A test of a candidate by Spark: its query runs the last batch again, on a clone of the live checkpoint.
+"""Tests a candidate with Spark: the candidate's query runs the last batch again, on a clone of the live checkpoint.
 
-A restored checkpoint holds only the result of its last batch and nothing before it. That batch cannot run again there.
-In this case the query continues after it on the clone, with the planned batch or with one within the sources' limits.
+A restored checkpoint has only the result of its last batch, so that this batch cannot run again. The query then
+continues after that batch on the clone, with the planned batch or with one within the sources' limits.
 
-A batch without input rows runs none of the query's functions on data. If the last batch was one, the newest earlier
-batch with input runs again as well, on a second clone.
+A batch without input rows runs none of the query's functions on data. If the last batch had no input rows, the newest
+earlier batch with input runs again as well, on a second clone.
 
-A rehearsal finds what Spark refuses, with Spark's error class. What Spark accepts and does wrong is only visible in the
-plan. A rehearsal also warms up the JVM. It touches neither the live checkpoint nor the sink's output.
+A rehearsal finds what Spark refuses, with Spark's error class. It does not find what Spark accepts and computes
+wrongly; the comparison of plans does. A rehearsal also warms up the JVM. It changes neither the live checkpoint nor the
+output.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ CLONE_DAMAGED = "CHECKPOINT_NOT_WHOLE"
 OUT_OF_REACH = "SOURCE_OUT_OF_REACH"
 
 LOOK_BACK = 20
-"""The number of batches before the last one in which a batch with rows is searched."""
+"""The number of batches before the last one among which a batch with rows is searched."""
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     """The time that the rehearsal took."""
     did: str = ""
-    """What was done, as a clause with a verb, if ``ok``."""
+    """What the rehearsal did, as a clause with a verb; empty if not ``ok``."""
     again: bool = False
     """Whether ``batch`` itself ran, and not the batch after it."""
     unchecked: str = ""
@@ -69,10 +70,10 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float) -> Rehearsal:
-    """Run the last committed batch of ``checkpoint`` through ``query``, on a clone below ``scratch``, and keep nothing.
+    """Run the last committed batch of ``checkpoint`` through ``query``, on a clone below ``scratch``.
 
     If that batch has no input rows, the newest earlier batch with rows runs too, if Spark still keeps its state. Batch
-    0 runs on empty state. Nothing is raised for mistakes of the candidate or its checkpoint.
+    0 runs on empty state. Errors of the candidate or its checkpoint are in the result; none is raised.
 
     ``spark``: the session of the query.
     ``query``: the candidate.
@@ -147,10 +148,10 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
 def _rehearse_earlier(
     query: Query, checkpoint: Tree, scratch: str, last: Rehearsal, timeout_s: float
 ) -> Rehearsal | None:
-    """How the newest batch with input before ``last`` ran again. None if it could not run.
+    """Return the result of running the newest batch with input before ``last`` again; None if it could not run.
 
-    It cannot run if its input or its state is missing, if it turns out to have no rows either, or if Spark rejects its
-    state: the last batch ran on newer state, so what an older state lacks does not affect the candidate.
+    The batch cannot run if its input or its state is missing, if it has no rows either, or if Spark rejects its state.
+    The last batch ran on newer state, so a defect of older state does not affect the candidate.
 
     ``query``: the candidate.
     ``checkpoint``: the live checkpoint.
@@ -197,9 +198,9 @@ def _rehearse_earlier(
 
 
 def _newest_that_read(checkpoint: Tree, before: int) -> int | None:
-    """The newest batch below ``before``, among the last few, with other end offsets than the batch before it.
+    """Return the newest batch below ``before`` that has other end offsets than the batch before it.
 
-    None if there is none, or if a plan is missing or cannot be read.
+    Only the last ``LOOK_BACK`` batches are searched. None without such a batch, or if a plan is missing or unreadable.
     """
     end = _ends(checkpoint, before - 1)
     for number in range(before - 1, max(-1, before - 1 - LOOK_BACK), -1):
@@ -236,7 +237,7 @@ def _go_on(
     ``target``: the clone.
     ``timeout_s``: the limit for the batch.
 
-    Gives the committed batch, the error, what was done, and whether no rows were read.
+    Returns the committed batch, the error, what was done, and whether no rows were read.
     """
     batch, planned = clone_to_go_on(checkpoint.fresh(), target)
     run = run_planned if planned else run_next
@@ -261,9 +262,7 @@ def _fault_in(ran: Diverted, timeout_s: float) -> Fault | None:
 
 
 def _out_of_reach(query: Query, checkpoint: Tree, batch: int) -> Fault | None:
-    """The fault if the query's brokers do not answer: the candidate is not to blame then. Other problems are not
-    news.
-    """
+    """Return the fault if the query's brokers do not answer, which is no fault of the candidate; None otherwise."""
     try:
         missing_in(query, checkpoint, batch)
     except SourceOutOfReach as error:

@@ -1,9 +1,8 @@
-"""The part of a sink function's code that may decide where its rows go: all code except what provably does not.
+"""Finds the code of a sink's function that may decide where rows go: all code except what provably does not.
 
-These parts do not count: log lines, names of local variables, tuning of writes, and filters of the batch if all its
-rows go to one place (like a filter above all state, such filters hold for new rows). Columns that the function makes,
-renames or drops do count: any of them may be the key, the route or the topic of a row. A batch without rows sends
-nothing anywhere, so a guard against empty batches does not count either.
+These parts do not decide: log lines, names of local variables, tuning of writes, guards against empty batches, and
+filters of the batch if all rows go to one place (like a filter above all state, such filters apply to new rows).
+Columns that the function makes, renames or drops may decide, because any of them may be a row's key, route or topic.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from streamkeeper.inspection.local_names import LOCALS
 
 _TUNES = frozenset({"cache", "coalesce", "hint", "persist", "repartition", "sortWithinPartitions", "unpersist"})
 _READS = frozenset({"collect", "count", "head", "isEmpty", "show", "take"})
-"""As statements of their own, these run the batch's query, and the result is dropped."""
+"""Methods that only run the batch's query if a statement drops their result."""
 _SHAPES = frozenset(
     {"drop", "dropDuplicates", "drop_duplicates", "fillna", "select", "selectExpr"}
     | {"toDF", "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed"}
 )
-"""These make a frame from a frame. They always count: the changed column may be a key, a route or a topic."""
+"""Methods that change a frame's columns, and so always matter: a column may be a key, a route or a topic."""
 _CHOOSES = frozenset({"distinct", "dropna", "filter", "limit", "sample", "where"})
-"""If one batch goes to several places, these decide which rows go to which place."""
+"""Methods that decide which rows go to which place, if one batch goes to several places."""
 _SORTS = frozenset({"orderBy", "sort"})
 _NEEDS_ORDER = frozenset(
     {"collect", "dropDuplicates", "drop_duplicates", "first", "foreach", "foreachPartition", "head", "limit", "rdd"}
     | {"tail", "take", "toLocalIterator", "toPandas"}
 )
-"""If one of these follows, a sort decides which row is kept, or which of two rows comes last."""
+"""Methods after which a preceding sort matters: it decides which row is kept, or which of two rows comes last."""
 _OF_FRAMES = _TUNES | _READS | _SHAPES | _CHOOSES | _SORTS
 _TUNING_OPTIONS = frozenset({"batchsize", "compression", "fetchsize", "maxrecordsperfile", "numpartitions"})
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "warning"})
@@ -55,7 +54,7 @@ _WRITES = frozenset(
         *("_sqlite3", "snowflake", "sqlalchemy", "sqlite3", "urllib3"),
     }
 )
-"""Libraries through which sink functions write. They are told where to write, and do not look for it in the bundle."""
+"""Libraries through which sink functions write, and which only write to places that their caller names."""
 _ATTRIBUTES_SAY = sys.version_info >= (3, 12)
 """Whether the lowest bit of ``LOAD_ATTR`` marks a method call. In older versions, that was a separate instruction."""
 _PASSED = frozenset({"NOT_TAKEN", "PRECALL", "TO_BOOL"})
@@ -72,13 +71,13 @@ def is_told_where(module: str) -> bool:
 
 
 class Routing:
-    """Tells a walk over code to leave out what cannot decide where the rows of one sink's function go."""
+    """The rule for a walk over code that leaves out what cannot decide where rows of a sink's function go."""
 
     def __init__(self, function: object) -> None:
         self._sink = _batch_of(function)
 
     def counting(self, code: CodeType, steps: Steps, names: Mapping[str, Any]) -> tuple[Sequence[int], dict[int, Any]]:
-        """Positions of the instructions that count, and by position the arguments that replace their own.
+        """Return positions of the instructions that count, and by position the arguments that replace their own.
 
         ``steps``: the instructions of ``code``.
         ``names``: its globals.
@@ -94,7 +93,7 @@ class Routing:
 
 
 def _batch_of(function: object) -> tuple[CodeType, str] | None:
-    """The function's own code, and the name of its parameter for the batch."""
+    """Return the function's own code, and the name of its parameter for the batch."""
     match function:
         case FunctionType():
             code, position = function.__code__, 0
@@ -122,9 +121,7 @@ def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str],
 
 
 def _goes_to_one_place(steps: Steps, kept: Sequence[int], frames: set[str]) -> bool:
-    """Whether a frame is used once and in no loop. ``kept``: the instructions without those that make frames from
-    frames.
-    """
+    """Whether a frame is used only once, outside of loops; ``kept``: instructions except those that make frames."""
     loaded = [steps[number].opname == "LOAD_FAST" and steps[number].argval in frames for number in kept]
     renamed = [steps[number].opname == "STORE_FAST" for number in kept[1:]]
     uses = [number for number, here, after in zip(kept, loaded, [*renamed, False], strict=True) if here and not after]
@@ -132,7 +129,7 @@ def _goes_to_one_place(steps: Steps, kept: Sequence[int], frames: set[str]) -> b
 
 
 def _empty_guards(steps: Steps, out: set[int], batch: str) -> Iterator[int]:
-    """The guards ``if batch.isEmpty(): return``, and ``if not batch.isEmpty():`` around everything that follows.
+    """Yield the guards ``if batch.isEmpty(): return``, and ``if not batch.isEmpty():`` around everything that follows.
 
     Only guards on the batch itself: if they test rows chosen from it, the other rows may still be written further down.
     """
@@ -164,7 +161,7 @@ def _ends(jump: dis.Instruction, condition: str) -> bool:
 
 
 def _returns_nothing(steps: Steps, at: int) -> int:
-    """The number of instructions from ``at`` that only return None. 0 if they do anything else."""
+    """Return the number of instructions from ``at`` that only return None; 0 if they do anything else."""
     found = [(step.opname, step.argval) for step in steps[max(at, 0) : at + 2]]
     if found[:1] == [("RETURN_CONST", None)]:
         return 1
@@ -172,14 +169,14 @@ def _returns_nothing(steps: Steps, at: int) -> int:
 
 
 def _loops(steps: Steps) -> Iterator[range]:
-    """The offsets of code that runs in a loop."""
+    """Yield the offsets of code that runs in a loop."""
     for step in steps:
         if step.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD")):
             yield range(step.argval, step.offset)
 
 
 def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> dict[int, Any]:
-    """The new arguments of instructions that name a variable or a place in the code.
+    """Return the new arguments of instructions that name a variable or a place in the code.
 
     Variables are given by their order, and places by the code that is still there.
     """
@@ -196,7 +193,7 @@ def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> 
 
 
 def _kept(steps: Steps, out: set[int]) -> list[int]:
-    """The instructions that are left, without those that only pass a variable on."""
+    """Return the instructions that are left, without those that only pass a variable on."""
     found: list[int] = []
     for number, step in enumerate(steps):
         if number in out:
@@ -219,7 +216,7 @@ def _kept(steps: Steps, out: set[int]) -> list[int]:
 
 
 def _frames(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str], batch: str) -> set[str]:
-    """Variables that only ever hold the batch or something made from its rows."""
+    """Return variables that only ever hold the batch or something made from its rows."""
     stores = [number for number, step in enumerate(steps) if step.opname == "STORE_FAST"]
     frames = {batch} | {str(steps[number].argval) for number in stores} - set(parameters)
     while True:
@@ -231,7 +228,7 @@ def _frames(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str], b
 
 
 def _frame_ends(steps: Steps, names: Mapping[str, Any], frames: set[str]) -> dict[int, range]:
-    """For each place with a frame on top of the stack, the instructions of the call that made it from another frame."""
+    """Return place with a frame on top of the stack -> the instructions of the call that made this frame."""
     ends: dict[int, range] = {}
     for number, step in enumerate(steps):
         if step.opname == "LOAD_FAST" and step.argval in frames:
@@ -251,7 +248,7 @@ def _on_frames(steps: Steps, names: Mapping[str, Any], frames: set[str], methods
 
 
 def _method_of(steps: Steps, call: int) -> int | None:
-    """The instruction that loads the method or function called at ``call``. None if it cannot be determined."""
+    """Return the instruction that loads the method or function called at ``call``; None if it cannot be determined."""
     start = call
     while start > 0 and steps[start - 1].opname in ("PRECALL", "KW_NAMES"):
         start -= 1
@@ -292,7 +289,7 @@ def _is_harmless(name: str, names: Mapping[str, Any]) -> bool:
 
 
 def _logging(steps: Steps, names: Mapping[str, Any]) -> Iterator[int]:
-    """Statements that only write a line to a log."""
+    """Yield statements that only write a line to a log."""
     for number, step in enumerate(steps[:-1]):
         if step.opname != "CALL" or steps[number + 1].opname != "POP_TOP":
             continue
@@ -314,7 +311,7 @@ def _is_logger(step: dis.Instruction, names: Mapping[str, Any]) -> bool:
 
 
 def _tuning_options(steps: Steps) -> Iterator[int]:
-    """Calls ``.option("batchsize", …)`` with a constant."""
+    """Yield calls ``.option("batchsize", …)`` with a constant."""
     for number, step in enumerate(steps):
         called = _method_of(steps, number) if step.opname == "CALL" and step.arg == 2 else None
         if called is None or steps[called].argval != "option" or steps[called].opname == "LOAD_GLOBAL":

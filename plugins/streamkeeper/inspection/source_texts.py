@@ -1,4 +1,4 @@
-"""The job's functions, classes and assignments as written in its files: text, file and line. Nothing is run."""
+"""Finds the source of the job's functions, classes and assignments: text, file and line, without running any code."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Written(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The text ``file:line``."""
+        """The place of the source as ``file:line``."""
         return f"{self.file}:{self.line}"
 
 
 class Binding(NamedTuple):
-    """Where a global gets its value: the module, the name in it, and the assigned expression."""
+    """The assignment that gives a global its value: the module, the name in it, and the source."""
 
     module: str
     name: str
@@ -53,7 +53,7 @@ class SourceTexts:
         self._found: dict[tuple[str, int, str], Written | None] = {}
 
     def function(self, code: CodeType) -> Written | None:
-        """A function with its decorators. None if it is in none of the job's files."""
+        """Return a function with its decorators; None if it is in none of the job's files."""
         key = (code.co_filename, code.co_firstlineno, code.co_qualname)
         if code.co_name == _LAMBDA or key not in self._found:
             self._found[key] = self._function(code)
@@ -69,7 +69,7 @@ class SourceTexts:
         return self._written(held[0], code.co_filename) if held else None
 
     def class_header(self, kind: type) -> Written | None:
-        """A class with its decorators, bases and attributes, without its methods."""
+        """Return a class with its decorators, bases and attributes, without its methods."""
         module = sys.modules.get(kind.__module__)
         body: list[ast.stmt] = getattr(self._module_tree(module), "body", [])
         found: ast.stmt | None = None
@@ -83,7 +83,7 @@ class SourceTexts:
         return self._written(header, str(getattr(module, "__file__", "")))
 
     def binding(self, home: str, name: str) -> Binding | None:
-        """The last assignment to a global, in the module from which it was imported. None if there is none."""
+        """Return the last assignment to a global, in the module from which it was imported; None if there is none."""
         for _ in range(_MOST_IMPORTS):
             module = sys.modules.get(home)
             statement = _assigned(getattr(self._module_tree(module), "body", []), name)
@@ -100,7 +100,7 @@ class SourceTexts:
         return None
 
     def statements(self, module: ModuleType | None, lines: set[int]) -> Written | None:
-        """The top-level statements of a module, and decorators among them, with code in any of these lines."""
+        """Return the top-level statements of a module, and decorators among them, with code in any of these lines."""
         found = list(_in_lines(getattr(self._module_tree(module), "body", []), lines))
         if not found:
             return None
@@ -111,7 +111,7 @@ class SourceTexts:
         return Written(parts[0].file, parts[0].line, text, text, known)
 
     def whole(self, path: Path) -> Written | None:
-        """The whole of a Python file."""
+        """Return the whole source of a Python file; None if it is not Python source."""
         tree = self._own.tree(path)
         return self._written(tree, str(path)) if tree is not None else None
 
@@ -134,7 +134,7 @@ class SourceTexts:
 
 
 def _indexed(tree: ast.Module) -> dict[tuple[int, str], list[_Function]]:
-    """Functions by their first line and name, as code objects give them."""
+    """Return (first line, name) -> functions, with lines and names as in code objects."""
     found: dict[tuple[int, str], list[_Function]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -146,7 +146,7 @@ def _indexed(tree: ast.Module) -> dict[tuple[int, str], list[_Function]]:
 
 
 def _holds(node: _Function, code: CodeType) -> bool:
-    """If a line has several lambdas, whether this one was compiled to the given code."""
+    """Whether a lambda was compiled to the given code, for lines that have several lambdas."""
     if not isinstance(node, ast.Lambda):
         return False
     places = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column]
@@ -174,9 +174,7 @@ def _strip_annotations(tree: ast.Module) -> bool:
 
 
 def _line_numbers(node: ast.AST, again: ast.Module | None, text: str) -> tuple[int, ...]:
-    """For each line of an unparsed node, its line in the file. The text was parsed ``again`` into a tree with equal
-    nodes.
-    """
+    """Return, for each line of an unparsed node, its line in the file, using ``again``, the tree of that text."""
     if again is None:
         return ()
     original: ast.AST = node
@@ -205,7 +203,7 @@ def _without_empty(text: str, numbers: tuple[int, ...]) -> tuple[str, tuple[int,
 
 
 def _assigned(body: list[ast.stmt], name: str) -> ast.stmt | None:
-    """The last top-level statement of a module that assigns or imports a name."""
+    """Return the last top-level statement of a module that assigns or imports a name."""
     found: ast.stmt | None = None
     for statement in body:
         match statement:

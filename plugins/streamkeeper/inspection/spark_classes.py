@@ -1,4 +1,4 @@
-"""Names in Spark's JVM that may change between versions. Only this module has them. Read from Spark 4.2.0."""
+"""The names in Spark's JVM that may change between versions, all in this module; read from the code of Spark 4.2.0."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ STATELESS = frozenset(
         "WithCTE",
     }
 )
-"""Nodes that keep no state on a stream. A streaming node of another class counts as an operator that was not
-examined.
-"""
+"""Nodes that keep no state on a stream. A streaming node of another class counts as an unknown stateful operator."""
 
 
 def keeps_state(name: str, streaming: bool, below: list[bool]) -> bool:
@@ -73,7 +71,7 @@ def keeps_state(name: str, streaming: bool, below: list[bool]) -> bool:
 STATIC_FILES = "LogicalRelation"
 STATIC_ROWS = frozenset({"LogicalRDD", "LocalRelation"})
 PYTHON_EVALUATION = frozenset({"ArrowEvalPython", "BatchEvalPython"})
-"""Nodes that add the results of Python functions to each row. They add and remove no rows."""
+"""Nodes that add the results of Python functions to each row, and neither add nor remove rows."""
 
 PYTHON_FUNCTIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
 JVM_FUNCTIONS = frozenset({"ScalaUDF", "ScalaUDAF", "HiveSimpleUDF", "HiveGenericUDF", "ScalaAggregator"})
@@ -107,7 +105,7 @@ UNSTABLE_ARGUMENTS = frozenset(
         ("LogicalRDD", "rdd"),
         ("LogicalRDD", "outputPartitioning"),
         ("LogicalRDD", "outputOrdering"),
-        # Drawn again for every build, unless the job sets it.
+        # Every build draws a new seed, unless the job sets it.
         ("Sample", "seed"),
         # Given once for the analysis and never used again.
         ("ScalarSubquery", "exprId"),
@@ -116,4 +114,4 @@ UNSTABLE_ARGUMENTS = frozenset(
         ("DataSource", "sparkSession"),
     }
 )
-"""Pairs of class and argument that differ between two builds of a query, or that say nothing about the rows."""
+"""Pairs of class and argument that differ between two builds of a query, or that do not affect the rows."""

@@ -51,14 +51,13 @@ class StateCount(NamedTuple):
 
 
 def export_state(spark: SparkSession, checkpoint: Tree, batch: int | None, target: Path) -> StateExport:
-    """Write the state after committed ``batch`` (by default the last one) below ``target``. It appears there as a
-    whole.
+    """Write the state after committed ``batch`` (by default the last one) to ``target``, which appears when complete.
 
-    The Parquet files are in ``operator-0/default/``, ``operator-0/left/`` and so on. They have ``key``, ``value`` and
-    ``partition_id``, or what a state variable has instead. Columns of the same name in a struct are numbered. What
-    Parquet cannot hold becomes text. ``state.json`` is the StateExport. It names the stores that the reader does not
-    know. Raises CheckpointDamaged if a store cannot be read, InvalidInput if ``target`` exists, NotFound if the batch
-    is not committed.
+    The Parquet files are in ``operator-0/default/``, ``operator-0/left/`` and so on. Their columns are ``key``,
+    ``value`` and ``partition_id``; a state variable has other columns. Columns of the same name in a struct are
+    numbered. Values of types that Parquet lacks become text. ``state.json`` is the StateExport, which also names the
+    stores that Spark's reader does not support. Raises CheckpointDamaged if a store cannot be read, InvalidInput if
+    ``target`` exists, NotFound if the batch is not committed.
     """
     number = _committed(checkpoint, batch)
     if target.exists():
@@ -79,10 +78,10 @@ def export_state(spark: SparkSession, checkpoint: Tree, batch: int | None, targe
 
 
 def read_all_state(spark: SparkSession, checkpoint: Tree, batch: int | None, *, owned: bool = False) -> StateCount:
-    """Read every row of every store after committed ``batch`` (by default the last), as a proof that every file loads.
+    """Read every row of every store after committed ``batch`` (by default the last), to prove that every file loads.
 
-    ``owned``: the checkpoint belongs to the caller and may get temporary files. Raises CheckpointDamaged with Spark's
-    error as the cause, and NotFound if the batch is not committed.
+    ``owned``: whether the checkpoint belongs to the caller, so that temporary files may be written into it. Raises
+    CheckpointDamaged with Spark's error as the cause, and NotFound if the batch is not committed.
     """
     number = _committed(checkpoint, batch)
     rows, read = 0, 0
@@ -110,7 +109,7 @@ def _committed(checkpoint: Tree, batch: int | None) -> int:
 def _opened(
     spark: SparkSession, checkpoint: Tree, batch: int, *, owned: bool
 ) -> Iterator[tuple[SparkSession, Tree, tuple[StateStore, ...]]]:
-    """A session with the checkpoint's layout, a directory to read from, and the stores in it."""
+    """Provide a session with the checkpoint's layout, a directory to read from, and the stores in it."""
     with session_for(spark, checkpoint) as session:
         try:
             stores = find_state_stores(session, checkpoint, batch)
@@ -149,7 +148,7 @@ def _export(session: SparkSession, checkpoint: Tree, batch: int, store: StateSto
 
 
 def _measured(found: ExportedStore, draft: Path, path: str) -> ExportedStore:
-    """The store with its numbers of rows, files and bytes. Files that are no Parquet files are removed."""
+    """Return the store with its numbers of rows, files and bytes. Files that are no Parquet files are removed."""
     from pyarrow import parquet
 
     files = []
@@ -170,13 +169,13 @@ def _measured(found: ExportedStore, draft: Path, path: str) -> ExportedStore:
 
 
 def _folder(store: str) -> str:
-    """A store's name as a folder that Spark does not take for hidden. A state variable may have any name."""
+    """Return a store's name as a folder that Spark does not take for hidden. A state variable may have any name."""
     name = quote(store, safe="$")
     return name if name[0] not in "._" else f"%{ord(name[0]):02X}{name[1:]}"
 
 
 def _why_unsupported(error: Exception, store: StateStore) -> str:
-    """What the reader or Parquet does not support, as a clause. Raises CheckpointDamaged for any other error."""
+    """Return what the reader or Parquet does not support, as a clause. Raises CheckpointDamaged for any other error."""
     fault = fault_of(error)
     told = f"{fault.error_class}: {fault.message}"
     if not _UNSUPPORTED.fullmatch(fault.error_class):
@@ -185,7 +184,7 @@ def _why_unsupported(error: Exception, store: StateStore) -> str:
 
 
 def writable(rows: DataFrame) -> DataFrame:
-    """The rows with types and names that Parquet accepts. Measured: it refuses void, empty structs and equal names."""
+    """Return the rows with types and names that Parquet accepts; it refuses void, empty structs and equal names."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
@@ -225,7 +224,7 @@ def _writable_type(given: Any) -> Any:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Unique names, for example sum, sum_2 for sum, sum. Names that differ only in case count as equal."""
+    """Return unique names, for example sum, sum_2 for sum, sum. Names that differ only in case count as equal."""
     taken: set[str] = set()
     found = []
     for name in names:

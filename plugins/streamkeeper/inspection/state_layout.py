@@ -1,7 +1,7 @@
-"""The settings of the state store with which Spark can read a checkpoint's state as it was written.
+"""Finds the settings of the state store with which Spark can read a checkpoint's state as it was written.
 
-Spark stores some of them in the checkpoint, but not all. Its state reader refuses state files with ids in their names
-if the session's settings say there are none, and the other way round (measured with 4.2.0).
+Spark stores only some of these settings in the checkpoint. Its state reader refuses state files with ids in their names
+if the session's settings are for files without ids, and the other way round (measured with 4.2.0).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _FORMAT_WITH_IDS = 2
 
 
 def state_layout(checkpoint: Tree) -> dict[str, str]:
-    """Confs that describe how the checkpoint's state is stored, if its logs record it. Raises CheckpointDamaged.
+    """Return the confs for the layout of a checkpoint's state, as far as its logs record it; raises CheckpointDamaged.
 
-    Empty for a checkpoint without state: its commits name no state files, whatever the session says.
+    Empty for a checkpoint without state, whose commits name no state files whatever the session's settings are.
     """
     facts = read_facts(checkpoint.fresh())
     if "state/" not in checkpoint.fresh().names(""):
@@ -42,7 +42,7 @@ def state_layout(checkpoint: Tree) -> dict[str, str]:
 
 @contextmanager
 def session_for(spark: SparkSession, checkpoint: Tree) -> Iterator[SparkSession]:
-    """A separate session with the checkpoint's layout. It is the active session within this context.
+    """Provide a separate session with the checkpoint's layout, which is the active session within this context.
 
     Spark's state reader uses the active session. Raises CheckpointDamaged.
     """

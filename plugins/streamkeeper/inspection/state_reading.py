@@ -1,4 +1,4 @@
-"""Reading of a checkpoint's state with Spark's own reader."""
+"""Reads a checkpoint's state with Spark's own reader."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BATCHES = 20
-"""A proof reads the state of every batch that ever was, so only a checkpoint with at most this many batches gets
-one.
-"""
+"""The most batches of a checkpoint for which ``has_evicted`` gives a proof, which reads the state of every batch."""
 
 TIMERS = "$timers"
-"""The timers of an operator, next to its state variables. The names of variables cannot begin with ``$``."""
+"""The name for the timers of an operator, beside its state variables, whose names cannot begin with ``$``."""
 
 _DESCRIBED = ("operatorId", "operatorName", "stateStoreName", "numPartitions", "operatorProperties")
 _JOIN = "symmetricHashJoin"
@@ -38,11 +36,11 @@ class StateStore(msgspec.Struct, frozen=True, kw_only=True):
     operator: int
     """The number of the operator."""
     name: str
-    """Its name in Spark's plan."""
+    """The operator's name in Spark's plan."""
     store: str
-    """The name of the store, side, variable or timers."""
+    """The name of the store, the side, the variable or the timers."""
     partitions: int = 0
-    """The number of partitions that it was given."""
+    """The number of partitions of the operator's state."""
     options: dict[str, str] = {}
     """Options for Spark's reader."""
 
@@ -53,7 +51,7 @@ class StateStore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_state_stores(spark: SparkSession, checkpoint: Tree, batch: int) -> tuple[StateStore, ...]:
-    """Everything that can be read of a checkpoint's state after a batch, in order. Empty if there is no state.
+    """Return everything that can be read of a checkpoint's state after a batch, in order; empty if there is no state.
 
     Raises Spark's error if the description of an operator cannot be read.
     """
@@ -66,9 +64,9 @@ def find_state_stores(spark: SparkSession, checkpoint: Tree, batch: int) -> tupl
 
 
 def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateStore) -> DataFrame:
-    """The rows of a state store after a batch: ``key``, ``value`` (a state variable has other columns),
-    ``partition_id``.
+    """Return the rows of a state store after a batch, with ``key``, ``value`` and ``partition_id``.
 
+    The rows of a state variable have other columns.
     The session must have the checkpoint's layout. Raises Spark's errors, most of them only when rows are read. Raises
     CheckpointDamaged if a partition is missing, which Spark's reader ignores.
     """
@@ -85,14 +83,12 @@ def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateSt
 
 
 def _keeps_one_partition(store: StateStore, rows: DataFrame) -> bool:
-    """A limit, or an aggregate without keys, keeps all rows in the first partition. The metadata counts all
-    partitions.
-    """
+    """Whether the first partition has all rows, as of a limit or an aggregate without keys; metadata count all."""
     return store.name == _LIMIT or not rows.schema["key"].dataType.fieldNames()
 
 
 def _stores(operator: int, name: str, store: str, partitions: int, properties: str | None) -> Iterator[StateStore]:
-    """What Spark's reader can read of one row of the state metadata.
+    """Yield what Spark's reader can read of one row of the state metadata.
 
     ``operator``: the number of the operator.
     ``name``: its name in Spark's plan.
@@ -120,10 +116,10 @@ def _stores(operator: int, name: str, store: str, partitions: int, properties: s
 
 
 def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
-    """Whether any key that was ever in an operator's state is no longer in it, as of the last committed batch.
+    """Whether any key that was ever in an operator's state may be missing in it after the last committed batch.
 
-    True if the opposite cannot be shown: batches were pruned, there are too many, or the reader does not know the
-    layout.
+    False only with a proof. There is none if batches were pruned, if there are too many, or if the reader does not
+    support the layout.
     """
     batches = sorted(numbered(checkpoint.fresh(), "commits"))
     if not batches or batches != list(range(len(batches))) or len(batches) > MOST_BATCHES:
@@ -137,9 +133,9 @@ def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
 
 
 def holds_null_key(spark: SparkSession, checkpoint: Tree, operator: int, position: int) -> bool:
-    """Whether any key of an operator's state is null in a column, as of the last committed batch.
+    """Whether any key of an operator's state may be null in a column, as of the last committed batch.
 
-    Reads the whole state. True if the state cannot be read, because nothing is proven then.
+    The whole state is read. True if it cannot be read, because nothing is proven then.
     """
     try:
         state = _state(spark, checkpoint, operator, max(numbered(checkpoint.fresh(), "commits")))

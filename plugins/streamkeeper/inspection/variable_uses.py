@@ -19,7 +19,7 @@ def seen_elsewhere(function: ast.AST) -> Iterator[str]:
 
 
 def uses_of(function: ast.AST) -> Iterator[tuple[str, str]]:
-    """Every name in a function, including inner functions, with what is done to it."""
+    """Yield every name in a function, including inner functions, with what is done to it."""
     for node in ast.walk(function):
         match node:
             case ast.Name(id=name, ctx=ast.Load()):

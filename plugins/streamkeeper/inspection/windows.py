@@ -1,4 +1,4 @@
-"""Time windows in meanings. Spark writes a window as arithmetic on its column. Here it is written as a window again."""
+"""Writes time windows in canonical expressions as windows; Spark's plan has them as arithmetic on their column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_window(parts: Sequence[str]) -> bool:
 
 
 def window_text(parts: Sequence[str]) -> str:
-    """A time window: its column, its durations in microseconds, and a digest of how they are used."""
+    """Return a time window: its column, its durations in microseconds, and a digest of how they are used."""
     whole = ", ".join(parts)
     column = _first_argument(_first_argument(whole.rpartition(_BOUND)[2]).removeprefix("timestampaddinterval("))
     durations = sorted(set(_LENGTHS.findall(whole)), key=int)
@@ -26,7 +26,7 @@ def window_text(parts: Sequence[str]) -> str:
 
 
 def _first_argument(text: str) -> str:
-    """The text up to the first comma or bracket outside of nested brackets and quoted texts."""
+    """Return the text up to the first comma or bracket outside of nested brackets and quoted texts."""
     depth, at = 0, 0
     while at < len(text):
         sign = text[at]

@@ -1,4 +1,4 @@
-"""Where in the job's code an expression or a function is written. Findings show it, and nothing compares it."""
+"""Finds where in the job's code an expression or a function is written, for findings to show; no rule compares it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _MOST, _LONGEST = 500, 1_000
-"""A query with more expressions gets no places at all: a partial list would point to the wrong ones."""
+"""The most expressions of a query with places, and the longest expression; a partial list would mislead."""
 
 
 def lines_in_bundle(written: Mapping[str, str], bundle_root: Path | None) -> dict[str, str]:
-    """For each expression, ``file:line`` with the file's path in the bundle. Only the job's own code."""
+    """Return expression -> ``file:line`` with the file's path in the bundle, for the job's own code only."""
     if bundle_root is None or len(written) > _MOST:
         return {}
     root = os.path.join(os.path.realpath(bundle_root), "")
@@ -27,7 +27,7 @@ def lines_in_bundle(written: Mapping[str, str], bundle_root: Path | None) -> dic
 
 
 def line_of_function(function: object) -> str:
-    """The ``file:line`` at which a function begins. Empty if the function has no Python code."""
+    """Return the ``file:line`` at which a function begins; empty if the function has no Python code."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)

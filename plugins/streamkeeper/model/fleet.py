@@ -294,7 +294,7 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
     """Failures during the pass, such as of a notifier or an action, one sentence each."""
 
     def row(self, job: str) -> JobRow | None:
-        """The row of one job; None if the job has none."""
+        """Return the row of one job; None if the job has none."""
         return next((row for row in self.rows if row.job == job), None)
 
     def pass_age_s(self, now: float) -> float:

@@ -180,7 +180,7 @@ def _field(name: str, **other: Any) -> Field:
 
 
 def _json_type(field: AskedField) -> Field:
-    """The JSON schema of a field's type, as Airflow's form reads it, and its default unless it is required."""
+    """Return the JSON schema of a field's type, as Airflow's form reads it, and its default unless it is required."""
     if isinstance(field.default, Enum):
         return {"default": field.default.value, "type": "string", "enum": [choice.value for choice in field.kind]}
     schema = msgspec.json.schema(field.kind)
