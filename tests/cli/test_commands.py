@@ -393,4 +393,4 @@ def test_a_wrong_use_is_told_in_one_line(home: Path, words: tuple[str, ...], tol
     assert result.exit_code == 2
     assert len(result.output.strip().splitlines()) == 1
     assert result.output.startswith(f"error: {told}")
-    assert "--help)" in result.output
+    assert "--help`)" in result.output

@@ -89,7 +89,7 @@ def test_nobody_sees_it_without_a_session(seen: dict[str, Any]) -> None:
     """Nor with a forged one; whoever may read the DAG behind it does, and every answer has its policy."""
     nobody = seen["roles"]["None"]
     assert (nobody["page"], nobody["policy"]) == (401, SHOWN)
-    assert "sign in to Airflow" in nobody["text"]
+    assert "Sign in to Airflow" in nobody["text"]
     assert "<h1>Streaming jobs" not in nobody["text"]
     assert "<h1>Streaming jobs" in seen["roles"]["viewer"]["text"]
     assert seen["forged"] in (401, 403)

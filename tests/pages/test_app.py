@@ -56,7 +56,7 @@ def test_every_route_is_guarded(tmp_path: Path) -> None:
         path = re.sub(r"\{[^}]*\}", "orders", route.path)
         assert get(allowed, path, who="").status_code == 401, path
         assert get(refused, path).status_code == 403, path
-    assert "sign in" in get(allowed, "/", who="").text
+    assert "Sign in" in get(allowed, "/", who="").text
     assert get(allowed, "/?sort=nothing", who="").status_code == 401, "who asks comes before what is asked"
     assert "ada may not read the DAG streaming_watch" in get(refused, "/").text
     assert "<table" not in get(refused, "/").text

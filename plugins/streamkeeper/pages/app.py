@@ -1,4 +1,4 @@
-"""The page's application: guarded routes, static files, headers, and errors as one sentence."""
+"""The application of the page, with guarded routes, static files, headers, and errors as one sentence."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ROUTERS: tuple[MakeRouter, ...] = (
     operation_routes.router_of,
     dialog_routes.router_of,
 )
-"""Each is a module's ``router_of(site, viewer)``: only GET routes, all ``guarded``."""
+"""The functions ``router_of(site, viewer)`` of the modules with routes. All routes are GET and ``guarded``."""
 
 
 def make_app(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> FastAPI:
-    """The application, to be mounted at any path.
+    """Create the application, which can be mounted at any path.
 
     ``site``: returns the installation, read-only; each view calls it. ``viewer``: a FastAPI dependency that raises
     HTTPException 401 without a signed-in user.
@@ -51,7 +51,7 @@ def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, AnyHTTPException)
     sentence = error.detail
     if error.status_code == HTTPStatus.UNAUTHORIZED:
-        sentence = "you are not signed in: sign in to Airflow, then come back"
+        sentence = "you are not signed in. Sign in to Airflow, then reload this page"
     elif error.status_code == HTTPStatus.NOT_FOUND and not isinstance(error, HTTPException):
         # Raised by Starlette itself: no route matches.
         sentence = "this page does not exist"
@@ -77,7 +77,7 @@ def _told(request: Request, error: Exception) -> Response:
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
-    """The answer does not contain the error, whose text may come from anywhere; the server logs it."""
+    """Report an unexpected error without its text, which may come from any source. The server logs the error."""
     return render_error(
-        request, HTTPStatus.INTERNAL_SERVER_ERROR, "the page failed: see the log of Airflow's API server"
+        request, HTTPStatus.INTERNAL_SERVER_ERROR, "the page failed. See the log of Airflow's API server"
     )

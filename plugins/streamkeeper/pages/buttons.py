@@ -1,7 +1,7 @@
-"""The buttons of a job: one for each DAG that the viewer may run and that applies to the job's state.
+"""The buttons of a job, one for each DAG that the viewer may run and that applies to the job's state.
 
-``buttons.html`` renders the row; pages of a job include it and pass ``buttons``. Each button loads its dialog. A page
-that lists snapshots links each to ``restore_path`` if ``may_restore``.
+Pages of a job include ``buttons.html``, which renders the row, and pass ``buttons``. Each button loads its dialog. A
+page that lists snapshots links each of them to ``restore_path`` if ``may_restore`` is set.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from streamkeeper.operations.questions import subject_of, who_may
 from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP, Viewer
 
 _TASKS = {About.STATE: "backup.approve", About.OUTPUT: "dual_run.review"}
-"""The task that asks, in the task graphs of this package."""
+"""Subject of a question -> id of the asking task, in the task graphs of this package."""
 
 
 class Button(msgspec.Struct, frozen=True, kw_only=True):
-    """``path``: of its dialog, relative to the application's mount point; ``main``: the most prominent button."""
+    """One button. ``path``: that of its dialog, relative to the application's mount point; ``main``: whether it is the
+    most prominent one."""
 
     label: str
     path: str
@@ -59,7 +60,8 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Buttons(msgspec.Struct, frozen=True, kw_only=True):
-    """``asking``: the question that waits for a person, None if there is none."""
+    """The buttons of a job. ``asking``: the question that waits for a person, None if there is none; ``may_restore``:
+    whether the viewer may restore its snapshots."""
 
     row: tuple[Button, ...] = ()
     asking: Asking | None = None
@@ -69,12 +71,12 @@ class Buttons(msgspec.Struct, frozen=True, kw_only=True):
 def read_buttons(
     site: Installation, state: JobState, who: Viewer, *, runs: bool = True, rules: Collection[str] = ()
 ) -> Buttons:
-    """The actions that the viewer may run in the job's present state, and the open question.
+    """Return the actions that the viewer may run in the present state of the job, and the open question.
 
     ``site``: the installation.
     ``state``: the job's state.
     ``who``: the viewer.
-    ``runs``: whether its driver is running, if the page knows: an ended one can be started.
+    ``runs``: whether the driver is running or may be running; only a job without a driver can be started.
     ``rules``: rules of the symptoms that the watch found.
     """
     asking = read_asking(site, state, who)
@@ -95,13 +97,13 @@ def read_buttons(
 
 
 def restore_path(job: str, query: str, snapshot: str) -> str:
-    """The path of the dialog that restores one snapshot."""
+    """Return the path of the dialog that restores one snapshot."""
     filled = {"action": RecoveryAction.RESTORE.value, "query": query, "snapshot": snapshot}
     return f"jobs/{job}/dialogs/recover?{urlencode(filled)}"
 
 
 def read_asking(site: Installation, state: JobState, who: Viewer) -> Asking | None:
-    """The question of the job's open operation; None without one. Raises StoreUnavailable."""
+    """Return the open question of the job's open operation; None without one. Raises StoreUnavailable."""
     operation = state.open_operation
     about = asked_about(operation) if operation is not None else None
     if operation is None or about is None or operation.abort or answer_about(operation, about) is not None:
@@ -124,7 +126,7 @@ def _objection(
     site: Installation, state: JobState, operation: OperationState, carrier: Carrier | None, who: Viewer
 ) -> str:
     if carrier is None or not carrier.dag:
-        return "no DAG run continues this operation: answer from the command line"
+        return "no DAG run continues this operation. Answer from the command line"
     if not who.may("answer", carrier.dag):
         return f"{who.name} may not answer questions of {carrier.dag}"
     return right_of(site, state, operation).objection(airflow_user(who.name))
@@ -138,9 +140,10 @@ def _task_path(carrier: Carrier | None, about: About) -> str:
 
 
 def _offered(state: JobState, who: Viewer, runs: bool, rules: Collection[str]) -> list[tuple[str, str]]:
-    """Dialog path and label of each applicable action, in display order.
+    """Return dialog path and label of each applicable action, in display order.
 
-    A termination can be stated once the watch has reported ``driver-lost``; after that, the copy can be restored.
+    A termination can be stated once the watch has reported ``driver-lost``. After the statement, the copy can be
+    restored.
     """
     served = bool(state.serving_release) and state.forgotten is None
     free = served and state.open_operation is None

@@ -1,4 +1,4 @@
-"""A driver's measurements of the last hours as lines over time, for charts and tables. Pure."""
+"""The measurements of a driver in the last hours as lines over time, for charts and tables. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MIB = 2**20
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a chart; a value of None is a gap."""
+    """One line of a chart. A value of None is a gap."""
 
     label: Structure
     values: tuple[float | None, ...]
 
     def told(self, number: int) -> str:
-        """A value as table text: 1,234.5."""
+        """Return the value with this number as text for a table, such as 1,234.5; "-" for a gap."""
         value = self.values[number]
         return "-" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")
 
@@ -43,7 +43,8 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
-    """``at``: seconds since 1970 by the driver's clock, ascending; every line has one value per entry."""
+    """The charts of one query. ``at``: times in seconds since 1970 by the driver's clock, ascending; every line has one
+    value per time."""
 
     query: Structure
     at: tuple[float, ...]
@@ -51,7 +52,8 @@ class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobCharts(msgspec.Struct, frozen=True, kw_only=True):
-    """``instance``: the driver that measured; ``before``: the previous driver, if its points come first."""
+    """The charts of a job. ``instance``: the driver that measured; ``before``: the previous driver, whose points come
+    first, empty without such points."""
 
     instance: Structure
     before: Structure = ""
@@ -59,9 +61,10 @@ class JobCharts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_charts(instance: str, history: History, *, before: tuple[str, History] = ("", History())) -> JobCharts:
-    """One chart for each measured quantity; queries ordered by name, points by time.
+    """Return one chart per query and measured quantity, with queries ordered by name and points by time.
 
-    ``before``: the previous driver and its history; a gap separates the two.
+    ``instance``, ``history``: the driver and its measurements.
+    ``before``: the previous driver and its measurements; a gap separates the points of the two drivers.
     """
     name, earlier = before
     queries = []
@@ -76,7 +79,7 @@ def make_charts(instance: str, history: History, *, before: tuple[str, History] 
 
 
 def _in_order(ring: Iterable[HistoryPoint]) -> list[HistoryPoint]:
-    """Sort the points: a clock may be set back."""
+    """Return the points sorted by time, because a clock may be set back."""
     return sorted(ring, key=lambda point: point.at)
 
 
@@ -97,7 +100,7 @@ _Read = Callable[[HistoryPoint], float | None]
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """How a chart is made from points."""
+    """The recipe of a chart: how its lines are read from measurements."""
 
     name: str
     """The chart's id."""
@@ -110,11 +113,11 @@ class _Drawing:
     lines: tuple[tuple[str, _Read], ...]
     """Label and reader of each line."""
     of_state: bool = False
-    """Whether it is left out if all values are 0, as without state."""
+    """Whether the chart is left out if all values are 0, as for a query without state."""
 
 
 def _lines(points: Sequence[HistoryPoint | None], drawing: _Drawing) -> tuple[Line, ...]:
-    """The lines with at least one value; a missing point is a gap in all lines."""
+    """Return the lines with at least one value. A missing point is a gap in all lines."""
     lines = [
         Line(label=label, values=tuple(None if point is None else _number(read(point)) for point in points))
         for label, read in drawing.lines
@@ -132,7 +135,7 @@ def _of(read: Callable[[QuerySignals], float | None]) -> _Read:
 
 
 def _of_batch(read: Callable[[QuerySignals], float | None]) -> _Read:
-    """Read a value that exists only after the first committed batch."""
+    """Return a reader of a value that exists only after the first committed batch; None before."""
     return lambda point: read(point.signals) if point.signals.batch >= 0 else None
 
 

@@ -1,4 +1,5 @@
-"""``/jobs/{job}/dialogs/{name}``: the dialogs of a job's buttons. They change nothing: their scripts call Airflow."""
+"""``/jobs/{job}/dialogs/{name}``: the dialogs of a job's buttons. The routes change nothing; their scripts call
+Airflow."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _PLAIN: Mapping[str, Callable[[JobState], Dialog]] = {
 
 
 def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
-    """The dialogs' routes; ``viewer`` as in ``make_app``."""
+    """Return the routes of the dialogs; the arguments are those of ``make_app``."""
     router = APIRouter()
 
     @router.get("/jobs/{job}/dialogs/answer")
@@ -66,11 +67,11 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
 
 
 def new_run_id() -> str:
-    """The id of the run that a dialog creates; sending it twice creates one run."""
+    """Return an id for the run that a dialog creates, so that sending the dialog twice creates one run."""
     return f"page__{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}_{secrets.token_hex(4)}"
 
 
 def _shown(request: Request, who: Viewer, job: str, dialog: Dialog) -> Response:
     if not who.may("run", dialog.dag):
-        raise HTTPException(403, f"{who.name} may not run {dialog.dag}: request the right to create runs of it")
+        raise HTTPException(403, f"{who.name} may not run {dialog.dag}. Request the right to create runs of this DAG")
     return render(request, who, "dialog.html", {"dialog": dialog, "job": job, "run": new_run_id()})

@@ -1,6 +1,6 @@
 """The dialogs of the buttons: the fields of a DAG's trigger form, filled in with the current values. Pure.
 
-A dialog sends nothing to the page's application: its script creates a run of the DAG in the viewer's own session.
+A dialog sends nothing to the application of the page. Its script creates a run of the DAG in the viewer's session.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from streamkeeper.model.trigger_forms import (
 from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP
 
 _NOT_ASKED = frozenset({"job", "dry_run"})
-"""Fields that the page and the button determine."""
+"""Fields that are not asked, because the page and the button determine them."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One input field. Bounds are those of HTML."""
+    """One input field of a dialog. Its bounds are the attributes of an HTML input."""
 
     name: str
     """The form field's name."""
@@ -90,15 +90,15 @@ class Dialog(msgspec.Struct, frozen=True, kw_only=True):
     opens: bool = True
     """Whether the run opens an operation."""
     told_by: tuple[str, ...]
-    """Tasks that report errors."""
+    """Ids of the tasks whose errors the dialog shows."""
     words_of: tuple[str, ...] = ()
-    """Tasks whose report has the result of a run without an operation."""
+    """Ids of the tasks whose report is the result of a run without an operation."""
     asks: str = ""
     """The task that may ask a person before the operation exists; empty without one."""
 
 
 def deploy_dialog(state: JobState) -> Dialog:
-    """The deploy dialog, with the params and the conf of the current release."""
+    """Return the deploy dialog, filled in with the params and the conf of the current release."""
     serving = state.releases.get(state.serving_release)
     filled: dict[str, str] = {}
     if serving is not None:
@@ -124,7 +124,7 @@ def deploy_dialog(state: JobState) -> Dialog:
 
 
 def rollback_dialog(state: JobState) -> Dialog:
-    """The rollback dialog; it suggests earlier releases, newest first."""
+    """Return the rollback dialog, which suggests earlier releases, newest first."""
     earlier = [release for release in reversed(state.served) if release != state.serving_release]
     return _dialog(
         rollback_fields(),
@@ -142,7 +142,11 @@ def rollback_dialog(state: JobState) -> Dialog:
 
 
 def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapshot: str = "") -> Dialog:
-    """The recovery dialog. ``query`` and ``snapshot``: set if the viewer has chosen a snapshot to restore."""
+    """Return the recovery dialog.
+
+    ``action``: the action to select; ``query`` and ``snapshot``: the snapshot that the viewer has chosen to restore,
+    empty without one.
+    """
     fields = recover_fields()
     # The dry run of any action reports the diagnosis.
     fields["action"] = {
@@ -171,7 +175,7 @@ def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapsh
 
 
 def stop_dialog(state: JobState) -> Dialog:
-    """The stop dialog. A stop has no operation: its run reports the result."""
+    """Return the stop dialog. A stop has no operation, so its run reports the result."""
     return _dialog(
         stop_fields(),
         {},
@@ -187,7 +191,7 @@ def stop_dialog(state: JobState) -> Dialog:
 
 
 def start_dialog(state: JobState) -> Dialog:
-    """The start dialog: the last release resumes from its checkpoints."""
+    """Return the start dialog: the last release resumes from its checkpoints."""
     return _dialog(
         start_fields(),
         {},
@@ -201,16 +205,18 @@ def start_dialog(state: JobState) -> Dialog:
 
 
 def state_dead_dialog(state: JobState) -> Dialog:
-    """The dialog that states the recorded driver's termination. Its run has no operation and reports the result."""
+    """Return the dialog that states the termination of the current driver. Its run has no operation and reports the
+    result."""
     return _dialog(
         state_dead_fields(),
         {"instance": state.serving_instance},
         name="state-dead",
         dag=STATE_DEAD,
         title=f"State that the driver of {state.job} has terminated",
-        sentence="Only if its machine will not come back and you know that the driver has terminated. Your statement is"
-        " recorded as not proven. A copy of its checkpoint is kept; Recover with the action restore continues there."
-        " Without the tick nothing is recorded, and the risks of the statement are reported.",
+        sentence="Use this only if the driver's machine will not come back and you know that the driver has terminated."
+        " Your statement is recorded as not proven. A copy of the driver's checkpoint is kept, and Recover with the"
+        " action restore continues there. Without the tick nothing is recorded, and the risks of the statement are"
+        " reported.",
         submit="State termination",
         opens=False,
         told_by=("copy", "state"),
@@ -272,7 +278,7 @@ def _kind(name: str, schema: Field) -> str:
 
 
 def _value(kind: str, default: object) -> str:
-    """The initial text of a field with this default."""
+    """Return the initial text of a field with this default."""
     match default:
         case None | {} | []:
             return ""
@@ -285,7 +291,7 @@ def _value(kind: str, default: object) -> str:
 
 
 def _shown_values(values: Mapping[str, ParamValue], secrets: set[str]) -> str:
-    """As JSON, one line per value. A literal secret is masked, and the mask is never sent."""
+    """Return the values as JSON, one per line. A literal secret is masked, and the mask is never sent."""
 
     def shown(name: str, value: ParamValue) -> ParamValue:
         if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""``/``: the fleet page, from the index that the watch writes."""
+"""``/``: the fleet page, made from the index that the watch writes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _FIELDS = {
     "standing": {standing.value: tell_status(standing) for standing in Standing},
     "under_way": {"open": "any operation", "waits": "waits for a person"},
 }
-"""Filter values in the address -> their labels."""
+"""Filter -> its values in the address and their labels."""
 
 
 def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
-    """The fleet's routes; ``viewer`` as in ``make_app``."""
+    """Return the routes of the fleet page; the arguments are those of ``make_app``."""
     router = APIRouter()
 
     @router.get("/")
@@ -47,7 +47,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         chosen: FleetFilter = Depends(_chosen),
         who: Viewer = guarded(viewer, WATCH),
     ) -> Response:
-        """Sends one request to the store for the index, in addition to those for the installation."""
+        """Render the page. Sends one request to the store for the index, in addition to those for the installation."""
         here, now = site(), time.time()
         values = {"chosen": chosen, "refresh_s": _REFRESH_S, "view": None, "missing": "", "fields": _FIELDS}
         values |= {"columns": COLUMNS, "numbers": NUMBERS, "largest_first": LARGEST_FIRST}

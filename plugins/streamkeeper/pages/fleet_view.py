@@ -1,4 +1,4 @@
-"""The fleet page's rows: the jobs of the watch's index, filtered and sorted. Pure."""
+"""The rows of the fleet page: the jobs in the watch's index, filtered and sorted. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import label_of
 
 ROWS = 100
-"""Jobs per page: more would slow down the browser."""
+"""Jobs per page; more would slow down the browser."""
 STALE_S = PASS_OVERDUE_S
 
 Health = Literal["", "wrong", "page", "ticket", "info", "well"]
@@ -63,13 +63,13 @@ TONES = {
     Standing.STOPPED: "",
     Standing.UNKNOWN: "warn",
 }
-"""CSS classes of ``page.css``: good, warn, bad, or none."""
+"""Status -> its CSS class in ``page.css``: good, warn, bad, or none."""
 SEVERITY_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: ""}
 
 
 @dataclass(frozen=True, slots=True)
 class FleetFilter:
-    """Filter and order of the fleet; the address has the same names, and omits default values."""
+    """Filter and order of the fleet page. The address has the same names, and omits default values."""
 
     search: str = ""
     """Part of a job's name, owner, release, or of a cause."""
@@ -89,7 +89,8 @@ class FleetFilter:
     """The page, starting at 1."""
 
     def address(self, **changes: Any) -> str:
-        """``?search=orders&sort=lag``; ``?`` without any choice."""
+        """Return the query string with ``changes``, such as ``?search=orders&sort=lag``; ``?`` if all values are
+        defaults."""
         changed = replace(self, **changes)
         given = {field.name: getattr(changed, field.name) for field in fields(self)}
         said = {name: each for name, each in given.items() if each != _DEFAULTS[name]}
@@ -116,7 +117,7 @@ class ShownJob:
     release: str
     """The current release."""
     desired: str
-    """The requested release, if another one is current."""
+    """The requested release if another one is current; else empty."""
     health: str
     """The worst severity, ``healthy`` or ``not checked``."""
     health_tone: str
@@ -144,7 +145,7 @@ class ShownJob:
     commit: str
     """Age of the last commit of the query that has not committed for longest."""
     verified: str
-    """Age of the newest verified backup of the query that would go back furthest; ``none`` if a query has none."""
+    """The oldest, over all queries, of their newest verified backups, as an age; ``none`` if a query has none."""
     verified_tone: str
     """CSS class of the verified backup."""
     operation: str
@@ -178,13 +179,13 @@ class FleetView:
     pass_age_s: float
     """Age of the last pass that could send notices, seconds."""
     stale: bool
-    """Whether such passes were missed."""
+    """Whether such a pass is overdue."""
     failed: tuple[str, ...]
     """Failures of the pass."""
 
 
 def view_fleet(index: FleetIndex, chosen: FleetFilter, *, now: float) -> FleetView:
-    """One page of the fleet; ``now``: seconds since 1970. A page number beyond the last gives the last page."""
+    """Return one page of the fleet, or the last page if the requested number is larger; ``now``: seconds since 1970."""
     known = [row for row in index.rows if not row.forgotten]
     found = [row for row in known if _is_chosen(row, chosen)]
     in_order = _sorted(found, chosen)
@@ -238,7 +239,7 @@ def _waits(row: JobRow) -> bool:
 
 
 def _sorted(rows: list[JobRow], chosen: FleetFilter) -> list[JobRow]:
-    """Sorted by the column, then by name; unknown values come last in both directions."""
+    """Return the rows sorted by the column, then by name. Unknown values come last in both directions."""
     key = _KEYS[chosen.sort]
     named = sorted(rows, key=lambda row: row.job)
     known = [(value, row) for row in named if (value := key(row)) is not None]
@@ -249,7 +250,7 @@ def _sorted(rows: list[JobRow], chosen: FleetFilter) -> list[JobRow]:
 
 
 def _health_order(row: JobRow) -> int:
-    """Most severe first, then jobs that wait for a person, then unchecked ones; healthy jobs come last."""
+    """Return the rank of a job: the most severe first, then waiting for a person, then not checked, then healthy."""
     severities = list(Severity)
     if row.worst is not None:
         return severities.index(row.worst)
@@ -262,7 +263,11 @@ def _batch_share(row: JobRow) -> float | None:
 
 
 def _verified_at(row: JobRow) -> float | None:
-    """The oldest verified snapshot of any query; 0 if one query has none; None if unknown."""
+    """Return when the newest verified snapshot was taken, of the query for which that is longest ago, seconds since
+    1970.
+
+    0 if a query has none; None if unknown.
+    """
     if not row.queries or not all(query.snapshots_known for query in row.queries.values()):
         return None
     return min(query.verified_at or 0.0 for query in row.queries.values())

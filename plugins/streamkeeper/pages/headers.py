@@ -1,4 +1,4 @@
-"""The headers of every response: no foreign content, no foreign frames, no caching."""
+"""The headers of every response, which forbid foreign content, foreign frames and caching."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS = {
 
 
 class SafeHeaders:
-    """Adds the headers that a response does not set itself."""
+    """Middleware that adds these headers to a response, unless the response sets them itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""A job's health on its page: the symptoms of the watch's last pass, with remedies. Pure."""
+"""The health of a job for its page: the symptoms of the watch's last pass, with remedies. Pure."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
     pass_age_s: float = 0.0
     """Age of the last pass that could send notices, seconds."""
     stale: bool = False
-    """Whether such passes were missed."""
+    """Whether a pass is overdue, so that the observation or the notices may be out of date."""
     unseen: str = ""
-    """Why there is no observation."""
+    """Why there is no observation; empty if there is one."""
     symptoms: tuple[SymptomLine, ...] = ()
     """The symptoms."""
     unlooked: tuple[str, ...] = ()
@@ -61,14 +61,14 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView:
-    """The health of one job from the index of the last pass; ``now``: seconds since 1970."""
+    """Return the health of one job from the index of the last pass; ``now``: seconds since 1970."""
     if index is None:
-        return HealthView(unseen="the watch has made no pass yet: check that it runs")
+        return HealthView(unseen="the watch has made no pass yet. Check that the watch runs")
     row = index.row(job)
     if row is None:
         return HealthView(unseen="this job is not in the last pass of the watch yet")
     age_s = max(0.0, now - (row.seen_at or index.started))
-    # An observation is later than the start of its pass: only the age of another pass is compared.
+    # The job was observed after its pass began, so only the age of the pass of another watch is compared.
     pass_age_s = index.pass_age_s(now) if index.is_behind_airflow(now) else age_s
     return HealthView(
         age_s=age_s,

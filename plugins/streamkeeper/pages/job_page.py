@@ -1,4 +1,4 @@
-"""One job, read for its page part by part; a part that cannot be read shows the reason in its place."""
+"""Read one job for its page, part by part. In place of a part that cannot be read, the page shows the reason."""
 
 from __future__ import annotations
 
@@ -56,11 +56,12 @@ LONGEST_LINE = 2_000
 
 
 class JobPage:
-    """One job, read part by part; data that several parts need is read once. Not thread-safe.
+    """Reads the parts of one job's page. Data that several parts need is read once. Not thread-safe.
 
-    ``again``: whether a part refreshes itself, as for ``read_job_again``.
+    ``site``: the installation; ``job``: the job's name; ``again``: whether a part is refreshed, as for
+    ``read_job_again``.
 
-    Raises InvalidInput for an invalid name; on the first read, NotFound for an unknown job and StoreUnavailable.
+    Raises InvalidInput for an invalid name. The first read raises NotFound for an unknown job, or StoreUnavailable.
     """
 
     def __init__(self, site: Installation, job: str, *, again: bool = False) -> None:
@@ -69,11 +70,12 @@ class JobPage:
         self._read = read_job_again if again else read_job
 
     def standing(self) -> Part[StandingView]:
-        """The job's status."""
+        """Read the job's status."""
         return self._part("the status", lambda state: view_standing(self._overview))
 
     def buttons(self, who: Viewer) -> Buttons:
-        """The viewer's actions; none if they cannot be determined, the reason is in the other parts."""
+        """Return the buttons that the viewer may use; none if they cannot be determined, for a reason that other parts
+        show."""
         state = self._state.value
         if state is None:
             return Buttons()
@@ -83,39 +85,39 @@ class JobPage:
             return Buttons()
 
     def health(self) -> Part[HealthView]:
-        """The findings of the watch, also if the journal cannot be read."""
+        """Read the findings of the watch, also if the journal cannot be read."""
         return read_part("the watch's index", lambda: view_health(self._index, self.job, now=time.time()), self._mask)
 
     def charts(self) -> Part[JobCharts]:
-        """Measurements of the current or last driver, and of the driver that it replaced."""
+        """Read the measurements of the current or last driver, and of the driver that it replaced."""
         return self._part("the measurements of its driver", self._charts)
 
     def release(self) -> Part[ReleaseView | None]:
-        """The current release; None if there never was one."""
+        """Read the current release; None if there never was one."""
         return self._part("the current release", view_release)
 
     def queries(self) -> Part[tuple[QueryView, ...]]:
-        """The queries of the current release, and all that ever had a checkpoint."""
+        """Read the queries of the current release, and all queries that ever had a checkpoint."""
         return self._part("its queries", lambda state: tuple(self._queries(state)))
 
     def timeline(self, before: int = 0) -> Part[Timeline]:
-        """The job's operations; ``before``: only those before this journal entry."""
+        """Read the job's operations; ``before``: only those before this journal entry, or 0 for the newest."""
         return self._part("its history", lambda state: read_timeline(self._site, state, before=before))
 
     def findings(self) -> Part[FindingsView | None]:
-        """Findings of the newest assessed operation; None without one."""
+        """Read the findings of the newest assessed operation; None without one."""
         return self._part("the last findings", self._findings)
 
     def snapshots(self) -> Part[tuple[SeriesView, ...]]:
-        """Snapshots of each query that ever had a checkpoint."""
+        """Read the snapshots of each query that ever had a checkpoint."""
         return self._part("its snapshots", lambda state: tuple(self._snapshots(state)))
 
     def log(self) -> Part[tuple[str, ...]]:
-        """The location of the driver's log, and its last lines."""
+        """Read the location of the driver's log, and its last lines."""
         return self._part("its driver's log", lambda state: tuple(self._log()))
 
     def readers(self) -> Part[Readers]:
-        """The jobs that read this job's outputs."""
+        """Read which jobs read this job's outputs."""
         return self._part("the readers of its output", self._readers)
 
     def _part(self, what: str, read: Callable[[JobState], T]) -> Part[T]:
@@ -132,7 +134,9 @@ class JobPage:
         except JournalLost as error:
             return Part(missing=str(error))
         except NotFound:
-            raise NotFound(f"job {self.job} is not known", hint="the fleet page lists known jobs") from None
+            raise NotFound(
+                f"job {self.job} is not known", hint="open the fleet page, which lists the known jobs"
+            ) from None
         except (RegistryDamaged, FormatTooNew) as error:
             return Part(missing=f"the journal cannot be read: {error}")
 
@@ -155,7 +159,7 @@ class JobPage:
         before = state.relieved_instance
         found, earlier = self._history(state.serving_instance), History()
         if before:
-            # Damage in its folder does not concern the current driver.
+            # Damage in the folder of the replaced driver does not concern the current driver.
             with suppress(RegistryDamaged, FormatTooNew):
                 earlier = self._history(before)
         return make_charts(state.serving_instance, found, before=(before, earlier))
@@ -164,7 +168,7 @@ class JobPage:
         return Control(self._site.store, self.job, instance).read_history() or History()
 
     def _rules(self) -> frozenset[str]:
-        """Rules of the symptoms in the watch's last pass."""
+        """Return the rules of the job's symptoms in the watch's last pass."""
         try:
             row = self._index.row(self.job) if self._index is not None else None
         except StreamkeeperError:
@@ -172,14 +176,14 @@ class JobPage:
         return frozenset(symptom.rule for symptom in row.symptoms) if row is not None else frozenset()
 
     def _may_run(self) -> bool:
-        """Whether its driver is running, or that is unknown."""
+        """Whether the driver is running or may be running; False only for a proven termination."""
         try:
             return self._overview.life not in (Life.DEAD, Life.ABSENT)
         except StreamkeeperError:
             return True
 
     def _statuses(self) -> Mapping[str, QueryStatus]:
-        """The driver's last report by query; empty if it cannot be read, which another part reports."""
+        """Return the driver's last report by query; empty if it cannot be read, which another part reports."""
         try:
             status = self._overview.status
         except StreamkeeperError:
@@ -200,7 +204,7 @@ class JobPage:
             )
 
     def _manifest(self, query: str, digest: str) -> tuple[Manifest | None, str]:
-        """A query's manifest, or the reason why there is none."""
+        """Return the manifest of a query and "", or None and the reason why there is no manifest."""
         if not digest:
             release = self._state.value.serving_release if self._state.value is not None else ""
             return (

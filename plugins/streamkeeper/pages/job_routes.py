@@ -1,4 +1,5 @@
-"""``/jobs/JOB``: the page of a job, with expensive parts on demand, and its measurements as JSON for the charts."""
+"""``/jobs/JOB``: the page of a job, whose expensive parts load on demand, and the measurements as JSON for its
+charts."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _WITH_BUTTONS = ("buttons", "snapshots")
 
 
 def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
-    """The routes of a job; ``viewer`` as in ``make_app``."""
+    """Return the routes of a job's page; the arguments are those of ``make_app``."""
     router = APIRouter()
 
     @router.get("/jobs/{job}")
@@ -47,7 +48,8 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         before: int = 0,
         who: Viewer = guarded(viewer, DEPLOY),
     ) -> Response:
-        """``part``: render only this part; ``open``: include this part on demand; ``before``: of the timeline."""
+        """Render the page. ``part``: only this part; ``open``: include this part, which otherwise loads on demand;
+        ``before``: show the operations before this journal entry."""
         if opened and opened not in _ON_DEMAND:
             raise HTTPException(404, "this part of the page does not exist")
         page = JobPage(site(), job, again=bool(part))

@@ -1,6 +1,6 @@
 """Values for the page of a job: status, release, findings and snapshots. Pure.
 
-Texts may come from any source: they are masked before they are shown, and templates escape them.
+Texts may come from any source. They are masked before they are shown, and templates escape them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IN_THE_HEAD = ("job", "status")
 
 
 class QueryStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """Duration, rates and lag of one query, from its driver's last report; missing values are empty."""
+    """Duration, rates and lag of one query, from its driver's last report. Unknown values are empty."""
 
     query: Structure
     """The query's name."""
@@ -88,7 +88,7 @@ class QueryFindings(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Structure
     """Its verdict."""
     goes: str
-    """Its path."""
+    """Its transition, as a clause; empty if there is none."""
     findings: tuple[Finding, ...]
     """Its findings, the most severe first."""
 
@@ -105,7 +105,7 @@ class FindingsView(msgspec.Struct, frozen=True, kw_only=True):
     decision: str
     """The decision of the operation."""
     refusal: str
-    """Why there is no path; empty if there is one."""
+    """Why no transition is possible; empty if one is possible."""
     queries: tuple[QueryFindings, ...]
     """Findings by query."""
     differences: tuple[Difference, ...]
@@ -152,7 +152,7 @@ class SeriesView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def view_standing(seen: JobOverview) -> StandingView:
-    """The status view of an observed job."""
+    """Return the status view of an observed job."""
     beat = str(seen.status.beat) if seen.status is not None else ""
     queries = sorted(seen.status.queries.items()) if seen.status is not None else []
     return StandingView(
@@ -183,7 +183,7 @@ def _query_standing(name: str, query: QueryStatus) -> QueryStanding:
 
 
 def view_release(state: JobState) -> ReleaseView | None:
-    """The current release of a job; None without one."""
+    """Return the view of a job's current release; None without a current release."""
     release = state.releases.get(state.serving_release)
     if release is None:
         return None
@@ -205,7 +205,7 @@ def view_release(state: JobState) -> ReleaseView | None:
 
 
 def view_findings(found: OperationFindings) -> FindingsView:
-    """The findings by query."""
+    """Return the findings of an operation by query."""
     return FindingsView(
         operation=found.operation,
         release=found.release,
@@ -227,7 +227,7 @@ def view_findings(found: OperationFindings) -> FindingsView:
 
 
 def view_snapshot(row: ListedSnapshot) -> SnapshotLine:
-    """One line of the snapshot table."""
+    """Return one line of the snapshot table."""
     if row.snapshot is None:
         return SnapshotLine(name=row.name, error=row.error, kept=row.told_kept)
     return SnapshotLine(

@@ -59,7 +59,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
     def run(
         request: Request, dag: str, run: str, job: str = "", part: str = "", who: Viewer = guarded(viewer, DEPLOY)
     ) -> Response:
-        """Redirects to the operation of a DAG run; 404 while it has none."""
+        """Redirect to the page of a DAG run's operation; 404 if the run has no recorded operation."""
         here, name = site(), operation_id(dag, run)
         found = job_of(here.store, name) if not job else check_name("job", job)
         if not found or name not in read_job(here, found).operations:
@@ -76,6 +76,6 @@ def _going_back(site: Installation, record: OperationRecord) -> tuple[str, ...]:
 
 
 def _differences(site: Installation, record: OperationRecord) -> tuple[Difference, ...]:
-    """The differences between the previous release and the operation's; empty without both."""
+    """Return the differences between the previous release and that of the operation; empty if one is missing."""
     release = record.operation.release
     return find_code_differences(site, record.state, record.before, release) if record.before and release else ()

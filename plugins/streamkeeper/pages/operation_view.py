@@ -1,6 +1,6 @@
 """Values for the page of an operation: request, steps, findings and outcome. Pure.
 
-Texts may come from any source: secrets in them are masked, and templates escape them.
+Texts may come from any source. Secrets in them are masked, and templates escape the texts.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class QueryLine(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Structure = ""
     """Its verdict; empty for a new query."""
     goes: str = ""
-    """Its path."""
+    """Its transition, as a clause; empty if there is none."""
     back: str = ""
-    """Its rollback cost; empty without a rollback path."""
+    """The cost of a rollback; empty if no rollback is possible."""
     new: bool = False
     """Whether there is no earlier version to compare with."""
     findings: tuple[Finding, ...] = ()
@@ -90,7 +90,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     asked: float | None
     """When it was asked, seconds since 1970."""
     due: float | None
-    """When it counts as declined, approximately."""
+    """When the question counts as declined, seconds since 1970, approximately."""
 
 
 class ComparedLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """The reason of the request."""
     settings: tuple[tuple[str, str], ...]
-    """Title and value of the request's non-default fields."""
+    """Title and value of each field of the request that differs from its default."""
     announced: tuple[str, ...]
     """Announced effects of a recovery, per output."""
     moments: Moments
@@ -156,7 +156,7 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     touched: bool
     """Whether the current driver was already affected."""
     aborted: str
-    """Who requested its end and why."""
+    """Who requested its abort, and why; empty if it was not aborted."""
     carrier: Carrier | None
     """The run or process that executes it."""
 
@@ -185,13 +185,13 @@ _TONES = {
 
 
 def mask_for(record: OperationRecord) -> Mask:
-    """The mask for secrets of the releases that the operation concerns."""
+    """Return the mask for the secrets of the releases that the operation concerns."""
     releases = record.state.releases
     return mask_of(releases[name] for name in (record.before, record.operation.release) if name in releases)
 
 
 def view_operation(record: OperationRecord) -> OperationView:
-    """All values for the page, masked."""
+    """Return all values for the page of an operation, with secrets masked."""
     return change_texts(_view(record), mask_for(record))
 
 
@@ -232,7 +232,7 @@ def _view(record: OperationRecord) -> OperationView:
 
 
 def _settings(request: DeployRequest) -> Iterator[tuple[str, str]]:
-    """Non-default fields of the request; params and conf are shown with the release."""
+    """Yield title and value of each field that differs from its default, except params and conf."""
     usual = DeployRequest(job=request.job)
     for name, field in asked_fields(DeployRequest).items():
         value = getattr(request, name)
@@ -281,7 +281,7 @@ def _ended(record: OperationRecord) -> Iterator[EndedLine]:
 
 
 _ASKED_AFTER = {About.STATE: (Step.KEEP_STATE,), About.OUTPUT: (Step.COMPARE, Step.CATCH_UP)}
-"""The steps after which a person is asked; the first one that is done counts."""
+"""Subject -> the steps after which a person is asked; the first of them that is done counts."""
 
 
 def _question(record: OperationRecord, moments: Moments) -> Question | None:
@@ -302,7 +302,7 @@ _ABOUT = {About.STATE: "continuing from the state", About.OUTPUT: "the rebuilt o
 
 
 def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
-    """The answers that count, and the advance acceptance of a recovery's loss or duplication."""
+    """Yield the answers that count, and a person's advance acceptance of a recovery's loss or duplication."""
     operation = record.operation
     recover = operation.request.recover
     if recover is not None and recover.accepted_by:

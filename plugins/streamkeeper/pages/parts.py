@@ -1,6 +1,6 @@
-"""A part of a page that may be unavailable: the page then shows the reason in its place, and the other parts.
+"""A part of a page that may be unavailable. The page then shows the reason in place of the part, and the other parts.
 
-Also the mask for the texts of a page, which may come from any source.
+This module also masks the texts of a page, which may come from any source.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ Mask = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """What was read; or None, and in ``missing`` one sentence that says why."""
+    """A value that was read, or None with the reason in ``missing``."""
 
     value: T | None = None
     missing: str = ""
 
 
 def mask_of(releases: Iterable[Release]) -> Mask:
-    """What makes a text fit to be shown: no secret that stands where a reference should in what these releases were
-    given, and nothing that would change the order of reading."""
+    """Return a function that masks a text for display.
+
+    It masks secrets that the params and confs of these releases contain literally, and spells out characters that would
+    change the order in which a text is displayed.
+    """
     secrets = literals_of(releases)
     return lambda text: visible(redact(text, secrets))
 
 
 def read_part(what: str, read: Callable[[], T], mask: Mask) -> Part[T]:
-    """What ``read`` gives, its texts masked; or that ``what`` cannot be read, and why."""
+    """Return the result of ``read`` with its texts masked, or the reason why ``what`` cannot be read."""
     try:
         return Part(value=change_texts(read(), mask))
     except KeyMissing as error:

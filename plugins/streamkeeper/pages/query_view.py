@@ -70,7 +70,7 @@ class QueryView(msgspec.Struct, frozen=True, kw_only=True):
     query: Structure
     """The query's name."""
     undescribed: str = ""
-    """Why its plan is unknown; ``sources`` are then those that its driver reports."""
+    """Why its plan is unknown; ``sources`` are then those that the driver reports. Empty if the plan is known."""
     output: str = ""
     """Kind and location of its output."""
     output_mode: Structure = ""
@@ -98,13 +98,13 @@ def view_query(
     root: str,
     undescribed: str = "",
 ) -> QueryView:
-    """The view of one query of a job.
+    """Return the view of one query of a job.
 
     ``state``: the job's state.
     ``query``: the query's name.
     ``manifest``: its manifest, None if it is unknown.
     ``status``: the driver's last report, None without one.
-    ``root``: of checkpoints without a recorded root.
+    ``root``: the root of checkpoints for which none is recorded.
     ``undescribed``: why the manifest is unknown.
     """
     versions = tuple(_versions(state, query, root))
@@ -137,7 +137,7 @@ def _sources(manifest: Manifest, status: QueryStatus | None) -> Iterator[SourceL
 
 
 def _told_sources(status: QueryStatus | None) -> tuple[SourceLine, ...]:
-    """The sources as the driver reports them, without a manifest."""
+    """Return the sources as the driver reports them, for a query without a manifest."""
     if status is None:
         return ()
     signals: Sequence[SourceSignals] = status.signals.sources
@@ -153,7 +153,7 @@ def _told_sources(status: QueryStatus | None) -> tuple[SourceLine, ...]:
 
 
 def tell_lag(source: SourceSignals) -> str:
-    """12,000 records, lag 3.5 min; the source drops unread input in 2 h."""
+    """Return the backlog of a source, such as "12,000 records, lag 3.5 min; the source drops unread input in 2 h"."""
     waits = [
         f"{count:,} {what}"
         for count, what in ((source.lag_records, "records"), (source.lag_files, "files"))

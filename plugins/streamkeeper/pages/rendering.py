@@ -1,7 +1,7 @@
-"""Render templates: every value is escaped, a missing one is an error, and a part looks as in the whole page.
+"""Render templates. Every value is escaped, a missing value is an error, and a part looks as in the whole page.
 
-Shared by all templates: ``base``: the page's mount point without trailing slash; ``airflow``: that of Airflow; ``who``:
-the Viewer, None on an error page; ``now``: seconds since 1970; ``static(name)``.
+All templates can use ``base`` (the page's mount point without trailing slash), ``airflow`` (that of Airflow), ``who``
+(the Viewer, None on an error page), ``now`` (seconds since 1970) and ``static(name)`` (the address of a static file).
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def render(
     context = {**values, **_shared(request, who)}
     if not part:
         return HTMLResponse(found.render(context), status)
-    # Blocks of the frame are not parts: their values are not always read.
+    # Blocks of the frame are not parts, because their values are not always read.
     if part not in found.blocks or part in _TEMPLATES.get_template(_FRAME).blocks:
         raise HTTPException(HTTPStatus.NOT_FOUND, "this part of the page does not exist")
     return HTMLResponse("".join(found.blocks[part](found.new_context(context))), status)
 
 
 def render_error(request: Request, status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as a page, or as plain text for a request from a script."""
+    """Return an error as a page, or as plain text if a script sent the request."""
     told = {**HEADERS, **(headers or {})}
     if request.headers.get("HX-Request"):
         return PlainTextResponse(sentence, status, told)

@@ -1,4 +1,4 @@
-"""The page's static files: part of the package, without job data, and readable without a login."""
+"""The static files of the page. They are part of the package, contain no job data, and need no login."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _KEPT_S = 24 * 3600
 
 
 class StaticPages(StaticFiles):
-    """Cached by the browser for a day; addresses contain the file's hash, so a new version has a new address."""
+    """Serves the static files, which browsers cache for a day. A new version of a file has a new address, with its
+    hash."""
 
     def __init__(self) -> None:
         super().__init__(directory=STATIC)
@@ -29,6 +30,6 @@ class StaticPages(StaticFiles):
 
 @cache
 def static_path(name: str) -> str:
-    """``page.css`` -> ``static/page.css?v=0f3c…``."""
+    """Return the relative address of a static file with its hash, such as ``static/page.css?v=0f3c…``."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()
     return f"static/{name}?v={digest[:12]}"

@@ -38,7 +38,7 @@ class Mark(Enum):
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One step. Times are seconds since 1970, by the clock of the process that recorded them; None if unknown."""
+    """One step. Times are seconds since 1970 by the clock of the process that recorded them; None if unknown."""
 
     label: Structure
     """The step."""
@@ -47,7 +47,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     mark: Mark
     """Its state."""
     began: float | None = None
-    """Its recorded start, or the end of the step before."""
+    """Its recorded start, or else the end of the previous step."""
     done: float | None = None
     """Its end."""
     due: float | None = None
@@ -61,7 +61,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def took_s(self) -> float | None:
-        """Duration in seconds; None unless the step has ended."""
+        """Duration of the step in seconds; None unless the step has ended."""
         return None if self.began is None or self.done is None else max(0.0, self.done - self.began)
 
 
@@ -81,7 +81,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
-    """The times of one operation; the first of two equal records counts, as in the journal."""
+    """Return the times of one operation. Of two equal records the first counts, as in the journal."""
     whole: dict[str, float] = {}
     begun: dict[str, float] = {}
     done: dict[str, float] = {}
@@ -106,7 +106,7 @@ def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
 
 
 def step_lines(record: OperationRecord, moments: Moments) -> tuple[StepLine, ...]:
-    """The announced steps in order, and the automatic rollback if there was one."""
+    """Return the announced steps in order, and the automatic rollback if there was one."""
     operation, state = record.operation, record.state
     stopped = state.stopped if operation.outcome is None else None
     lines: list[StepLine] = []
@@ -184,7 +184,7 @@ def _way_back(record: OperationRecord, moments: Moments) -> StepLine:
 
 
 def _left(operation: OperationState, step: Step) -> str:
-    """The result of a step, as a clause."""
+    """Return the result of a step as a clause; empty without a result."""
     match step:
         case Step.BUNDLE:
             return operation.release

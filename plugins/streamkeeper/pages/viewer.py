@@ -17,26 +17,27 @@ STATE_DEAD = "streaming_state_dead"
 WATCH = "streaming_watch"
 
 Right = Literal["see", "run", "answer"]
-"""To read a DAG; to create runs of it; to answer questions of its runs."""
+"""A right to a DAG: to read it, to create runs of it, or to answer questions of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """``name``: their name in Airflow; ``may``: whether they have a right to the DAG with this id."""
+    """The viewer of a page. ``name``: in Airflow; ``may(right, dag_id)``: whether the viewer has a right to a DAG."""
 
     name: str
     may: Callable[[Right, str], bool]
 
 
 def guarded(viewer: Callable[..., Viewer], dag_id: str) -> Any:
-    """The default of a route's ``who: Viewer``: the viewer, if they may see the DAG.
+    """Return the default for a route's parameter ``who: Viewer``, which admits only viewers who may read the DAG.
 
-    ``viewer``: a FastAPI dependency that raises HTTPException 401 without a signed-in user; 403 is raised here.
+    ``viewer``: a FastAPI dependency that raises HTTPException 401 without a signed-in user. Without the right, the
+    returned dependency raises HTTPException 403.
     """
 
     def seeing(who: Viewer = Depends(viewer)) -> Viewer:
         if not who.may("see", dag_id):
-            raise HTTPException(403, f"{who.name} may not read the DAG {dag_id}: request read access to it")
+            raise HTTPException(403, f"{who.name} may not read the DAG {dag_id}. Request read access to this DAG")
         return who
 
     return Depends(seeing)

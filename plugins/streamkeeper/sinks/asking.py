@@ -1,6 +1,6 @@
-"""Queries an output, by its description alone, for the newest batch of a checkpoint version: no job code runs.
+"""Query an output for the newest batch of a checkpoint version, by the output's description. No job code runs.
 
-The module of a sink kind is loaded only when it is needed: a table's module loads a database client.
+The module of a sink kind is loaded only when it is needed, because that of a table loads a database client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 
 
 class _Asked(Protocol):
-    """The functions in the module of a kind that ``knows_batches``; a kind to ``CUT_BACK`` has the second as well."""
+    """The functions in the module of a sink kind that ``knows_batches``; only a kind in ``CUT_BACK`` has
+    ``refuse_cut``."""
 
     def answer(self, question: OutputQuestion) -> OutputAnswer:
         """Read the output's own record; an output that does not answer is reported as unknown. Raises and changes
@@ -28,9 +29,8 @@ class _Asked(Protocol):
 
 
 def ask_output(question: OutputQuestion) -> OutputAnswer:
-    """Query the output itself. One that does not answer is reported as unknown; it raises no error and changes
-    nothing.
-    """
+    """Return the output's answer; unknown, with the reason, if the output does not answer. Raises and changes
+    nothing."""
     if not capabilities_of(question.sink.kind).knows_batches:
         return OutputAnswer(unknown="Streamkeeper cannot query the output of a function")
     return _module_of(question.sink).answer(question)
@@ -49,10 +49,10 @@ class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reconcile(sink: SinkDescription, version: str, batch: int) -> Reconciled:
-    """Query an output, by its description, about a restore to ``batch`` of ``version``; changes nothing.
+    """Return how an output would handle a restore to ``batch`` of ``version``; changes nothing.
 
-    A table's rows replace themselves by their key. For files, Spark's own log must still separate the batches up to
-    that one from later ones. For a function, only its author can tell.
+    In a table, replayed rows replace the rows with the same key. For files, Spark's sink log must still separate the
+    batches up to ``batch`` from later ones. For a function, only its author knows.
     """
     can = capabilities_of(sink.kind)
     cut_back = can.reconciles is Reconciliation.CUT_BACK

@@ -1,6 +1,4 @@
-"""Finds collations of a table's key that treat two different strings as equal, so that an upsert would merge their
-rows.
-"""
+"""Find collations of a table's key that treat different strings as equal, so that an upsert would merge their rows."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ WHERE i.indrelid = to_regclass(:name) AND i.indisunique AND i.indpred IS NULL AN
 
 
 def find_merging_collations(connection: Connection, table: Table) -> list[str]:
-    """Return a sentence for each text column of the key that the database's table compares this way.
+    """Return a sentence for each text column of the key whose collation treats different strings as equal.
 
     Any unique index on exactly the key's columns counts, because an upsert names columns and the database uses any
     matching index. SQLite's BINARY and every deterministic collation of PostgreSQL distinguish any two strings.

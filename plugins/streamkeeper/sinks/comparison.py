@@ -1,6 +1,6 @@
-"""Compares the output of a new checkpoint version with the current one, before a cutover.
+"""Compare the output of a new checkpoint version with the current output, before a cutover.
 
-Values are equal only if they are identical to the last digit: sums of ``double`` in another order may differ in it.
+Values are equal only if all digits are equal. Sums of ``double`` in another order may differ in the last digit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SAMPLED = 10
 def compare_tables(
     connection: Connection, old_name: str, new_name: str, *, may_differ: Collection[str] = ()
 ) -> OutputComparison:
-    """Compare two tables by their key, on the columns that both have with one type, in the transaction's snapshot.
+    """Compare two tables by their key, on the columns that both have with the same type, in the transaction's snapshot.
 
     The other columns are reported, with both their types.
 

@@ -1,4 +1,4 @@
-"""The sink contract: the guarantees of each kind of sink to a driver. Loads neither pyspark nor a database client."""
+"""The sink contract: what a driver can rely on for every kind of sink. Loads neither pyspark nor a database client."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class WriterRole(Enum):
     SERVING = "serving"
     """Readers of the output see it."""
     SHADOW = "shadow"
-    """In a dual run, alongside the current writer: readers of the output do not see it until the cutover."""
+    """Written in a dual run, beside the current writer; readers of the output do not see it until the cutover."""
 
 
 class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Identifies the writer to an output."""
+    """The identity of a writer, as an output needs it."""
 
     job: str
     """The job."""
@@ -43,21 +43,21 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     role: WriterRole = WriterRole.SERVING
     """Whether readers see the batches."""
     serving: tuple[Span, ...] = ()
-    """The spans of the output from this epoch on, in order, the newest version last; empty: only ``version``. Not used
-    in the role SHADOW.
+    """The spans of the output from this epoch on, in order, the newest version last. Empty means only ``version``. Not
+    used in the role SHADOW.
     """
     installation: str = ""
     """The id of the writing installation, empty if unknown."""
     looks: bool = False
-    """Whether the writer is only asked for the output's content; it then changes nothing."""
+    """Whether the writer is only queried for the output's content, and changes nothing."""
     begun: bool = False
-    """Whether the checkpoint of ``version`` has its own batch, so that the output's content of it belongs to this
-    query.
+    """Whether the checkpoint of ``version`` has a batch of its own. The output's content of that version then belongs
+    to this query.
     """
 
 
 class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An output's content of a checkpoint version."""
+    """An output's answer: what it contains of a checkpoint version."""
 
     batch: int | None = None
     """The newest batch; None without any."""
@@ -70,7 +70,7 @@ class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks for the newest batch of a checkpoint version in the described output."""
+    """The question for the newest batch of a checkpoint version in the described output."""
 
     sink: SinkDescription
     """The output's description."""
@@ -79,24 +79,28 @@ class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """The checkpoint version."""
     places: Sequence[str]
-    """Candidates for the output's own directory, or for its URL with the password."""
+    """Texts among which the output's directory, or its URL with the password, is to be found."""
     mask: Callable[[str], str]
-    """Masks their secrets as in the output's description."""
+    """Masks the secrets in a text of ``places`` as in the output's description."""
 
 
 class OutputClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest epoch that an output has accepted from its query; ``version``: its version, empty if unknown."""
+    """The newest epoch that an output has accepted from its query, and the checkpoint version, empty if unknown."""
 
     epoch: int
     version: str = ""
 
 
 def check_installation(what: str, recorded: str | None, mine: str) -> None:
-    """Raise OperationRefused when another installation wrote an output: a copied installation has the same names."""
+    """Raise OperationRefused if another installation wrote an output, because a copied installation uses the same
+    names.
+
+    ``what``: the output, for the message; ``recorded``, ``mine``: the id in the output, and that of this installation.
+    """
     if recorded and mine and recorded != mine:
         raise OperationRefused(
             f"{what} is written by the installation {recorded[:8]}, not by this one ({mine[:8]})",
-            hint="a copy needs its own outputs: deploy with other params",
+            hint="deploy with params that name other outputs, because a copy needs its own outputs",
         )
 
 
@@ -111,16 +115,18 @@ class Sink(ABC):
 
     @abstractmethod
     def describe(self) -> SinkDescription:
-        """Return its part of the manifest; never a secret."""
+        """Return the sink's part of the manifest, without any secret."""
 
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:
-        """Return a writer for one epoch; it may connect, but does not change anything yet."""
+        """Return a writer for one epoch. The writer may connect, but changes nothing yet."""
 
     @property
     def fence_place(self) -> str:
-        """Where ``fences.read_fences`` finds its fence: a URL, possibly with a password, or a directory; empty if it
-        has no fence.
+        """The URL (possibly with a password) or the directory where ``fences.read_fences`` finds the fence of this
+        output.
+
+        Empty if the output has no fence.
         """
         return ""
 
@@ -137,7 +143,7 @@ class Sink(ABC):
 
     @abstractmethod
     def rehearse(self, batch: DataFrame) -> None:
-        """Run a batch through the same kind of work without keeping it: the warm-up of a standby."""
+        """Do the same kind of work with a batch without keeping its rows, to warm up a standby."""
 
 
 class SinkWriter(ABC):
@@ -145,17 +151,17 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def raise_fence(self) -> None:
-        """Make this epoch permanently the newest that the output accepts; raises Fenced when it already has a newer
-        one.
+        """Make this epoch permanently the newest that the output accepts; raises Fenced if the output has a newer
+        epoch.
 
         In the role SERVING this is also the cutover: from here on the output consists of ``context.serving``. In the
         role SHADOW only older epochs of the same shadow are fenced, and the current output is unchanged.
         """
 
     def newest_claim(self) -> OutputClaim | None:
-        """Return the last claim of this query's output by this installation; None if the output does not record one.
+        """Return the newest claim of the output by this query of this installation; None if none is recorded.
 
-        Changes nothing. A journal that ends at an older epoch was restored from a copy.
+        Changes nothing. A journal that ends at an older epoch than this claim was restored from a copy.
         """
         return None
 
@@ -165,23 +171,24 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch whole, or not at all; compute a batch that it already has without writing it. Raises Fenced."""
+        """Write a batch completely or not at all. Compute, but do not write, a batch that the output has. Raises
+        Fenced."""
 
     @abstractmethod
     def close(self) -> None:
         """Close connections."""
 
     def read_record(self) -> OutputRecord | None:
-        """Return the output's own record; creates nothing. None: this kind of output keeps no record."""
+        """Return the output's own record; None if this kind of output keeps no record. Creates nothing."""
         return None
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:  # noqa: B027
-        """Record that the output continues after ``batch_id`` although it lacks batches up to it, because a person
+        """Record that the output continues after ``batch_id`` although it lacks earlier batches, because a person
         accepted that.
 
-        ``batch``: any frame with the output's columns; it is not run.
+        ``batch``: any frame with the output's columns; the frame is not run.
 
-        The fence must be raised. Idempotent. The default does nothing.
+        The fence must be raised before. Idempotent. The default does nothing.
         """
 
     def seed(self, batch_id: int) -> None:  # noqa: B027
@@ -194,19 +201,22 @@ class SinkWriter(ABC):
 
 
 def refuse_older_copy(output: str, version: str, known: int | None, held: int | None) -> None:
-    """Raise OutputLost when an output has fewer batches than this process has seen in it: it was replaced."""
+    """Raise OutputLost if an output has fewer batches than this process has seen in it, because it was then replaced.
+
+    ``known``, ``held``: the newest batch that was seen, and that the output has now; None for no batch.
+    """
     if known is not None and (held is None or held < known):
         found = "no batch" if held is None else f"batch {held}"
         raise OutputLost(
             f"output {output} lacks committed batches: it has {found} of {version}, but batch {known} was there",
-            hint="restore the output, then run streamkeeper recover",
+            hint="restore the output, then run `streamkeeper recover JOB`",
         )
 
 
 def compute(batch: DataFrame) -> None:
     """Run a batch through its plan and keep no rows.
 
-    A batch that the sink already has must run too: its tasks write the state, and with checkpoint format v2 the commit
-    names the state files of this run. Skipping it would leave the next batch without its state.
+    A batch that the sink already has must run too. Its tasks write the state, and with checkpoint format v2 the commit
+    names the state files of this run. Without the run, the next batch would have no state.
     """
     batch.write.format("noop").mode("overwrite").save()

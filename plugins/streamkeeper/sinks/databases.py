@@ -30,8 +30,9 @@ _OF_SQLITE_S_DRIVER = frozenset(
 
 
 def parse_url(text: str) -> URL:
-    """Parse the URL of a SQLite file or a PostgreSQL database; raises InvalidInput or Unsupported, never with a
-    secret.
+    """Parse the URL of a SQLite file or a PostgreSQL database.
+
+    Raises InvalidInput or Unsupported, without secrets in the message.
     """
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -57,7 +58,7 @@ def parse_url(text: str) -> URL:
 
 
 def identity(url: URL) -> str:
-    """Return the database by the URL's own host, port and path: the recorded key of an output, which never changes."""
+    """Return host, port and path of the URL: the recorded key of an output, which never changes."""
     from sqlalchemy import URL
 
     plain = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
@@ -113,7 +114,8 @@ def _service(name: str) -> dict[str, str]:
 
 
 def _connect_arguments(url: URL) -> dict[str, str]:
-    """Make the URL's place explicit if the environment has another one; add our options to the URL's own."""
+    """Return connection arguments that make the URL's server explicit, whatever the environment sets, and add
+    options."""
     told = _parameters(url)
     place = {name: told[name] for name in _PLACE if name in told}
     if any(os.environ.get(name) for name in _ENVIRONMENT) and ("service" not in told or _service(told["service"])):
@@ -215,6 +217,6 @@ _HINT = "use sqlite:////absolute/path.db or postgresql+psycopg://user@host/datab
 
 
 def may_be_there(url: str) -> bool:
-    """Return False for a missing SQLite file, which a connection would create."""
+    """Whether the database may exist; False only for a missing SQLite file, which a connection would create."""
     database = parse_url(url).database
     return not url.startswith("sqlite") or bool(database and os.path.exists(database))

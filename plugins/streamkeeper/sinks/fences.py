@@ -1,4 +1,4 @@
-"""Reads who writes an output from its own fence, for jobs whose records are lost."""
+"""Read from the fence of an output which query writes it, for jobs whose records are lost."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _VERSION = re.compile(r"v\d{4,}")
 
 
 def read_fences(place: str) -> list[Fence]:
-    """Return every Streamkeeper output in a database, by its URL, or the one in a FileSink's directory; changes
+    """Return the fences of all Streamkeeper outputs in a database, or the one of a FileSink's directory; changes
     nothing.
 
-    Raises InvalidInput or Unsupported if ``place`` is neither, NotFound if it has no output, StoreUnavailable if it
-    does not answer. No message contains a password.
+    ``place``: the database's URL, or the directory. Raises InvalidInput or Unsupported if it is neither, NotFound if it
+    has no output, StoreUnavailable if it does not answer. No message contains a password.
     """
     if scheme_of(place) in ("", "file"):
         return [_read_files(local_directory(place))]
@@ -82,7 +82,7 @@ def _read_tables(place: str) -> list[Fence]:
 
 
 def _fences(database: str, server: str, rows: list[dict[str, object]]) -> list[Fence]:
-    """Return a fence for each current table; tables of its other versions count as its own."""
+    """Return a fence for each current table, which includes the tables of the output's other versions."""
     by_name = {str(row["output"]): row for row in rows}
     beside: dict[str, list[tuple[str, dict[str, object]]]] = {name: [] for name in by_name}
     for name, row in by_name.items():

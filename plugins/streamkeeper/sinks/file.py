@@ -76,11 +76,10 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class FileSink(Sink):
-    """Files under ``<path>/<checkpoint version>``; readers use ``read_serving``, which returns the rows as they were
-    written.
+    """Writes files under ``<path>/<checkpoint version>``. Readers use ``read_serving``, which returns the written rows.
 
-    Exactly once for readers that follow Spark's sink log, as Spark itself does; other engines see only directories,
-    including the files of unfinished batches.
+    Delivery is exactly once for readers that follow Spark's sink log, as Spark does. Other engines read directories,
+    and so also the files of unfinished batches.
     """
 
     kind: ClassVar[str] = "file"
@@ -98,7 +97,9 @@ class FileSink(Sink):
         if self.format not in _FORMATS:
             raise Unsupported(f"file format {self.format!r} is not supported", hint=f"use {', '.join(_FORMATS)}")
         if isinstance(self.partition_by, str):
-            raise InvalidInput(f"partition_by={self.partition_by!r} is not a list", hint='partition_by=["day"]')
+            raise InvalidInput(
+                f"partition_by={self.partition_by!r} is not a list", hint='write it like partition_by=["day"]'
+            )
         object.__setattr__(self, "partition_by", tuple(self.partition_by))
 
     def describe(self) -> SinkDescription:
@@ -156,9 +157,9 @@ class FileWriter(SinkWriter):
         self._schema: StructType | None = None
 
     def raise_fence(self) -> None:
-        """Create this epoch's file. It is permanent, and readers follow it from now on.
+        """Create this epoch's file, which is permanent and which readers follow from now on.
 
-        A shadow has none: only the shadow's single instance writes to the directory of its version.
+        A shadow has no such file, because only the shadow's single instance writes to the directory of its version.
         """
         owner = f"{self._context.job}/{self._context.query}"
         newest = newest_epoch(self._root)
@@ -180,7 +181,7 @@ class FileWriter(SinkWriter):
     def _must_be_own_directory(self, newest: EpochFile | None) -> None:
         """Raise InvalidInput when this version's directory has files and no writer of this output claimed it.
 
-        A version with batches may lack claims and marks: they were lost, or an older shadow made none.
+        A version with batches may lack claims and marks, because they were lost or an older shadow made none.
         """
         if self._context.begun:
             return
@@ -283,7 +284,8 @@ class FileWriter(SinkWriter):
         """Do nothing: no connection is open."""
 
     def seed(self, batch_id: int) -> None:
-        """Start the sink log of this version with batches without files: Spark cannot read a log that starts later.
+        """Start the sink log of this version with batches without files, because Spark cannot read a log that starts
+        later.
 
         ``batch_id`` is 0 where numbering restarts; a restored version continues the numbers of its parent.
         """
@@ -349,7 +351,7 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
-    """Answer from Spark's own sink log of the version, in the directory that a param names."""
+    """Return the answer from Spark's sink log of the version, in the directory that a param names."""
     described = question.sink.output
     masked = question.mask(described)
     root = Path(next((place for place in question.places if question.mask(place) == masked), described))

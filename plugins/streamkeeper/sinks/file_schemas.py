@@ -1,7 +1,7 @@
-"""Records the schemas of a version's files, because text and folder names have no types.
+"""Record the schemas of a version's files, because text files and folder names have no types.
 
-Each schema of a version is a file below ``_streamkeeper/schemas/<version>``. It is created before the first batch that
-has it, and never changed. Versions from before this feature have none.
+Each schema of a version is a file below ``_streamkeeper/schemas/<version>``. The file is created before the first batch
+with that schema, and never changed. Versions from before this feature have no such files.
 """
 
 from __future__ import annotations
@@ -225,12 +225,12 @@ def _refuse_like_names(output: str, names: Sequence[str]) -> None:
         if other != name:
             raise InvalidInput(
                 f"output {output}: columns {other} and {name} differ only in upper and lower case",
-                hint="rename one: readers cannot distinguish them",
+                hint="rename one of them, because readers cannot distinguish the two",
             )
 
 
 def _lost(file_format: str, kind: _Type) -> Iterator[str]:
-    """Yield why a format cannot store a type, or cannot return it."""
+    """Yield the reasons why a format cannot store a type, or cannot return it."""
     if file_format == "csv" and (isinstance(kind, dict) or kind == "variant"):
         yield "CSV does not support nested values"
     if file_format == "csv" and kind == "binary":

@@ -1,4 +1,4 @@
-"""The content of a file output: its create-only epoch log names the current checkpoint versions, in order."""
+"""Read the current content of a file output. Its create-only epoch log names the checkpoint versions, in order."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ _INTERNAL = re.compile(r"_.*|v\d{4,}")
 
 
 class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of the output, under ``_streamkeeper/epochs/<number>.json``; also contains the facts that readers
-    need.
-    """
+    """One claim of the output, stored as ``_streamkeeper/epochs/<number>.json``, with the facts that readers need."""
 
     epoch: int
     """The claimed epoch."""
@@ -88,7 +86,7 @@ def is_internal(path: Path, root: Path) -> bool:
 
 
 def mark_shadow(root: Path, version: str) -> None:
-    """Record that a version's directory is written in shadow: only such a directory is ever removed."""
+    """Record that a version's directory is written in shadow. Only such a directory may be removed."""
     create_whole(root / _SHADOWS / version, b"")
 
 
@@ -98,7 +96,7 @@ def is_shadow(root: Path, version: str) -> bool:
 
 
 def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:
-    """Return checkpoint version -> file format, from the newest claim; from all claims if an older kind lacks some."""
+    """Return checkpoint version -> file format. Read from the newest claim, or from all claims if that lacks some."""
     formats = newest.all_formats if newest is not None else {}
     if set(wanted) <= set(formats):
         return formats
@@ -114,7 +112,7 @@ def create_epoch(root: Path, claim: EpochFile) -> None:
 
 
 def read_serving(spark: SparkSession, path: str) -> DataFrame:
-    """Return the current output: complete batches of its checkpoint versions, through Spark's sink logs.
+    """Return the rows of the current output: the complete batches of its checkpoint versions, by Spark's sink logs.
 
     Values and types are those that were written. Versions may have different columns: a column that a version lacks is
     NULL there. For a version from before schemas were recorded, Spark infers the types of text and of folder names from
@@ -156,7 +154,8 @@ def read_spans(
 
 
 def _texts_alike(frames: Sequence[DataFrame]) -> Sequence[DataFrame]:
-    """Make a column that is a string in one version a string in all: Spark would convert such strings to numbers."""
+    """Make a column that is a string in one version a string in all, because Spark would convert its strings to
+    numbers."""
     kinds: dict[str, set[str]] = {}
     for name, kind in (pair for frame in frames for pair in frame.dtypes):
         kinds.setdefault(name, set()).add(kind)

@@ -43,8 +43,9 @@ BatchFunction = Callable[["DataFrame", BatchContext], None]
 class ForeachBatch(Sink):
     """Calls ``function(batch, context)`` at least once per batch.
 
-    An unknown output has no fence. The check before each batch, and the proof that its driver has terminated, exclude a
-    superseded writer. A batch that was running when its driver terminated is replayed.
+    The output is unknown and has no fence. A superseded writer is excluded by the driver's check before each batch, and
+    by the proof that the earlier driver has terminated. A batch that was running when its driver terminated is
+    replayed.
     """
 
     kind: ClassVar[str] = "foreach"
@@ -63,7 +64,7 @@ class ForeachBatch(Sink):
         return SinkDescription(kind=self.kind, output=f"{module}:{name}", options={})
 
     def overlaps(self, other: Sink) -> bool:
-        """Return False: only its author knows where a function writes."""
+        """Return False, because only its author knows where a function writes."""
         return False
 
     def open(self, context: SinkContext) -> ForeachWriter:
@@ -83,10 +84,10 @@ class ForeachWriter(SinkWriter):
         self._context = context
 
     def raise_fence(self) -> None:
-        """Do nothing: only the driver's own check and its termination fence an unknown output."""
+        """Do nothing, because an unknown output has no fence."""
 
     def last_batch(self) -> int | None:
-        """Return None: it is never known."""
+        """Return None, because the newest batch of an unknown output is never known."""
         return None
 
     def write(self, batch: DataFrame, batch_id: int) -> None:

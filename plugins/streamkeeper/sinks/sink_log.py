@@ -16,7 +16,7 @@ from streamkeeper.sinks.whole_files import create_whole
 
 SINK_LOG = "_spark_metadata"
 _INTERVAL = 10
-"""Spark's own default; if a log has another interval, Spark follows the log's files."""
+"""Spark's default interval of compaction. If a log has another interval, Spark follows the files of the log."""
 
 
 def newest_batch(directory: Path) -> int | None:
@@ -25,10 +25,10 @@ def newest_batch(directory: Path) -> int | None:
 
 
 def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
-    """Return the files that the sink log lists, of the batches up to ``last`` if given: no other file belongs to a
-    batch.
+    """Return the files that the sink log lists, if ``last`` is given only those of the batches up to ``last``.
 
-    Raises InvalidInput when the rest of the log cannot separate the batches up to ``last`` from later ones.
+    No other file belongs to a batch. Raises InvalidInput if the log cannot separate the batches up to ``last`` from
+    later ones.
     """
     entries = _entries(directory)
     end = entries.newest if last is None else last
@@ -53,8 +53,8 @@ def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
 def begin_log(directory: Path, batch_id: int) -> None:
     """Start a log as if the batches up to ``batch_id`` had written no file; idempotent.
 
-    Spark reads and compacts a log from a compacted batch on, or else from batch 0; it treats one that starts in between
-    as damaged. Raises InvalidInput when one of those batches has a file.
+    Spark reads and compacts a log from a compacted batch on, or else from batch 0, and treats a log that starts in
+    between as damaged. Raises InvalidInput if one of these batches has a file.
     """
     newest = newest_batch(directory)
     if newest is not None and newest > batch_id:
@@ -94,7 +94,10 @@ def _compacted(directory: Path) -> bytes:
 
 
 def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int) -> None:
-    """Check that all batches up to ``last`` are in the logs read: missing ones are only in a later compacted entry."""
+    """Raise InvalidInput unless the entries to read have all batches up to ``last``.
+
+    A missing batch is only in a later compacted entry, or nowhere.
+    """
     compacted, known = entries.last_compacted(last), min(last, entries.newest)
     if len(later) == known - compacted and later == list(range(compacted + 1, known + 1)):
         return
@@ -102,7 +105,7 @@ def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int
     reason = "it has gaps" if beyond is None else f"it was compacted at batch {beyond}"
     raise InvalidInput(
         f"the sink log of {directory} cannot separate the batches up to {last} from later ones: {reason}",
-        hint="later batches were written to this version; rebuild the output, or read the whole directory",
+        hint="rebuild the output, or read the whole directory, because later batches were written to this version",
     )
 
 

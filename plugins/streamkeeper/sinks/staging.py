@@ -1,7 +1,7 @@
-"""Runs in Spark's Python workers for a TableSink: writes a partition's rows to the staging table, or none of them.
+"""Write a partition's rows to the staging table of a TableSink, all or none. Runs in Spark's Python workers.
 
-It contains only module-level functions with plain arguments: a worker imports them, and no function is pickled by
-value.
+The module contains only module-level functions with plain arguments, so that a worker imports them and no function is
+pickled by value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OUTPUTS = "streamkeeper_outputs"
 
 
 class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One write of one batch."""
+    """The plan of one attempt to write one batch."""
 
     url: str
     """The database's URL."""
@@ -37,9 +37,9 @@ class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     """The writer's epoch."""
     token: str
-    """A name of this write, which distinguishes its rows from those of an earlier attempt."""
+    """The name of this attempt, which distinguishes its rows from those of earlier attempts."""
     in_shadow: bool = False
-    """Whether the table is written in shadow; its record is deleted when it is taken over or discarded."""
+    """Whether the table is written in shadow; the table's record is deleted when it becomes current or is discarded."""
 
 
 def outputs_table(metadata: MetaData) -> Table:
@@ -116,13 +116,13 @@ def staging_table(
 
 
 def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, *, in_shadow: bool) -> None:
-    """Raise Fenced when the output's newest epoch is not this one, OutputLost when its record no longer exists.
+    """Raise Fenced if the output's newest epoch is not this epoch, OutputLost if the output's record no longer exists.
 
     ``connection``: the open transaction.
     ``outputs``: the table of outputs.
     ``table``: the output's table.
     ``epoch``: the writer's epoch.
-    ``in_shadow``: the table is written in shadow: a missing record then means Fenced.
+    ``in_shadow``: whether the table is written in shadow; a missing record then means Fenced.
     """
     import sqlalchemy as sa
 
@@ -141,7 +141,7 @@ def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, 
 def check_keys(
     connection: Connection, staged: Table, mine: Any, names: Sequence[str], table: str, batch_id: int
 ) -> None:
-    """Raise PermanentError when staged rows lack the key, or two of them have the same.
+    """Raise PermanentError if a staged row lacks the key, or two staged rows have the same key.
 
     ``connection``: the open transaction.
     ``staged``: the staging table.
@@ -164,12 +164,12 @@ def check_keys(
     if found is not None:
         raise PermanentError(
             f"table {table}: batch {batch_id} holds the key {named_row(names, found)} more than once",
-            hint="the newest of these rows is unknown: deduplicate or aggregate by the key",
+            hint="deduplicate or aggregate by the key, because the newest of these rows is unknown",
         )
 
 
 def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
-    """Insert a partition's rows with their marks into the staging table in one transaction, or none; raises Fenced."""
+    """Insert a partition's rows and their marks into the staging table, all in one transaction. Raises Fenced."""
     import sqlalchemy as sa
 
     engine = open_engine(plan.url, pooled=False)
@@ -191,7 +191,7 @@ def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
 
 
 def rehearse_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
-    """Do the same work in a temporary table and roll it back: this warms up a worker and keeps no rows.
+    """Do the work of ``stage_partition`` in a temporary table and roll it back, to warm up a worker. Keeps no rows.
 
     Raises PermanentError for a marked row.
     """

@@ -1,4 +1,4 @@
-"""Queries a table, by its description alone, for its newest batch; its URL is among a release's params."""
+"""Query a table, known only by its description, for its newest batch. Its URL is among the params of a release."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamkeeper.sinks.table_record import read_table_record
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
-    """Answer from the output's row in its database, which is identified among the places by its identity."""
+    """Return the answer from the output's row in its database, whose URL is found among the places by its identity."""
     import sqlalchemy as sa
 
     database, _, table = question.sink.output.rpartition("#")

@@ -1,4 +1,4 @@
-"""Finds objects that depend on a table, and handles them when another table takes its name."""
+"""Find the objects that depend on a table, and handle them when another table takes the name of that table."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def quoted(connection: Connection, name: str) -> str:
 
 
 def refuse_dependents(connection: Connection, table: str) -> None:
-    """Raise Unsupported when an object would silently stay with the old table, as a view of PostgreSQL would.
+    """Raise Unsupported if an object, such as a view of PostgreSQL, would silently stay with the old table.
 
-    A view of SQLite refers to the name, like queries.
+    A view of SQLite refers to the table by name and follows the new table.
     """
     import sqlalchemy as sa
 
@@ -43,12 +43,12 @@ def refuse_dependents(connection: Connection, table: str) -> None:
     if found:
         raise Unsupported(
             f"table {table} cannot be replaced by a rebuilt one: {', '.join(found)} would stay with the old table",
-            hint="drop it, and create it again after the deploy",
+            hint="drop these objects, and create them again after the deploy",
         )
 
 
 def carry_grants(connection: Connection, old: str, new: str) -> None:
-    """Grant the privileges that other roles have on the old table on the new one too; SQLite has none."""
+    """Give other roles the same privileges on the new table as on the old one. SQLite has no privileges."""
     import sqlalchemy as sa
 
     if connection.dialect.name == "sqlite":

@@ -1,4 +1,4 @@
-"""Reads a table's own record with only the database's URL: the rows of its output in the fence's table."""
+"""Read the record of a table, which is the output's rows in the table of outputs, with only the database's URL."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def create_file(url: str) -> None:
-    """Create a SQLite database's file, with SQLite's mode; an existing one is left unchanged.
+    """Create the file of a SQLite database, with the mode that SQLite uses. An existing file stays unchanged.
 
-    No file is created if its directory is missing: the connection then reports that.
+    No file is created if its directory is missing. The connection reports that later.
     """
     if not may_be_there(url):
         with suppress(FileNotFoundError):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Table
 
 _LONGEST_NAME = 63
-"""PostgreSQL truncates longer identifiers, and reports that only in a notice."""
+"""Largest length of a name. PostgreSQL truncates longer names, and reports that only in a notice."""
 
 
 _RESERVED = re.compile(r"streamkeeper_.*|.*__staged|.*__v\d{4,}")
@@ -186,13 +186,13 @@ def check_shadow(
 
 
 def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequence[str]) -> bool:
-    """Make a version's own table current, if it has one, and keep the previous one; False when no table is swapped.
+    """Make a version's own table current, if it has one, and keep the previous table. False if no table is swapped.
 
-    ``lineage``: the version, the one whose output it continues, and so on. If the version has no table yet, the table
-    of the nearest of them is used, unless one of them is current: a table belongs to the version that wrote to it last.
-    Any writer that still writes to one of these tables, with staged rows or not, finds another epoch there than its
-    own. Raises InvalidInput when the swap would remove a table without a replacement, and OutputLost when the
-    replacement has recorded batches and is missing.
+    ``lineage``: the version, the version whose output it continues, and so on. If the version has no table yet, the
+    table of the nearest version in the lineage is used, unless a version of the lineage is current: a table belongs to
+    the version that wrote to it last. Any writer that still writes to one of these tables, with staged rows or not,
+    finds another epoch than its own there. Raises InvalidInput when the swap would remove a table without a
+    replacement, and OutputLost when the replacement has recorded batches and is missing.
     """
     import sqlalchemy as sa
 
@@ -202,7 +202,9 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
         return False
     name: str = coming.output
     if coming.version is None and serving.version is not None:
-        raise InvalidInput(f"table {name} has no batch, so it cannot replace {table}", hint="wait for its first batch")
+        raise InvalidInput(
+            f"table {name} has no batch, so it cannot replace {table}", hint="wait until that table has its first batch"
+        )
     refuse_dependents(connection, table)
     swaps, serves = (sa.inspect(connection).has_table(each) for each in (name, table))
     # Without a current table, a person has already decided about the loss.
@@ -293,7 +295,7 @@ def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any
         return ""
     if serving.version is None:
         if connection.execute(sa.text(f"SELECT 1 FROM {quoted(connection, table)} LIMIT 1")).first() is not None:
-            raise InvalidInput(f"table {table} has rows that no batch wrote", hint="rename or empty it")
+            raise InvalidInput(f"table {table} has rows that no batch wrote", hint="rename or empty that table")
         _drop_table(connection, table)
         return ""
     retained = version_table(table, serving.version)

@@ -1,4 +1,4 @@
-"""Small files that appear whole or not at all, and are never overwritten."""
+"""Create small files that appear completely or not at all, and are never overwritten."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def create_whole(file: Path, data: bytes) -> bool:
-    """Create a file with its folders, durably; False if it already exists, whatever its content."""
+    """Create a file and its folders, durably. Return False if the file already exists, whatever its content."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.parent / f".{file.name}.{os.getpid()}"
     with draft.open("wb") as stream:
