@@ -171,7 +171,7 @@ def test_a_forgotten_job_is_named_below_the_others_and_what_stays_is_listed(job:
     refused = run("forget", JOB, "--reason", "the shop has closed")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert (
-        f"job {JOB} is not stopped; its current release is r0001 (streamkeeper stop {JOB} --reason … first)"
+        f"job {JOB} is not stopped; its current release is r0001 (first run `streamkeeper stop {JOB} --reason …`)"
         in refused.stderr
     )
     run("stop", JOB, "--reason", "maintenance")

@@ -76,10 +76,10 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class FileSink(Sink):
-    """Writes files under ``<path>/<checkpoint version>``. Readers use ``read_serving``, which returns the written rows.
+    """Writes files under ``<path>/<checkpoint version>``, for readers that use ``read_serving``.
 
-    Delivery is exactly once for readers that follow Spark's sink log, as Spark does. Other engines read directories,
-    and so also the files of unfinished batches.
+    ``read_serving`` returns the rows as they were written. Delivery is exactly once for readers that follow Spark's
+    sink log, as Spark does. Other engines read directories, and so also the files of unfinished batches.
     """
 
     kind: ClassVar[str] = "file"
