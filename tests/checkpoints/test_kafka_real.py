@@ -185,7 +185,7 @@ def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, t
     assert told(topic, query, live) == [f"topic {topic.name} does not exist"]
     topic.broker.create_topic(topic.name)
     assert told(topic, query, live) == [
-        f"{topic.name} has no partition 1; {topic.name} partition 0: it ends at 0, before 2: the topic was made anew"
+        f"{topic.name} has no partition 1; {topic.name} partition 0: it ends at 0, before 2: the topic was recreated"
     ]
 
 

@@ -233,8 +233,8 @@ def restored(deployed: Deployed, tmp_path: Path) -> Callable[[int], Path]:
 @pytest.mark.parametrize(
     ("batch", "did"),
     [
-        (2, "went on from batch 2 by batch 3"),
-        (3, "stands at batch 3, nothing new to read, 5 rows of state loaded"),
+        (2, "continued from batch 2 with batch 3"),
+        (3, "loaded 5 rows of state at batch 3, without new input"),
     ],
 )
 def test_a_restored_checkpoint_is_rehearsed_from_its_batch_on(

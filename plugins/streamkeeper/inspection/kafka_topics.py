@@ -157,7 +157,7 @@ def _gaps(jvm: Any, admin: Any, needed: Positions, *, passes_over: bool) -> Iter
             told = f"{topic} partition {partition}: offsets {offset} to {first - 1} are gone"
             yield Gap(told, dropped=True, passed_over=passes_over)
         elif end < offset:
-            yield Gap(f"{topic} partition {partition}: it ends at {end}, before {offset}: the topic was made anew")
+            yield Gap(f"{topic} partition {partition}: it ends at {end}, before {offset}: the topic was recreated")
 
 
 def _partitions(jvm: Any, admin: Any, topic: str) -> int | None:

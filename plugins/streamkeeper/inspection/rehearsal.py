@@ -247,14 +247,14 @@ def _go_on(
         return batch, fault, "", True
     newest = last_committed(target)
     if newest is not None and newest > batch:
-        return batch, None, f"went on from batch {batch} by batch {newest}", not any(ran.rows.values())
+        return batch, None, f"continued from batch {batch} with batch {newest}", not any(ran.rows.values())
     count = read_all_state(spark, target, batch, owned=True)
     if count.unsupported:
         raise CheckpointDamaged(
             f"it begins at batch {batch}, nothing new can be read, and Spark's reader does not know"
-            f" {', '.join(count.unsupported)}: nothing shows that this state loads"
+            f" {', '.join(count.unsupported)}: this does not prove that the state loads"
         )
-    return batch, None, f"stands at batch {batch}, nothing new to read, {count.rows:,} rows of state loaded", True
+    return batch, None, f"loaded {count.rows:,} rows of state at batch {batch}, without new input", True
 
 
 def _fault_in(ran: Diverted, timeout_s: float) -> Fault | None:
