@@ -32,7 +32,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     action: RecoveryAction
     """The requested action."""
     queries: tuple[str, ...] = ()
-    """Healthy queries to include."""
+    """Queries to recover in place of the damaged ones, also healthy ones."""
     snapshots: dict[str, str] = {}
     """Query -> the snapshot to use."""
     reason: str = ""

@@ -127,7 +127,7 @@ def refuse_other_columns(root: Path, version: str, found: FileSchema) -> None:
         if (known.schema, known.partitions) != (found.schema, found.partitions):
             raise InvalidInput(
                 f"output {root}: CSV files of {version} have {_columns(known)}, but the batch has {_columns(found)}",
-                hint="deploy the job with --strategy switch: each checkpoint version has its own files",
+                hint="deploy the job with `--strategy rebuild`. Each checkpoint version has its own files",
             )
 
 
