@@ -6,7 +6,9 @@ import ast
 import re
 from collections.abc import Iterable
 
-_READS = re.compile(r"numba|(register|rolling|expanding|ewm|new_class|dictConfig|InheritableThread|keywords)($|[A-Z])")
+_READS = re.compile(
+    r"numba|^(register|rolling|expanding|ewm|new_class|dictConfig|InheritableThread|SimpleNamespace|keywords)($|[A-Z])"
+)
 """Names of library code that passes arguments by names that the bundle's Python code does not contain, or that reads
 the names of parameters: arguments of a registered function in SQL (``f(x => 1)``), ``rolling(…).apply(…, kwargs=…)``,
 pandas with ``engine="numba"``.
@@ -44,18 +46,23 @@ class ArgumentNames:
                 self.members |= _named(value for each in body if (value := getattr(each, "value", None)))
             case ast.Assign(targets=targets, value=value) if any(isinstance(each, ast.Attribute) for each in targets):
                 self.members |= _named([value])
-            case ast.Call(args=arguments):
-                self.unpacks |= any(isinstance(each, ast.Starred) for each in arguments)
+            case ast.Assign(value=ast.Name() | ast.Attribute() as value):
+                self.members |= _named([value])
+            case ast.Call(func=called, args=arguments):
+                starred = any(isinstance(each, ast.Starred) for each in arguments)
+                self.unpacks |= starred
+                self.is_any |= isinstance(called, ast.Name) and called.id == "type" and (starred or len(arguments) > 1)
             case _:
                 pass
 
     def meet_name(self, name: str) -> None:
         """Note a name or a string."""
-        self.is_any |= _READS.match(name) is not None
+        self.is_any |= _READS.search(name) is not None
 
 
 def _named(values: Iterable[ast.AST]) -> set[str]:
     """The names of functions that these expressions may give."""
     nodes = [node for value in values for node in ast.walk(value)]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {"<lambda>" for node in nodes if isinstance(node, ast.Lambda)}
     return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
