@@ -62,7 +62,8 @@ def diagnose_job(
 ) -> Diagnosis:
     """Observe a job and diagnose it; raises NotFound for an unknown job, InvalidInput for an unknown query.
 
-    ``chosen``: the queries to restore or rebuild, in place of the damaged ones; ``snapshots``: query -> the snapshot to use.
+    ``chosen``: the queries to restore or rebuild, in place of the damaged ones.
+    ``snapshots``: query -> the snapshot to use.
     """
     return diagnose(look_at_job(site, job, chosen=chosen, snapshots=snapshots), chosen=chosen)
 
