@@ -43,11 +43,15 @@ class ArgumentNames:
             case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name):
                 self.meet_name(name)
             case ast.ClassDef(body=body):
-                self.members |= _named(value for each in body if (value := getattr(each, "value", None)))
-            case ast.Assign(targets=targets, value=value) if any(isinstance(each, ast.Attribute) for each in targets):
+                self.members |= _named(each for each in body if not isinstance(each, ast.FunctionDef))
+            case ast.NamedExpr(value=value) | ast.Assign(value=ast.Name() | ast.Attribute() as value):
                 self.members |= _named([value])
-            case ast.Assign(value=ast.Name() | ast.Attribute() as value):
-                self.members |= _named([value])
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign() if _sets_attribute(node):
+                self.members |= _named([node])
+            case ast.For(target=target, iter=given) if _sets_attribute(target):
+                self.members |= _named([given])
+            case ast.withitem(context_expr=given, optional_vars=ast.expr() as target) if _sets_attribute(target):
+                self.members |= _named([given])
             case ast.Call(func=called, args=arguments):
                 starred = any(isinstance(each, ast.Starred) for each in arguments)
                 self.unpacks |= starred
@@ -58,6 +62,10 @@ class ArgumentNames:
     def meet_name(self, name: str) -> None:
         """Note a name or a string."""
         self.is_any |= _READS.search(name) is not None
+
+
+def _sets_attribute(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) for each in ast.walk(node))
 
 
 def _named(values: Iterable[ast.AST]) -> set[str]:

@@ -24,12 +24,22 @@ def shows_errors(node: ast.AST) -> bool:
     match node:
         case ast.ExceptHandler(type=kind, name=str()):
             return not _is_another(kind)
-        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.FunctionDef(name=name) | ast.alias(name=name):
+        case ast.Name(id=name, ctx=ast.Store()) | ast.ClassDef(name=name) | ast.alias(asname=str(name)):
+            return _is_error(name)
+        case ast.alias(name=name):
+            return name in _SHOWS or _is_error(name)
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.FunctionDef(name=name) | ast.Constant(value=str(name)):
             return name in _SHOWS
-        case ast.AsyncFunctionDef(name=name) | ast.Constant(value=str(name)):
+        case ast.AsyncFunctionDef(name=name) | ast.keyword(arg=str(name)):
             return name in _SHOWS
         case _:
             return False
+
+
+def _is_error(name: str) -> bool:
+    """Whether Python itself has an error of this name, so that a handler may mean another one by it."""
+    found = vars(builtins).get(name)
+    return isinstance(found, type) and issubclass(found, BaseException)
 
 
 def _is_another(kind: ast.expr | None) -> bool:
