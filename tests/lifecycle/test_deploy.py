@@ -42,7 +42,7 @@ def test_the_cutover_snapshot_is_taken_once_the_new_release_commits_and_before_i
     assert labels.index("TakeCutoverSnapshots") < labels.index("Promote")
     assert world.log[labels.index("TakeCutoverSnapshots")].step is Step.SNAPSHOT
     assert operation.cutover_snapshots == CutoverSnapshots({"q": "s0001"}, {})
-    assert operation.sentence == "r0002 serves (op-candidate)"
+    assert operation.sentence == "r0002 is the current release (op-candidate)"
 
 
 def test_a_cutover_snapshot_that_cannot_be_taken_is_told_and_does_not_stop_the_deploy():
@@ -212,17 +212,17 @@ def test_an_old_release_that_commits_nothing_either_is_left_to_serve():
     ended = world.play()
     assert ended.outcome is Outcome.FAILED
     assert ended.sentence.endswith(
-        "r0001 remains the serving release (op-fallback): no trigger has completed yet: query q: it broke"
+        "r0001 remains the current release (op-fallback): no trigger has completed yet: query q: it broke"
     )
 
 
 def test_an_old_release_that_waits_for_its_sink_is_left_to_serve():
     """It has not taken over yet; negative control: one that waits for nothing is ended."""
     world = World(traits={"candidate": {"serves": False}, "fallback": {"takes_over": False}})
-    assert "r0001 remains the serving release (op-fallback)" in world.play().sentence
+    assert "r0001 remains the current release (op-fallback)" in world.play().sentence
     assert world.instances["op-fallback"].life is Life.ALIVE
     stuck = World(traits={"candidate": {"serves": False}, "fallback": {"takes_over": False, "waits": False}})
-    assert "remains the serving release" not in stuck.play().sentence
+    assert "remains the current release" not in stuck.play().sentence
 
 
 STOPPED = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", operation="stop-1")

@@ -77,7 +77,7 @@ def assert_its_page_tells_it(shop: Shop) -> None:
         '<span class="badge good">running</span>',
         f"{driver}: alive",
         "maintenance",
-        "r0001 serves",
+        "r0001 is the current release",
         "starts in v0001",
         "stateful operator 0: aggregate",
         '{"logOffset":',
@@ -108,7 +108,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     before = read_totals(shop.warehouse)
     shop.sell()
     told = shop.says(0, "start", JOB, "--reason", "all done")
-    assert "r0001 serves" in told
+    assert "r0001 is the current release" in told
     wait_for("the totals after the start", shop.is_exact, timeout_s=60)
     assert read_totals(shop.warehouse) != before
     state = shop.state

@@ -156,11 +156,11 @@ def _promote(at: Observation) -> Decision:
     name = candidate_of(operation)
     release = operation.release
     if operation.has_done(Step.PROMOTE):
-        told = f"{release} serves ({name}){_uncompared(operation)}{_untaken(operation)}"
+        told = f"{release} is the current release ({name}){_uncompared(operation)}{_untaken(operation)}"
         return say(Step.PROMOTE, Finish(Outcome.SUCCEEDED), told)
     if state.serving_instance != name:
-        return say(Step.PROMOTE, Promote(name), f"{release} is now the serving release")
-    return end_reserve(at, Step.PROMOTE) or say(Step.PROMOTE, MarkDone(), f"{release} serves")
+        return say(Step.PROMOTE, Promote(name), f"{release} becomes the current release")
+    return end_reserve(at, Step.PROMOTE) or say(Step.PROMOTE, MarkDone(), f"{release} is the current release")
 
 
 def _uncompared(operation: OperationState) -> str:

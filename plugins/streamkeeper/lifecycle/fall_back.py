@@ -204,10 +204,10 @@ def _promoted_instead(at: Observation) -> bool:
 def _served_again(at: Observation, name: str) -> Decision:
     step, seen, before = Step.FALL_BACK, at.of(name), f"{at.operation.fall_back}; {at.state.serving_release}"
     if seen.first_triggers_done:
-        return say(step, Finish(Outcome.FELL_BACK), f"{before} serves again ({name})")
+        return say(step, Finish(Outcome.FELL_BACK), f"{before} is running again ({name})")
     error = seen.broken or seen.error
     told = f"no trigger has completed yet{f': {error}' if error else ''}"
-    return say(step, Finish(Outcome.FAILED), f"{before} remains the serving release ({name}): {told}")
+    return say(step, Finish(Outcome.FAILED), f"{before} remains the current release ({name}): {told}")
 
 
 def _candidate_went(at: Observation) -> bool:
@@ -217,7 +217,7 @@ def _candidate_went(at: Observation) -> bool:
 def _blocked(operation: OperationState) -> str:
     """Return why the old release cannot take over from the candidate; empty if it can."""
     if not operation.ways and operation.reverse is not Verdict.RESUME:
-        return "its checkpoint has changed since it ran"
+        return "its checkpoint has changed since that release ran"
     told = [
         f"query {query}: {way.no_way_back or 'there is no rollback path'}"
         for query, way in sorted(operation.ways.items())

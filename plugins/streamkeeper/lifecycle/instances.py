@@ -82,7 +82,7 @@ def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
 def send_go(
     at: Observation, step: Step, name: str, release: str, role: Role, versions: Mapping[str, str]
 ) -> Decision | None:
-    """Return the next decision until the instance has its GO command: start it, wait, appoint it or send GO; then None.
+    """Return the next decision on the way to GO (start, wait, appoint or send), or None once GO was sent.
 
     ``at``: the observation.
     ``step``: the step of the decision.

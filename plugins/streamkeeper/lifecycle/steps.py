@@ -194,7 +194,7 @@ STEPS = (
         "{go_back}",
         first=True,
     ),
-    StepRow(Step.PROMOTE, "record it as the serving release{though_stopped}", _AT_ONCE_S, "retry", first=True),
+    StepRow(Step.PROMOTE, "record it as the current release{though_stopped}", _AT_ONCE_S, "retry", first=True),
 )
 """In their order. FALL_BACK, the step of an operation that cannot continue, is in no plan."""
 
@@ -309,9 +309,9 @@ def _tell_source(request: DeployRequest) -> str:
     if request.recover is not None:
         return f"take the current release, {request.release}"
     if request.start:
-        return f"take the last serving release, {request.release}"
+        return f"take the current release, {request.release}"
     if request.rollback and not request.release:
-        return "take the previous serving release"
+        return "take the release before the current one"
     source = f"take the pushed release {request.release}" if request.release else "bundle the code, register a release"
     return source + told_inherited(request)
 
