@@ -130,7 +130,7 @@ def test_a_log_on_another_machine_says_which(job: Registered) -> None:
     )
     told = run("logs", JOB)
     assert told.exit_code == 2
-    assert f"the log of {DRIVER} is on far-away: logs/{JOB}/{DRIVER}.log" in told.output
+    assert f", but in logs/{JOB}/{DRIVER}.log of the home on far-away" in told.output
 
 
 def test_following_ends_cleanly_with_ctrl_c(job: Registered) -> None:

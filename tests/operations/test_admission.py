@@ -225,7 +225,7 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
     file = tmp_path / "jobs" / f"{JOB}.py"
     file.write_text(file.read_text() + "\nMORE = 1\n")
     with pytest.raises(
-        OperationRefused, match=r"op2 .* is open with r0002; the code has changed since \(--on-open continue"
+        OperationRefused, match=r"op2 .* is open with r0002; the code has changed since \(use `--on-open continue"
     ):
         find_same(job.site, request)
     job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))

@@ -62,7 +62,7 @@ class _Undecided(Exception):
 
 
 def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPlan:
-    """Return the record that recreates the journal, or the reasons why some fact for it is missing.
+    """Return the plan: the record that recreates the journal, or the reasons why it must not be written.
 
     ``installation``: the id of the installation that wrote the job's outputs.
     """
