@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.queries import may_be_renamed
-from streamkeeper.model.finding import Finding, Verdict
+from streamkeeper.model.finding import Finding, Severity, Verdict
 from streamkeeper.model.manifest import UNREADABLE, Manifest, SinkDescription
 from tests.compatibility.manifests import SOURCE, STATEFUL, STATELESS, changed, with_operator, with_source
 
@@ -45,12 +45,16 @@ def of_added(old: Manifest, new: Manifest, **more: Manifest) -> list[Finding]:
 def test_a_renamed_query_that_a_function_writes_is_asked_about(new: Manifest) -> None:
     """Its state begins anew, or its rows are written twice: no place shows whether it is another output."""
     (finding,) = of_added(OLD, changed(new, query="new"))
-    assert (finding.rule, finding.evidence) == ("query-may-be-renamed", "query name: `old` → `new`")
+    named, alike = finding.evidence.split("; both ")
+    assert (finding.rule, named, bool(alike)) == ("query-may-be-renamed", "query name: `old` → `new`", True)
     assert "keep the deployed name old" in finding.hint
     assert "starts with empty state" in finding.effect
     judged = assess({"old": OLD}, {"new": changed(new, query="new")})
     assert judged.verdict is Verdict.BACKUP
-    assert [each.rule for each in judged.queries["old"].findings] == ["query-removed"]
+    (gone,) = judged.queries["old"].findings
+    assert (gone.rule, gone.severity) == ("query-removed", Severity.NOTE)
+    assert gone.evidence == f"the candidate has no query `old`; its new query `new` looks like it: both {alike}"
+    assert "the finding of query new is about the same change" in gone.hint
 
 
 def test_a_query_that_is_like_none_that_went_is_new() -> None:
@@ -66,6 +70,8 @@ def test_a_query_that_is_added_replaces_none_that_stays() -> None:
     gone = assess({"old": OLD, "new": OLD}, {"old": OLD})
     assert (gone.verdict, gone.queries["new"].findings[0].rule) == (Verdict.RESUME, "query-removed")
     assert [each.rule for each in of_added(OTHER, OLD, kept=OLD)] == ["query-added"]
+    (alone,) = gone.queries["new"].findings
+    assert alone.evidence == "the candidate has no query `new`"
 
 
 def test_functions_that_name_one_thing_are_alike() -> None:

@@ -31,7 +31,7 @@ from streamkeeper.compatibility.essentials import essential_notes, essentially_a
 from streamkeeper.compatibility.observations import not_looked
 from streamkeeper.compatibility.older_manifests import in_one_format
 from streamkeeper.compatibility.queries import added, removed
-from streamkeeper.compatibility.rehearsals import explained_by
+from streamkeeper.compatibility.rehearsals import explained_by, with_cause
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
 from streamkeeper.compatibility.shown import parts_change
 from streamkeeper.compatibility.way_out import priced
@@ -79,7 +79,7 @@ def assess(
     for name in sorted(before.keys() | candidate.keys() | seen.keys()):
         known = name in before or name in candidate
         ruled = tuple(_findings(name, before, candidate)) if deployed is not None and known else ()
-        found = (*ruled, *(explained_by(ruled, each) for each in seen.get(name, ())))
+        found = (*ruled, *(with_cause(ruled, explained_by(ruled, each)) for each in seen.get(name, ())))
         both = name in before and name in candidate
         queries[name] = _judged(priced(found, before[name], candidate[name]) if both else found)
     verdict = max((query.verdict for query in queries.values()), default=Verdict.RESUME)
@@ -140,7 +140,7 @@ def _findings(name: str, before: Mapping[str, Manifest], after: Mapping[str, Man
         return find_changes(old, new)
     if new is not None:
         return added(new, before, after)
-    return removed(name, before[name], after)
+    return removed(name, before, after)
 
 
 def _unexplained(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
@@ -19,20 +19,28 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
     owners = _owners(new, deployed)
     renamed = [name for name, old in deployed.items() if name not in candidate and may_be_renamed(old, new)]
     if owners:
+        keep = f"if this is query {owners[0]} under a new name, keep the deployed name: it then resumes its checkpoint"
         yield Finding(
             rule="output-changes-hands",
             severity=Severity.BREAKING,
             where=f"sink {new.sink.output}",
             evidence=change(owners[0], new.query, "query that writes the output"),
-            hint="keep the query's deployed name, or write to a new output: a new query reads its sources again",
+            hint=f"{keep if owners[0] not in candidate else 'keep the deployed output of each query'}; otherwise write "
+            "to a new output",
+            effect=f"query {new.query} would begin with a new checkpoint, read its sources from their beginning and "
+            f"write to the output that query {owners[0]} has filled: rows would be duplicated",
         )
     elif renamed:
+        (name, *_) = renamed
         yield Finding(
             rule="query-may-be-renamed",
             severity=Severity.OPAQUE,
             where=f"query {new.query}",
-            evidence=change(renamed[0], new.query, "query name"),
-            hint=f"to resume its checkpoint keep the deployed name {renamed[0]}; approve if it is another query",
+            evidence=f"{change(name, new.query, 'query name')}; both {_each(likeness(deployed[name], new))}",
+            hint=f"if it is the same query, keep the deployed name {name}: it then resumes its checkpoint; approve if "
+            "it is another query",
+            effect=f"if this is query {name} under a new name, it starts with empty state and reads its sources from "
+            f"their beginning: rows that {name} has written would be written a second time",
         )
     else:
         yield Finding(
@@ -43,20 +51,49 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
         )
 
 
-def removed(name: str, old: Manifest, candidate: Queries) -> Iterator[Finding]:
-    """A removed query loses no data: its checkpoint and its output stay."""
+def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Finding]:
+    """A removed query loses no data: its checkpoint and its output stay.
+
+    If a new query looks like it, both findings name each other: the change may be one renamed query.
+    """
+    old = deployed[name]
     heirs = _owners(old, candidate)
-    yield Finding(
-        rule="query-removed",
-        severity=Severity.BREAKING if heirs else Severity.NOTE,
-        where=f"query {name}",
-        evidence=f"`{old.sink.output}` would be written by query {heirs[0]}" if heirs else "the candidate lacks it",
-        hint=f"keep the query's deployed name, or give query {heirs[0]} its own output" if heirs else "",
-    )
+    alike = [new for new in candidate if new not in deployed and may_be_renamed(old, candidate[new])]
+    gone = f"the candidate has no query `{name}`"
+    if heirs:
+        yield Finding(
+            rule="query-removed",
+            severity=Severity.BREAKING,
+            where=f"query {name}",
+            evidence=f"{gone}; its query `{heirs[0]}` writes to `{old.sink.output}`",
+            hint=f"if query {heirs[0]} is this query under a new name, keep the query's deployed name; otherwise give "
+            f"query {heirs[0]} its own output",
+            effect=f"query {name} would stop, and query {heirs[0]} would write to its output: rows would be duplicated "
+            f"if {heirs[0]} is new, because it reads its sources from their beginning",
+        )
+    elif alike:
+        yield Finding(
+            rule="query-removed",
+            severity=Severity.NOTE,
+            where=f"query {name}",
+            evidence=f"{gone}; its new query `{alike[0]}` looks like it: both "
+            f"{_each(likeness(old, candidate[alike[0]]))}",
+            hint=f"if query {alike[0]} is this query under a new name, the finding of query {alike[0]} is about the "
+            "same change: decide there",
+            effect=f"query {name} would stop; its checkpoint and its output stay as they are, and query {alike[0]} "
+            "would not use that checkpoint",
+        )
+    else:
+        yield Finding(rule="query-removed", severity=Severity.NOTE, where=f"query {name}", evidence=gone)
 
 
 def may_be_renamed(old: Manifest, new: Manifest) -> bool:
-    """Whether an added query may be a removed one under a new name, with the same output.
+    """Whether an added query may be a removed one under a new name, with the same output."""
+    return bool(likeness(old, new))
+
+
+def likeness(old: Manifest, new: Manifest) -> tuple[str, ...]:
+    """The similarities by which an added query may be a removed one under a new name, as clauses after "both".
 
     Two outputs with named places are compared by these. The place of a function is not known: two functions require an
     approval if anything is similar; a function and a named place if both queries read and store the same, or if the
@@ -64,13 +101,21 @@ def may_be_renamed(old: Manifest, new: Manifest) -> bool:
     """
     named = [manifest for manifest in (old, new) if capabilities_of(manifest.sink.kind).names_place]
     if len(named) == 2:
-        return False
+        return ()
+    reads, keeps = _reads_alike(old, new), _keeps_alike(old, new)
+    shared = (*(["read the same source"] if reads else []), *(["keep the same kind of state"] if keeps else []))
     if not named:
-        return _alike_functions(old, new) or _reads_alike(old, new) or _keeps_alike(old, new)
+        return (*(["have sink functions that share a name, code or text"] if _alike_functions(old, new) else []), *shared)
     (place,) = named
     function = new if place is old else old
-    reads = _reads_alike(old, new) and [each.kind for each in old.operators] == [each.kind for each in new.operators]
-    return reads or _names(function, place)
+    same_kinds = [each.kind for each in old.operators] == [each.kind for each in new.operators]
+    names = ("name the same output",) if _names(function, place) else ()
+    return (*names, *(shared if names or (reads and same_kinds) else ()))
+
+
+def _each(clauses: Sequence[str]) -> str:
+    """The clauses as a list with "and"."""
+    return " and ".join(filter(None, (", ".join(clauses[:-1]), *clauses[-1:])))
 
 
 def _owners(manifest: Manifest, others: Queries) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -43,6 +43,13 @@ _FIX = "fix the candidate: it would fail on a new checkpoint version as well"
 _MEASURED = "measured: a rehearsal reproduced 84 of 84 refusals"
 _WORKER_LATE = "waiting for the Python worker to connect back"
 """Spark's error when a Python worker does not start in time, as on an overloaded machine."""
+
+_FAILURES = ("refused-by-spark", FAILS_INSIDE_SPARK, "fails-on-the-last-batch")
+_MOST_CAUSES = 2
+_STORED_FORM = re.compile(r"^(?:stateful-|operator-)|-(?:added|removed|reordered|type-changed|became-nullable)$")
+"""Rules about the form of the state, which Spark compares; it does not compare the meaning of the values."""
+_OF_INPUT, _OF_OUTPUT = "source-", ("output-", "sink-")
+_OF_CODE = re.compile(r"code-|-code-|-retyped$|^columns-of-")
 
 _OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
 
@@ -98,6 +105,45 @@ def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
     if found.rule != FAILS_INSIDE_SPARK or all(each.severity is not Severity.BREAKING for each in findings):
         return found
     return msgspec.structs.replace(found, severity=Severity.BREAKING, hint=NEW_CHECKPOINT)
+
+
+def with_cause(findings: Iterable[Finding], found: Finding) -> Finding:
+    """A failed rehearsal's finding with the changes that explain it, before Spark's message; others unchanged.
+
+    The changes are those that the comparison of the manifests found: for a refused state those of the state, for a
+    failed batch those of the code, else all.
+    ``findings``: of the two manifests, for the same query.
+    """
+    if found.rule not in _FAILURES:
+        return found
+    likely = _of_state(findings) if found.severity is Severity.BREAKING else _of_code(findings)
+    causes = list({cause.evidence: cause for cause in likely}.values())[:_MOST_CAUSES]
+    if not causes:
+        return found
+    told = "; ".join(f"{cause.rule.replace('-', ' ')} ({cause.where}): {cause.evidence}" for cause in causes)
+    line = next((cause.line for cause in causes if cause.line), "")
+    return msgspec.structs.replace(found, evidence=f"{told} ({found.evidence})", line=found.line or line)
+
+
+def _of_state(findings: Iterable[Finding]) -> Sequence[Finding]:
+    """The changes of state and offsets, those first whose form Spark compares; the changed code if there are none."""
+    known = list(findings)
+    breaking = [each for each in known if each.severity is Severity.BREAKING and not each.rule.startswith(_OF_OUTPUT)]
+    return sorted(breaking, key=_rank) or _of_code(known)
+
+
+def _rank(finding: Finding) -> int:
+    if finding.rule.startswith(_OF_INPUT):
+        return 1
+    return 0 if _STORED_FORM.search(finding.rule) else 2
+
+
+def _of_code(findings: Iterable[Finding]) -> Sequence[Finding]:
+    """The changed code; every other change if there is none."""
+    known = list(findings)
+    return [each for each in known if _OF_CODE.search(each.rule) and "-equally" not in each.rule] or [
+        each for each in known if not each.rule.startswith(_OF_OUTPUT)
+    ]
 
 
 def rehearsed_without_rows(batch: int | None, *, searched: int) -> Finding:
