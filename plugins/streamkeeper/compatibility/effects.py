@@ -133,8 +133,8 @@ BREAKING: dict[str, str] = {
     "ansi-mode-changed": _SETTING,
     "time-zone-changed": _SETTING,
     "fails-inside-spark": "the first batch on this checkpoint would fail, and so would every restart",
-    "refused-by-spark": "the query would fail at its start or in its first batch, as it did in a rehearsal on a copy of "
-    "the checkpoint; no row would be written or lost",
+    "refused-by-spark": "the query would fail at its start or in its first batch, as in the rehearsal on a copy of the "
+    "checkpoint; no row would be written or lost",
     "output-does-not-fit": "the first batch would fail, because the output does not accept its rows",
     "unexplained-difference": "the effect is unknown: no rule covers this difference",
     "output-changes-hands": "another query would write to this output from the beginning of its sources: rows would be "
@@ -158,8 +158,8 @@ OPAQUE: dict[str, str] = {
     "that it has; no check can prove that the results stay right",
     "code-in-state-unreadable": "the code would continue with the existing state; whether the code changed cannot be "
     "determined",
-    "sink-function-may-write-elsewhere": "new batches may be written with other values or keys, or to another place; the "
-    "function may also drop rows, write a repeated batch twice or hide an error",
+    "sink-function-may-write-elsewhere": "new batches may be written with other values or keys, or to another place; "
+    "the function may also drop rows, write a repeated batch twice or hide an error",
     "sink-column-redefined": "new rows would have different values in a column that the function may use as a key, "
     "route or unit: they may go to another place or duplicate existing rows",
     "sink-function-unreadable": "new batches may go to another place: whether the function changed cannot be fully "

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.code_changes import CodeChange, code_change
+from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_columns import output_columns, redefined_columns, told_by_state
 from streamkeeper.compatibility.rule import APPROVE, Rule, is_rows, same_context
 from streamkeeper.compatibility.shown import change, expression_change
@@ -114,7 +115,7 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             from_state.append(name)
             continue
         else:
-            evidence = expression_change(before[name], after[name], f"column {name}")
+            evidence = expression_change(before[name], after[name], f"column {name}", names_of_both(old, new))
         found = _redefined([name], old, new, evidence)
         yield from with_line([found], old, new, [before.get(name, "")], [after.get(name, "")])
     for names in _by_use(from_state, old, new):

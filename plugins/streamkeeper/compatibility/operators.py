@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.function_names import Named, names_of_both
 from streamkeeper.compatibility.join_ranges import narrows
 from streamkeeper.compatibility.rule import (
     APPROVE,
@@ -97,7 +98,7 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
             if before.detail.get(key) == after.detail.get(key):
                 continue
             was, now = before.detail.get(key, ""), after.detail.get(key, "")
-            evidence = _detail_change(key, was, now)
+            evidence = _detail_change(key, was, now, names_of_both(old, new))
             if key == _CONDITION and narrows(was, now):
                 found = note("join-range-narrowed", where, evidence, "join_range_narrowed")
             else:
@@ -114,15 +115,15 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield note("limit-changed", where, evidence, "op_limit_changed")
 
 
-def _detail_change(key: str, before: str | None, after: str | None) -> str:
+def _detail_change(key: str, before: str | None, after: str | None, named: Named) -> str:
     if key == _CONDITION:
         had, has = (text.split(" and ") if text else [] for text in (before, after))
         gone, come = [part for part in had if part not in has], [part for part in has if part not in had]
-        return expressions_change(*((gone, come) if gone or come else (had, has)))
+        return expressions_change(*((gone, come) if gone or come else (had, has)), named=named)
     if before and after and key == _STATE:
         return schema_change(before, after)
     if before and after and key == _DEFINITION:
-        return expression_change(before, after)
+        return expression_change(before, after, named=named)
     return change(before, after)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.code_changes import code_change
+from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_columns import (
     is_known,
     output_columns,
@@ -123,7 +124,7 @@ def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Man
     elif not same_meaning(was, now, old, new):
         refused = fills_nulls(before, after) and capabilities_of(new.sink.kind).needs_place
         if not refused and not told_by_state(was, now, old, new, keys_alone=True):
-            yield Severity.BREAKING, expression_change(was, now)
+            yield Severity.BREAKING, expression_change(was, now, named=names_of_both(old, new))
     elif (MASK in now or _UNKNOWN in without_texts(now)) and old.plan != new.plan and not same_context(old, new):
         yield Severity.OPAQUE, "a part of its expression cannot be compared"
 
@@ -185,10 +186,10 @@ def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, ne
         gone = [part for part in old.output_shape if part not in new.output_shape]
         come = [part for part in new.output_shape if part not in old.output_shape]
         sides = (gone, come) if gone or come else (old.output_shape, new.output_shape)
-        evidence = expressions_change(sides[0], sides[1], "filter or join that its rows pass")
+        evidence = expressions_change(sides[0], sides[1], "filter or join that its rows pass", names_of_both(old, new))
         yield Severity.OPAQUE, evidence
     elif not same_static_tables(before.meaning, after.meaning):
-        yield Severity.BREAKING, expression_change(before.meaning, after.meaning)
+        yield Severity.BREAKING, expression_change(before.meaning, after.meaning, named=names_of_both(old, new))
 
 
 def _rows_of_job(manifest: Manifest) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_columns import is_known, output_columns, same_meaning, told_by_state
 from streamkeeper.compatibility.output_keys import kept_by
 from streamkeeper.compatibility.rule import Rule, is_stateful, keeps_python_state, note, same_kinds
@@ -31,7 +32,7 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
         found = note(
             "output-column-redefined",
             f"output column {name}",
-            expression_change(before, after),
+            expression_change(before, after, named=names_of_both(old, new)),
             "sink_table_value_above",
             "to recompute rows already written, deploy with --strategy rebuild" if new.output_mode == "update" else "",
             OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE).format(name=name),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.code_changes import CodeChange, code_change
+from streamkeeper.compatibility.function_names import short_name
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, is_rows, note, same_context
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
@@ -163,7 +164,7 @@ def function_called(name: str, manifest: Manifest) -> str:
     if shown == _WRAPPER:
         found = _processors(name, manifest)
         return f"class {found[0]} (transformWithState)" if len(found) == 1 else "the class given to transformWithState"
-    return f"Python function {shown}"
+    return f"Python function {short_name(name, manifest)}"
 
 
 def _processors(name: str, manifest: Manifest) -> list[str]:

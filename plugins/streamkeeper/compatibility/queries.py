@@ -105,7 +105,10 @@ def likeness(old: Manifest, new: Manifest) -> tuple[str, ...]:
     reads, keeps = _reads_alike(old, new), _keeps_alike(old, new)
     shared = (*(["read the same source"] if reads else []), *(["keep the same kind of state"] if keeps else []))
     if not named:
-        return (*(["have sink functions that share a name, code or text"] if _alike_functions(old, new) else []), *shared)
+        return (
+            *(["have sink functions that share a name, code or text"] if _alike_functions(old, new) else []),
+            *shared,
+        )
     (place,) = named
     function = new if place is old else old
     same_kinds = [each.kind for each in old.operators] == [each.kind for each in new.operators]

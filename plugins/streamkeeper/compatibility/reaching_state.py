@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_keys import output_keys_redefined
 from streamkeeper.compatibility.output_values import redefined_values
 from streamkeeper.compatibility.rule import (
@@ -45,6 +46,7 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
     A join still matches the old rows. How Python code handles rows of a new kind, or missing ones, is unknown.
     """
+    named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved) or before.rows == after.rows:
             continue
@@ -55,22 +57,23 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
                 rule="filter-below-code-changed",
                 severity=Severity.OPAQUE,
                 where=f"below the {where}",
-                evidence=expressions_change(gone, come, "filter"),
+                evidence=expressions_change(gone, come, "filter", named),
                 hint=f"{APPROVE}; approve if the code stays correct with this filter; otherwise revert the change",
             )
         elif before.kind == "join":
             found = breaking(
-                "filter-below-join-changed", f"below the {where}", expressions_change(gone, come, "filter")
+                "filter-below-join-changed", f"below the {where}", expressions_change(gone, come, "filter", named)
             )
         else:
             measured = "agg_filter_before_removed"
-            evidence = expressions_change(gone, come, "filter")
+            evidence = expressions_change(gone, come, "filter", named)
             found = note("filter-below-state-changed", f"below the {where}", evidence, measured)
         yield from with_line([found], old, new, gone, come)
 
 
 def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """New rows reach the state through other joins, unions or generators than the rows in it."""
+    named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved):
             if before.upstream != after.upstream and (before.keys, before.expressions) == (
@@ -83,7 +86,7 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if before.shape != after.shape and _columns(before) == _columns(after):
             gone = [part for part in before.shape if part not in after.shape]
             come = [part for part in after.shape if part not in before.shape]
-            evidence = expressions_change(*((gone, come) if gone or come else (before.shape, after.shape)))
+            evidence = expressions_change(*((gone, come) if gone or come else (before.shape, after.shape)), named=named)
             found = breaking("upstream-changed", f"below the {where}", evidence, "op_dedup_before_agg_added, src_add")
             yield from with_line([found], old, new, gone, come)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
+from streamkeeper.compatibility.function_names import NO_NAMES, UNNAMED, Named, Names
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.sql_words import without_digests
 from streamkeeper.compatibility.terms import CUT, Term, leaf, pieces, short, text_pieces
@@ -49,9 +50,9 @@ def given_change(before: str | None, after: str | None, noun: str = "") -> str:
     return _pair(left, right, noun)
 
 
-def expression_change(before: str, after: str, noun: str = "") -> str:
-    """Evidence from two expressions, reduced to the difference."""
-    left, right = _changed(before, after)
+def expression_change(before: str, after: str, noun: str = "", named: Named = UNNAMED) -> str:
+    """Evidence from two expressions, reduced to the difference; ``named``: the Python functions in them."""
+    left, right = _changed(before, after, named=named)
     return _pair(_quoted(left), _quoted(right), noun)
 
 
@@ -82,9 +83,9 @@ def _written(meanings: Sequence[str]) -> Sequence[str]:
     return [meaning for meaning in meanings if not _NULL_CHECK.match(meaning)] or meanings
 
 
-def typed_change(before: tuple[str, str], after: tuple[str, str]) -> str:
+def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named = UNNAMED) -> str:
     """Evidence from two expressions with their types in the state."""
-    left, right = _changed(before[0], after[0])
+    left, right = _changed(before[0], after[0], named=named)
     if left != right:
         return _pair(_quoted(left), _quoted(right))
     return _pair(f"`{_type(before[1])}`", f"`{_type(after[1])}`", f"type of `{left}`")
@@ -96,15 +97,18 @@ def schema_change(before: str, after: str) -> str:
     return _pair(_quoted(left), _quoted(right))
 
 
-def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = "") -> str:
+def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = "", named: Named = UNNAMED) -> str:
     """Evidence from two lists of expressions; lists of equal length are compared one by one."""
     if len(before) == len(after) and before:
         differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
         width = WIDTH if len(differing) == 1 else _SEVERAL
-        pairs = [_changed(*pair, width) for pair in differing or zip(before, after, strict=True)]
+        pairs = [_changed(*pair, width, named) for pair in differing or zip(before, after, strict=True)]
         sides = [_counted([pair[side] for pair in pairs]) for side in (0, 1)]
     else:
-        sides = [_counted([expression(meaning) for meaning in _written(side)]) for side in (before, after)]
+        sides = [
+            _counted([expression(meaning, names) for meaning in _written(side)])
+            for side, names in ((before, named.before), (after, named.after))
+        ]
     return _pair(sides[0], sides[1], noun)
 
 
@@ -132,25 +136,26 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
     return _pair(_counted(sides[0]), _counted(sides[1])) or _pair(_counted(had), _counted(has))
 
 
-def expression(meaning: str) -> str:
+def expression(meaning: str, names: Names = NO_NAMES) -> str:
     """One expression as its author would write it."""
     told = _named(meaning)
-    return _whole(term_of(told, labels=_ambiguous(told)))
+    return _whole(term_of(told, labels=_ambiguous(told), names=names))
 
 
-def _changed(before: str, after: str, width: int = WIDTH) -> tuple[str, str]:
+def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED) -> tuple[str, str]:
     if before == after:
-        return expression(before), expression(after)
+        return expression(before, named.before), expression(after, named.after)
     before, after = _named(before), _named(after)
     labels = _ambiguous(before, after)
     for detail in Detail:
-        left, right = term_of(before, detail, labels=labels), term_of(after, detail, labels=labels)
+        left = term_of(before, detail, labels=labels, names=named.before)
+        right = term_of(after, detail, labels=labels, names=named.after)
         if str(left) != str(right):
             typed = _with_types(before), _with_types(after)
             if _RAW_TYPE in f"{left}{right}" and typed[0] != typed[1] and typed != (before, after):
-                return _changed(*typed, width)
+                return _changed(*typed, width, named)
             return pieces(left, right, width)
-    same = expression(before)
+    same = expression(before, named.before)
     if same.startswith("window("):
         return same, f"{same}{OTHER_WINDOW}"
     if _ROWS in same:
@@ -164,6 +169,8 @@ def _by_argument(same: str, before: str, after: str) -> tuple[str, str]:
         if name == other and had != has and len(had) + len(has) < WIDTH:
             if name == "evalType" and had in _RUN_AS and has in _RUN_AS:
                 return f"{same} run {_RUN_AS[had]}", f"{same} run {_RUN_AS[has]}"
+            if name == "dataType":
+                return f"{same} with results of type {had}", f"{same} with results of type {has}"
             return f"{same}, {name}={had}", f"{same}, {name}={has}"
     return same, f"{same}{OTHERWISE}"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.function_names import UNNAMED, Named, names_of_both
 from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, note, operator_pairs
 from streamkeeper.compatibility.shown import (
     OTHER_WINDOW,
@@ -47,6 +48,7 @@ def without_nulls(manifest: Manifest, operator: int, position: int) -> Manifest:
 
 def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """State rows are found by these columns: other keys no longer find them, or match wrong ones."""
+    named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):
         noun = _NOUNS.get(before.kind, "grouping-key")
         if not (before.resolved and after.resolved):
@@ -55,15 +57,15 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             continue
         gone = [meaning for meaning in _meanings(before) if meaning not in _meanings(after)]
         come = [meaning for meaning in _meanings(after) if meaning not in _meanings(before)]
-        yield from with_line(_number_changed(noun, where, before, after, gone, come), old, new, gone, come)
+        yield from with_line(_number_changed(noun, where, before, after, gone, come, named), old, new, gone, come)
         if len(before.key_columns) != len(after.key_columns):
             continue
         if not gone and not come and _meanings(before) != _meanings(after):
-            evidence = expressions_change(_meanings(before), _meanings(after))
+            evidence = expressions_change(_meanings(before), _meanings(after), "order of the key columns", named)
             yield breaking(f"{noun}s-reordered", where, evidence, "win_key_order")
             continue
         for left, right in zip(before.key_columns, after.key_columns, strict=True):
-            found = (_in_words(each, before, after) for each in _one_changed(noun, where, left, right))
+            found = (_in_words(each, before, after) for each in _one_changed(noun, where, left, right, named))
             yield from with_line(found, old, new, [left.meaning], [right.meaning])
 
 
@@ -74,24 +76,30 @@ def _in_words(finding: Finding, before: Operator, after: Operator) -> Finding:
 
 
 def _number_changed(
-    noun: str, where: str, before: Operator, after: Operator, gone: list[str], come: list[str]
+    noun: str, where: str, before: Operator, after: Operator, gone: list[str], come: list[str], named: Named
 ) -> Iterator[Finding]:
     if len(before.key_columns) < len(after.key_columns):
         yield breaking(
-            f"{noun}-added", where, expressions_change(gone, come, "key column"), "agg_add_key, agg_global_to_keyed"
+            f"{noun}-added",
+            where,
+            expressions_change(gone, come, "key column", named),
+            "agg_add_key, agg_global_to_keyed",
         )
     elif len(before.key_columns) > len(after.key_columns):
         yield breaking(
-            f"{noun}-removed", where, expressions_change(gone, come, "key column"), "agg_drop_key, join_key_dropped"
+            f"{noun}-removed",
+            where,
+            expressions_change(gone, come, "key column", named),
+            "agg_drop_key, join_key_dropped",
         )
 
 
-def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn) -> Iterator[Finding]:
+def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn, named: Named) -> Iterator[Finding]:
     if before.meaning != after.meaning:
         if _WINDOW in before.meaning and _WINDOW in after.meaning:
             rule, measured = "window-changed", "win_size_10_to_20, win_start_offset, win_slide_added"
         elif fills_nulls(before, after) and not before.may_hold_null:
-            evidence = expression_change(before.meaning, after.meaning)
+            evidence = expression_change(before.meaning, after.meaning, named=named)
             yield note(f"{noun}{NULL_REPLACED}", where, evidence, "agg_key_nullable_to_notnull")
             return
         elif fills_nulls(before, after):
@@ -103,17 +111,19 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn)
                 f"{noun}-changed",
                 "agg_swap_key_col, agg_key_expr, dedup_key_content, join_key_other_same_type",
             )
-        yield breaking(rule, where, expression_change(before.meaning, after.meaning), measured)
+        yield breaking(rule, where, expression_change(before.meaning, after.meaning, named=named), measured)
     elif _bare(before.type) != _bare(after.type):
-        evidence = typed_change((before.meaning, before.type), (after.meaning, after.type))
+        evidence = typed_change((before.meaning, before.type), (after.meaning, after.type), named)
         yield breaking(f"{noun}-type-changed", where, evidence, "agg_key_widen, agg_key_type_int_to_string")
     elif before.type != after.type:
-        yield nullability_changed(noun, where, before, after)
+        yield nullability_changed(noun, where, before, after, named)
 
 
-def nullability_changed(noun: str, where: str, before: StateColumn, after: StateColumn) -> Finding:
+def nullability_changed(
+    noun: str, where: str, before: StateColumn, after: StateColumn, named: Named = UNNAMED
+) -> Finding:
     """Spark accepts nullable state for a column that is not null, and rejects the reverse."""
-    evidence = typed_change((before.meaning, before.type), (after.meaning, after.type))
+    evidence = typed_change((before.meaning, before.type), (after.meaning, after.type), named)
     if after.type.endswith(NOT_NULL):
         return note(f"{noun}-became-not-null", where, evidence, "agg_key_nullable_to_notnull")
     return breaking(f"{noun}-became-nullable", where, evidence, "agg_key_notnull_to_nullable")

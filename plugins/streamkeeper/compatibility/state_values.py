@@ -9,6 +9,7 @@ import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import GROUPS, NAME, effect_of
+from streamkeeper.compatibility.function_names import Named, names_of_both
 from streamkeeper.compatibility.rule import (
     NOT_NULL,
     Rule,
@@ -52,11 +53,14 @@ def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 evidence = change(before.expressions, after.expressions)
                 yield breaking("state-expressions-changed", where, evidence, "agg_sum_to_max_long, agg_sum_expr")
         elif keeps_python_state(before):
-            yield from with_line(_python_inputs(where, before, after), old, new, *_meanings(before, after))
+            yield from with_line(
+                _python_inputs(where, before, after, names_of_both(old, new)), old, new, *_meanings(before, after)
+            )
         elif before.kind == "aggregate":
             yield from _aggregates(where, before, after, old, new)
         else:
-            yield from with_line(_stored_columns(where, before, after), old, new, *_meanings(before, after))
+            told = _stored_columns(where, before, after, names_of_both(old, new))
+            yield from with_line(told, old, new, *_meanings(before, after))
 
 
 def _meanings(*operators: Operator) -> tuple[list[str], ...]:
@@ -65,41 +69,43 @@ def _meanings(*operators: Operator) -> tuple[list[str], ...]:
 
 def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, new: Manifest) -> Iterator[Finding]:
     had, has = _meanings(before, after)
+    named = names_of_both(old, new)
     gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
     if len(had) < len(has):
-        added = breaking(
-            "aggregate-added", where, expressions_change(gone, come, "aggregate"), "agg_schemacheck_off_val"
-        )
+        evidence = expressions_change(gone, come, "aggregate", named)
+        added = breaking("aggregate-added", where, evidence, "agg_schemacheck_off_val")
         yield from with_line([added], old, new, gone, come)
     elif len(had) > len(has):
-        yield breaking("aggregate-removed", where, expressions_change(gone, come, "aggregate"))
+        yield breaking("aggregate-removed", where, expressions_change(gone, come, "aggregate", named))
     elif had != has and not gone and not come:
-        yield from _reordered(where, before, after, old)
+        yield from _reordered(where, before, after, old, named)
     else:
         for left, right in zip(before.values, after.values, strict=True):
             names = _output_names(right.meaning, new)
             place = f"{where}, column {names}" if names else where
-            told = _one_aggregate(place, left, right, new.output_mode)
+            told = _one_aggregate(place, left, right, new.output_mode, named)
             for found in with_line(told, old, new, [left.meaning], [right.meaning]):
                 effect = effect_of(found.rule, found.severity, groups=_groups(after), name=names or NAME)
                 yield msgspec.structs.replace(found, effect=found.effect or effect)
 
 
-def _reordered(where: str, before: Operator, after: Operator, old: Manifest) -> Iterator[Finding]:
+def _reordered(where: str, before: Operator, after: Operator, old: Manifest, named: Named) -> Iterator[Finding]:
     meanings = _meanings(before, after)
     names = [[_output_names(meaning, old) for meaning in side] for side in meanings]
     known = all(names[0]) and len(set(names[0])) == len(names[0])
     shown = change(names[0], names[1], "order of the aggregates, by their deployed columns")
-    evidence = shown if known else expressions_change(meanings[0], meanings[1])
+    evidence = shown if known else expressions_change(meanings[0], meanings[1], "order of the aggregates", named)
     yield breaking("aggregates-reordered", where, evidence, "agg_reorder_aggs_same_type")
 
 
-def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_mode: str) -> Iterator[Finding]:
+def _one_aggregate(
+    where: str, before: StateColumn, after: StateColumn, output_mode: str, named: Named
+) -> Iterator[Finding]:
     if before.meaning == after.meaning:
         if before.type != after.type:
-            yield _retyped(where, before, after)
+            yield _retyped(where, before, after, named)
         return
-    evidence = expression_change(before.meaning, after.meaning)
+    evidence = expression_change(before.meaning, after.meaning, named=named)
     function, other = before.meaning.partition("(")[0], after.meaning.partition("(")[0]
     if before.type == after.type and _fields_renamed(before, after):
         yield note(
@@ -133,7 +139,7 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
     elif before.type == after.type and output_mode == "update" and _zero_for_null(before, after):
         yield note("null-summed-as-zero", where, evidence, "agg_val_nullable_to_notnull")
     elif before.type != after.type:
-        yield _retyped(where, before, after)
+        yield _retyped(where, before, after, named)
     else:
         measured = "agg_sum_expr, agg_unit_change_upstream, agg_count_star_to_count_col, agg_struct_fields_reordered"
         yield breaking("aggregate-input-changed", where, evidence, measured)
@@ -177,10 +183,10 @@ def _same_buffer(before: StateColumn, after: StateColumn) -> bool:
     return before.type == after.type and before.meaning.partition("(")[2] == after.meaning.partition("(")[2]
 
 
-def _retyped(where: str, before: StateColumn, after: StateColumn) -> Finding:
+def _retyped(where: str, before: StateColumn, after: StateColumn, named: Named) -> Finding:
     if before.type.replace(NOT_NULL, "") == after.type.replace(NOT_NULL, ""):
-        return nullability_changed("state-value", where, before, after)
-    evidence = typed_change((before.meaning, before.type), (after.meaning, after.type))
+        return nullability_changed("state-value", where, before, after, named)
+    evidence = typed_change((before.meaning, before.type), (after.meaning, after.type), named)
     return breaking("aggregate-type-changed", where, evidence, "agg_sum_long_to_double, agg_sum_decimal_precision")
 
 
@@ -189,7 +195,7 @@ def _zero_for_null(before: StateColumn, after: StateColumn) -> bool:
     return found is not None and before.meaning == f"sum({found[1]})"
 
 
-def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
+def _stored_columns(where: str, before: Operator, after: Operator, named: Named) -> Iterator[Finding]:
     """A join stores the whole rows of both sides; the order of columns matters, their names do not."""
     had, has = [value.meaning for value in before.values], [value.meaning for value in after.values]
     noun = "join-column" if before.kind == "join" else "state-column"
@@ -197,24 +203,24 @@ def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[F
         for left, right in zip(before.values, after.values, strict=True):
             place = f"{where}, column {left.meaning}" if _SOURCE_COLUMN.fullmatch(left.meaning) else where
             if left.type.removesuffix(NOT_NULL) != right.type.removesuffix(NOT_NULL):
-                evidence = typed_change((left.meaning, left.type), (right.meaning, right.type))
+                evidence = typed_change((left.meaning, left.type), (right.meaning, right.type), named)
                 yield breaking(f"{noun}-type-changed", place, evidence)
             elif left.type != right.type:
-                yield nullability_changed(noun, place, left, right)
+                yield nullability_changed(noun, place, left, right, named)
         return
     gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
     rule = "changed" if gone and come else "added" if come else "removed" if gone else "reordered"
     suffix = f"s-{rule}" if rule == "reordered" else f"-{rule}"
-    evidence = expressions_change(*((gone, come) if gone or come else (had, has)))
+    evidence = expressions_change(*((gone, come) if gone or come else (had, has)), named=named)
     yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type")
 
 
-def _python_inputs(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
+def _python_inputs(where: str, before: Operator, after: Operator, named: Named) -> Iterator[Finding]:
     """Code reads its columns by name: another expression under a name changes the values in the state."""
     had, has = ({value.name: value for value in side.values} for side in (before, after))
     for name in had.keys() & has.keys():
         if had[name].meaning != has[name].meaning:
-            evidence = expression_change(had[name].meaning, has[name].meaning)
+            evidence = expression_change(had[name].meaning, has[name].meaning, named=named)
             yield breaking("input-of-stateful-code-changed", f"{where}, column {name}", evidence)
         elif had[name].type != has[name].type:
             evidence = change(had[name].type, has[name].type, f"type of {name}")

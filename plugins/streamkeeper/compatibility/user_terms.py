@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
+from streamkeeper.compatibility.function_names import NO_NAMES, Names
 from streamkeeper.compatibility.sql_words import (
     FUNCTIONS,
     MIRRORED,
@@ -71,18 +72,22 @@ class Detail(IntEnum):
     ALL = 3
 
 
-def term_of(meaning: str, detail: Detail = Detail.PLAIN, *, labels: bool = False) -> Term:
-    """An expression as its author would write it; ``labels``: with the source of each column."""
+def term_of(meaning: str, detail: Detail = Detail.PLAIN, *, labels: bool = False, names: Names = NO_NAMES) -> Term:
+    """An expression as its author would write it.
+
+    ``labels``: with the source of each column; ``names``: of its Python functions.
+    """
     try:
         if len(meaning) <= _LONGEST:
-            return _Reader(detail, labels=labels).read(meaning)
+            return _Reader(detail, names, labels=labels).read(meaning)
         return leaf(without_digests(meaning))
     except (ValueError, RecursionError):
         return leaf(without_digests(meaning))
 
 
 class _Reader:
-    def __init__(self, detail: Detail, *, labels: bool) -> None:
+    def __init__(self, detail: Detail, names: Names, *, labels: bool) -> None:
+        self._names = names
         self._options, self._types = detail in (Detail.OPTIONS, Detail.ALL), detail >= Detail.TYPES
         self._labels = labels or detail is Detail.ALL
 
@@ -186,7 +191,8 @@ class _Reader:
         if name == "currentbatchtimestamp":
             return leaf("current_timestamp()")
         if name == "pythonudf":
-            return Term("python_function(", tuple(map(self.read, plain)), ", ", ")")
+            called = self._names.get(int(named.get("func", -1)), "python_function")
+            return Term(f"{called}(", tuple(map(self.read, plain)), ", ", ")")
         return self._function(name, plain, named, given)
 
     def _function(self, name: str, plain: list[str], named: dict[str, str], given: list[str]) -> Term:
