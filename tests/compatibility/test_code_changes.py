@@ -137,6 +137,17 @@ def test_what_an_import_does_is_named_by_its_module() -> None:
     assert finding(new, old).evidence == "top-level code of module rules (rules.py:17): `scaled(2)` → `scaled(3)`"
 
 
+def test_the_line_whose_words_differ_is_named_rather_than_one_that_moved() -> None:
+    """A moved line is counted only; the changed one has the finding's line."""
+    kept = "\n".join(f"    step_{number}(values, of='a longer line that fills the evidence')" for number in range(3))
+    moved = "    log('a line of many words that only moved from the top of the function to its end')"
+    before = f"def plus(x):\n{moved}\n{kept}\n    limit = 20\n    return x"
+    after = f"def plus(x):\n{kept}\n    limit = 68\n    return x\n{moved}"
+    found = finding(manifest("b", job__plus=part(after, 5)), manifest("a", job__plus=part(before, 5)))
+    assert "`limit = 20` → `limit = 68`" in found.evidence
+    assert found.line == "job.py:9"
+
+
 def test_long_lines_are_cut_around_the_difference() -> None:
     """The change is shown, whatever stands around it."""
     before, after = (f"def plus(x):\n    return {'x + ' * 40}{last}{' + x' * 40}" for last in ("one", "two"))
@@ -167,15 +178,25 @@ def test_long_lines_are_cut_around_the_difference() -> None:
         (
             "def rate(x):\n    a = 1\n    keep(x)\n    b = 1\n    done()\n    c = 1",
             "def rate(x):\n    a = 2\n    keep(x)\n    b = 2\n    done()\n    c = 2",
-            "`a = 1` → `a = 2`, `b = 1` → `b = 2` and 1 more changed line",
+            "`a = 1` → `a = 2`, `b = 1` → `b = 2`, `c = 1` → `c = 2`",
+        ),
+        (
+            "def rate(x):\n    a = 1\n    keep(x)\n    b = 1\n    done()\n    c = 1\n    end()\n    d = 1",
+            "def rate(x):\n    a = 2\n    keep(x)\n    b = 2\n    done()\n    c = 2\n    end()\n    d = 2",
+            "`a = 1` → `a = 2`, `b = 1` → `b = 2`, `c = 1` → `c = 2` and 1 more changed line",
+        ),
+        (
+            "def rate(x):\n    log(x)\n    a = 1\n    b = 1\n    c = 1\n    d = 1\n    return x * 2",
+            "def rate(x):\n    a = 1\n    b = 1\n    c = 1\n    d = 1\n    log(x)\n    return x * 3",
+            "removed: `log(x)`, `return x * 2` → `log(x); return x * 3`",
         ),
         (
             "def rate(x):\n    if x:\n        keep(x)\n        close()",
             "def rate(x):\n    if x:\n        keep(x)\n    close()",
-            "`close()` → `close()`",
+            "indentation of `close()` changed",
         ),
     ],
-    ids=["removed", "added", "indented", "three", "indented alone"],
+    ids=["removed", "added", "indented", "three", "four", "moved", "indented alone"],
 )
 def test_added_and_removed_lines_are_called_that(before: str, after: str, told: str) -> None:
     """Lines are joined as Python would allow it; a new level of indentation alone is no changed line."""

@@ -7,6 +7,7 @@ change. A manifest of an older release has no parts.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
@@ -18,8 +19,11 @@ from streamkeeper.model.manifest import IMPORT, MOST_PARTS, CodePart, Manifest
 _MOST = 3
 _WIDTHS = (88, 56, 40)
 """Characters of one side, by the number of parts shown."""
-_MOST_OF_TWO = 150
-"""Two changes of one part are shown if both fit into this number of characters."""
+_NARROWER = {2: 56, 3: 40}
+"""Characters of one side, by the number of changes of one part that are shown."""
+_MOST_OF_SEVERAL = 240
+"""Several changes of one part are shown if they fit into this number of characters."""
+_WORD = re.compile(r"'[^']*'|\"[^\"]*\"|[\w.]+|[^\w\s]")
 _ALIKE = 0.6
 _LOCALS = ".<locals>"
 _DEFINES = re.compile(r"(?:@.*\n)*(?:async )?(?P<kind>def|class)\b|(?P<lambda>\(?lambda\b)")
@@ -43,6 +47,14 @@ class CodeChange(NamedTuple):
 
     evidence: str
     line: str
+
+
+class _Hunk(NamedTuple):
+    """Lines of a part before and after; ``at``: the index of the first in the new text."""
+
+    old: list[str]
+    new: list[str]
+    at: int
 
 
 class _Pair(NamedTuple):
@@ -257,16 +269,48 @@ def _text_before(pair: _Pair) -> str:
 
 
 def _difference(before: str, after: str, width: int, *, counted: bool) -> str:
-    """The first lines that differ, and the number of further ones if ``counted``; empty if a text is missing or both
-    are equal."""
+    """The lines that differ, and the number of further ones if ``counted``; empty if a text is missing or both are
+    equal."""
     if not before or not after or before == after:
         return ""
-    hunks = list(_hunks(before.split("\n"), after.split("\n")))
-    shown = [change(*text_pieces(_one_line(old), _one_line(new), width)) for old, new in hunks]
-    fit = 2 if counted and sum(map(len, shown[:2])) <= _MOST_OF_TWO else 1
-    more = sum(max(len(gone), len(come)) for gone, come in hunks[fit:])
-    told = ", ".join(shown[:fit])
-    return f"{told}{f' and {more} more changed line' if more and counted else ''}{'s' if more > 1 and counted else ''}"
+    ranked = _ranked(list(_hunks(before.split("\n"), after.split("\n"))))
+    shown = [_hunk_shown(ranked[0], width)]
+    for number, narrow in _NARROWER.items() if counted else ():
+        more = [_hunk_shown(hunk, min(width, narrow)) for hunk in sorted(ranked[:number], key=_position)]
+        if number <= len(ranked) and sum(map(len, more)) <= _MOST_OF_SEVERAL:
+            shown = more
+    rest = sum(max(len(hunk.old), len(hunk.new)) for hunk in ranked[len(shown) :])
+    told = ", ".join(shown)
+    return f"{told}{f' and {rest} more changed line' if rest and counted else ''}{'s' if rest > 1 and counted else ''}"
+
+
+def _hunk_shown(hunk: _Hunk, width: int) -> str:
+    if hunk.old == hunk.new:
+        return f"indentation of `{text_pieces(_one_line(hunk.old), _one_line(hunk.new), width)[1]}` changed"
+    return change(*text_pieces(_one_line(hunk.old), _one_line(hunk.new), width))
+
+
+def _position(hunk: _Hunk) -> int:
+    return hunk.at
+
+
+def _ranked(hunks: list[_Hunk]) -> list[_Hunk]:
+    """Changed lines before lines that only moved; within these, those first that change literals or names."""
+    gone = [line for hunk in hunks for line in hunk.old]
+    come = [line for hunk in hunks for line in hunk.new]
+    words = _words_apart(gone, come)
+
+    def rank(hunk: _Hunk) -> tuple[bool, bool, int]:
+        moved = all(line in come for line in hunk.old) and all(line in gone for line in hunk.new)
+        return moved, not words & _words_apart(hunk.old, hunk.new), hunk.at
+
+    return sorted(hunks, key=rank)
+
+
+def _words_apart(before: Sequence[str], after: Sequence[str]) -> set[str]:
+    """The words, literals and signs that one side has more often."""
+    had, has = (Counter(word for line in side for word in _WORD.findall(line)) for side in (before, after))
+    return {*(had - has), *(has - had)}
 
 
 def _one_line(lines: list[str]) -> str:
@@ -274,15 +318,16 @@ def _one_line(lines: list[str]) -> str:
     return "".join(f"{line}{' ' if line.endswith(':') else '; '}" for line in lines).removesuffix("; ").rstrip()
 
 
-def _hunks(before: list[str], after: list[str]) -> Iterator[tuple[list[str], list[str]]]:
+def _hunks(before: list[str], after: list[str]) -> Iterator[_Hunk]:
     """Runs of lines that differ; runs of equal length are compared line by line."""
     for tag, start, end, other, other_end in _matched(before, after).get_opcodes():
         if tag != "equal":
             old, new = ([line.strip() for line in lines] for lines in (before[start:end], after[other:other_end]))
             if len(old) == len(new):
-                yield from (([left], [right]) for left, right in zip(old, new, strict=True))
+                pairs = enumerate(zip(old, new, strict=True), other)
+                yield from (_Hunk([left], [right], at) for at, (left, right) in pairs)
             else:
-                yield old, new
+                yield _Hunk(old, new, other)
 
 
 def _matched(before: list[str], after: list[str]) -> SequenceMatcher[str]:
@@ -293,15 +338,14 @@ def _matched(before: list[str], after: list[str]) -> SequenceMatcher[str]:
 
 
 def _line(pair: _Pair) -> str:
-    """``file:line`` of the first line that differs in the candidate; empty for a removed part."""
+    """``file:line`` of the most telling line that differs in the candidate; empty for a removed part."""
     part = pair.after
     if part is None:
         return ""
     lines = part.text.split("\n")
     if pair.before is None or len(part.lines) != len(lines):
         return part.place
-    matcher = _matched(_text_before(pair).split("\n"), _readable(part.text).split("\n"))
-    first = next((other for tag, _, _, other, _ in matcher.get_opcodes() if tag != "equal"), None)
-    if first is None:
+    hunks = _ranked(list(_hunks(_text_before(pair).split("\n"), _readable(part.text).split("\n"))))
+    if not hunks:
         return part.place
-    return f"{part.place.rpartition(':')[0]}:{part.lines[min(first, len(lines) - 1)]}"
+    return f"{part.place.rpartition(':')[0]}:{part.lines[min(hunks[0].at, len(lines) - 1)]}"
