@@ -91,7 +91,8 @@ def finding(new: Manifest, old: Manifest = OLD) -> Finding:
                 "settings__RATE": part("7", 4, "settings.py"),
             },
             "function helpers.rate (helpers.py:14): `return y * 2` → `return y * 3`; function job.plus (job.py:6): "
-            "`return rate(x) + 1` → `return rate(x) + 2`; value settings.LIMIT (settings.py:3): `10` → `20`; 1 more",
+            "`return rate(x) + 1` → `return rate(x) + 2`; value settings.LIMIT (settings.py:3): `10` → `20`; "
+            "1 more changed part",
             "helpers.py:14",
         ),
     ],
@@ -122,7 +123,10 @@ def test_a_file_is_named_only_where_no_code_differs() -> None:
     """A module that is read as a file contains the function that is named already."""
     file = part("", 0, digest="new", place="rates.json", beside=True)
     old = manifest("a", rates__json=part("", 0, digest="old", place="rates.json", beside=True))
-    assert finding(manifest("b", rates__json=file), old).evidence == "file rates.json changed"
+    assert (
+        finding(manifest("b", rates__json=file), old).evidence
+        == "file rates.json changed (manifests record only a digest of it)"
+    )
     both = manifest("b", rates__json=file, settings__LIMIT=part("20", 3, "settings.py"))
     assert finding(both, old).evidence == "value settings.LIMIT (settings.py:3): `10` → `20`"
 

@@ -7,8 +7,8 @@ import pytest
 
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.effects import effect_of
-from streamkeeper.compatibility.rehearsals import explained_by, rehearsal_failed, rehearsed_without_rows
-from streamkeeper.model.finding import Severity, Verdict
+from streamkeeper.compatibility.rehearsals import explained_by, rehearsal_failed, rehearsed_without_rows, with_cause
+from streamkeeper.model.finding import Finding, Severity, Verdict
 from tests.compatibility.manifests import STATEFUL
 
 
@@ -56,6 +56,39 @@ def test_a_crash_inside_spark_is_a_switch_where_the_plans_show_that_the_state_do
     for error_class in ("DIVIDE_BY_ZERO", "PYTHON_EXCEPTION"):
         failed = rehearsal_failed(error_class, "told", 2, again=True)
         assert explained_by([other], failed) == failed
+
+
+def cause(rule: str, evidence: str, severity: Severity = Severity.BREAKING, line: str = "") -> Finding:
+    """A finding of the manifests."""
+    return Finding(rule=rule, severity=severity, where="aggregation", evidence=evidence, line=line)
+
+
+def test_a_refusal_names_the_change_before_sparks_condition() -> None:
+    """Changes of the form of the state first, because Spark compares only that; at most two; the output's not."""
+    refused = rehearsal_failed("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "told", 3, again=True)
+    findings = [
+        cause("sink-key-redefined", "o"),
+        cause("source-column-type-changed", "s"),
+        cause("grouping-key-changed", "k"),
+        cause("grouping-key-added", "a", line="job.py:7"),
+        cause("stateless-change", "n", Severity.NOTE),
+    ]
+    found = with_cause(findings, refused)
+    told = "grouping key added (aggregation): a; source column type changed (aggregation): s"
+    assert (found.evidence, found.line) == (f"{told} ({refused.evidence})", "job.py:7")
+    assert msgspec.structs.replace(found, evidence=refused.evidence, line="") == refused
+    # Nothing is claimed without a finding, and findings of other rules stay.
+    assert with_cause([], refused) == refused
+    assert with_cause(findings, findings[0]) == findings[0]
+
+
+def test_a_failed_batch_names_the_changed_code() -> None:
+    """What is proven to do the same is no cause."""
+    failed = rehearsal_failed("PYTHON_EXCEPTION", "told", 3, again=True)
+    code = cause("code-in-state-changed", "c", Severity.OPAQUE)
+    same = cause("code-rewritten-equally", "r", Severity.NOTE)
+    found = with_cause([cause("grouping-key-changed", "k"), same, code], failed)
+    assert found.evidence == f"code in state changed (aggregation): c ({failed.evidence})"
 
 
 def test_a_crash_and_a_changed_key_together_ask_for_a_switch() -> None:

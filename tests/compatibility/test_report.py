@@ -25,6 +25,7 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
         " reads the input again from where this one began, and takes over when it has caught up; or revert the"
         " change\n  note     trigger-changed: trigger\n           on resume:  batches would start at other times; the"
         " same rows would be written\n           change:     `5 seconds` → `1 second`\n"
+        "           note:       no action is needed if this is intended\n"
     )
 
 
@@ -58,7 +59,7 @@ def test_markdown_keeps_its_table_whole() -> None:
     new = changed(STATEFUL, trigger="a|b\nc")
     text = render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
     (row,) = [line for line in text.splitlines() if "trigger-changed" in line]
-    assert row.endswith(r"| \`5 seconds\` → \`a\|b<br>c\` |  |")
+    assert row.endswith(r"| \`5 seconds\` → \`a\|b<br>c\` | no action is needed if this is intended |")
 
 
 def test_markdown_shows_the_fields_of_a_type() -> None:

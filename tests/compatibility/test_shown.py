@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streamkeeper.compatibility.function_names import Named
 from streamkeeper.compatibility.shown import (
     ARROW,
     SAME_WORDS,
@@ -193,6 +194,26 @@ def test_an_argument_that_no_author_writes_is_named() -> None:
     call = "sum(pythonudf(source 0.x, dataType=integer, evalType={}, func=0))"
     assert expression_change(call.format(101), call.format(100)) == (
         "`sum(python_function(x)) run through Arrow` → `sum(python_function(x)) run row by row`"
+    )
+
+
+def test_python_functions_are_called_by_their_names() -> None:
+    """Without names, as in manifests of older releases, by a general word; a changed type is that of its function."""
+    inner = "pythonudf(source 0.x, dataType={}, evalType=200, func=1, udfDeterministic=True)"
+    outer = f"pythonudf({inner}, dataType=string, evalType=200, func=0, udfDeterministic=True)"
+    named = Named({0: "bucket", 1: "to_euro"}, {0: "bucket", 1: "to_euro"})
+    assert expression_change(outer.format("double"), outer.format("long"), named=named) == (
+        "`bucket(to_euro(x)), where to_euro returns double` → `bucket(to_euro(x)), where to_euro returns long`"
+    )
+    keys = [inner.format("double"), "source 0.k"]
+    assert expressions_change(keys, keys[::-1], named=named) == "`to_euro(x)`, `k` → `k`, `to_euro(x)`"
+    assert expressions_change(keys, keys[::-1]) == "`python_function(x)`, `k` → `k`, `python_function(x)`"
+
+
+def test_groupings_read_as_sql() -> None:
+    """As the author's list of columns."""
+    assert (
+        expression('group by (coalesce(static 0.a:string, "b":string), source 0.c)') == 'group by coalesce(a, "b"), c'
     )
 
 

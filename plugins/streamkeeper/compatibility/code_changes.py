@@ -25,6 +25,8 @@ _MOST_OF_SEVERAL = 240
 """Several changes of one part are shown if they fit into this number of characters."""
 _WORD = re.compile(r"'[^']*'|\"[^\"]*\"|[\w.]+|[^\w\s]")
 _ALIKE = 0.6
+_SHORT_VALUE = 40
+"""A value that a function holds is shown if it has at most this many characters."""
 _LOCALS = ".<locals>"
 _DEFINES = re.compile(r"(?:@.*\n)*(?:async )?(?P<kind>def|class)\b|(?P<lambda>\(?lambda\b)")
 _MADE = ".__create_fn__."
@@ -33,7 +35,7 @@ _METHOD = "builtins.method"
 """Name of a bound method whose class is not known."""
 _CLASS = ("class ", "@")
 _KINDS = {"def": "function", "class": "class", None: "function"}
-_HELD = re.compile(r"(.+)\((returns|argument \d+|\w+)\)")
+_HELD = re.compile(r"(.+)\((returns|argument \w+|\w+)\)")
 """Names of parts inside a function: its return type, a bound argument, a default value or a closure's value."""
 _PATTERN = re.compile(r"^(re\.compile\(.*, )(\d+)\)$", re.MULTILINE)
 
@@ -81,9 +83,19 @@ def code_change(name: str, old: Manifest, new: Manifest) -> CodeChange:
         return CodeChange(NOT_IN_RECORD if last else NO_PART, written)
     shown = pairs[:_MOST]
     width = _WIDTHS[len(shown) - 1]
-    more = f"; {len(pairs) - _MOST} more" if len(pairs) > _MOST else ""
+    rest = len(pairs) - _MOST
+    more = f"; {rest} more changed part{'s' if rest > 1 else ''}" if rest > 0 else ""
     lines = [line for pair in shown if (line := _line(pair))]
-    return CodeChange("; ".join(_told(pair, width) for pair in shown) + more, lines[0] if lines else written)
+    line = lines[0] if lines else written or _place_around(shown[0].name, new)
+    return CodeChange("; ".join(_told(pair, width) for pair in shown) + more, line)
+
+
+def _place_around(name: str, manifest: Manifest) -> str:
+    """``file:line`` of the class or function around a value that has no line of its own; empty if unknown."""
+    while name := name.rpartition(".")[0]:
+        if name in manifest.parts and manifest.parts[name].place:
+            return manifest.parts[name].place
+    return ""
 
 
 def _key(manifest: Manifest, name: str) -> str:
@@ -216,13 +228,15 @@ def _told(pair: _Pair, width: int) -> str:
     assert part is not None
     name = _called(part, pair.name)
     place = f" ({_line(pair) or part.place})" if part.place and part.place != pair.name else ""
-    if pair.before is None:
-        return f"now uses {name}{place}"
-    if pair.after is None:
-        return f"no longer uses {name}{place}"
+    if pair.before is None or pair.after is None:
+        uses = "now uses" if pair.before is None else "no longer uses"
+        held = f": `{part.text}`" if _HELD.fullmatch(_bare(pair.name)) and 0 < len(part.text) <= _SHORT_VALUE else ""
+        return f"{uses} {name}{place}{held}"
     texts = _difference_of(pair, width)
     if pair.renamed:
         return f"{name}{place}, formerly {_bare(pair.renamed)}{f': {texts}' if texts else ', with the same text'}"
+    if part.place == pair.name:
+        return f"{name} changed (manifests record only a digest of it)"
     return f"{name}{place}{': ' if texts else ' changed'}{texts}"
 
 

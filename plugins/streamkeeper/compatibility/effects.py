@@ -10,9 +10,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from streamkeeper.compatibility.effects_of_notes import NOTES
+from streamkeeper.compatibility.effects_of_notes import NOTES, WITHOUT_EFFECT
 from streamkeeper.model.finding import Finding, Severity
 
+NO_ACTION = "no action is needed"
+IF_INTENDED = f"{NO_ACTION} if this is intended"
+"""Hints of notes without a more specific one."""
 _ANY_SETTING = "operator-definition-changed"
 GROUPS, NAME = "groups in the state", "results"
 
@@ -73,7 +76,8 @@ BREAKING: dict[str, str] = {
     "source-order-of-files-changed": "files that still wait could be skipped as too old after newer ones were read",
     "source-columns-moved": "values would be read into the wrong columns without an error",
     "source-column-renamed": "the column would be null in all new rows, without an error",
-    "source-column-type-changed": "values that do not fit the new type would become null without an error",
+    "source-column-type-changed": "values that do not fit the new type would become null without an error, or stop the "
+    "query",
     "stateful-operator-added": "Spark would reject the state, or give one operator the state of another",
     "stateful-operator-removed": "Spark would reject the state, or give one operator the state of another",
     "stateful-operator-replaced": "Spark would reject the state, or read it as the state of another kind of operator",
@@ -153,7 +157,7 @@ OPAQUE: dict[str, str] = {
     "unknown-in-plan": "Spark would continue; whether the rows that reach the state are computed as before cannot be "
     "determined",
     "code-in-state-changed": "the changed code would continue with state that the old code wrote; no check can prove "
-    "that the two fit",
+    "that the two fit: results may become wrong, or the query may fail",
     "filter-below-code-changed": "the code would receive rows that its state has never seen, or no longer receive some "
     "that it has; no check can prove that the results stay right",
     "code-in-state-unreadable": "the code would continue with the existing state; whether the code changed cannot be "
@@ -206,7 +210,8 @@ FATAL: dict[str, str] = {
     "output-lost": "the query would keep writing to an output that lacks earlier batches, without an error",
     "output-of-another-installation": "the output's fence would reject this installation's driver when it takes over",
     "output-name-taken": "internal tables or directories of the output would mix with rows that are not Streamkeeper's",
-    "output-of-another-query": "the output's fence would reject this query's driver when it takes over",
+    "output-of-another-query": "the output accepts writes of its own query only: it would reject this query's driver "
+    "when that takes over",
     "sink-log-missing": "new files would get a log without the old ones: readers would not see the old files",
 }
 
@@ -221,10 +226,12 @@ def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = G
 
 
 def with_effects(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Every finding with its sentence; a sentence that the rule has set is kept."""
-    return tuple(
-        finding
-        if finding.effect
-        else msgspec.structs.replace(finding, effect=effect_of(finding.rule, finding.severity, where=finding.where))
-        for finding in findings
-    )
+    """Every finding with its sentence, and every note with a hint; texts that the rule has set are kept."""
+    return tuple(_with_texts(finding) for finding in findings)
+
+
+def _with_texts(finding: Finding) -> Finding:
+    effect = finding.effect or effect_of(finding.rule, finding.severity, where=finding.where)
+    calm = finding.severity is Severity.NOTE and not finding.hint
+    hint = (NO_ACTION if finding.rule in WITHOUT_EFFECT else IF_INTENDED) if calm else finding.hint
+    return msgspec.structs.replace(finding, effect=effect, hint=hint)

@@ -103,3 +103,6 @@ NOTES: dict[str, str] = {
     "query-added": "the query would start with a new checkpoint at the beginning of its sources",
     "query-removed": "the query would stop; its checkpoint and its output stay as they are",
 }
+
+WITHOUT_EFFECT = frozenset(rule for rule, effect in NOTES.items() if effect.startswith("no effect"))
+"""Rules about changes that the output and the state do not show."""

@@ -200,8 +200,8 @@ def output_of_another_query(output: str, owner: str, mine: str) -> Finding:
         rule="output-of-another-query",
         severity=Severity.FATAL,
         where=f"sink {output}",
-        evidence=f"{owner} writes this output, not {mine}",
-        hint="give each query its own output",
+        evidence=f"the output belongs to query {owner}; query {mine} of the candidate would write to it",
+        hint="write to the query's deployed output or to a new one: each query has its own output",
     )
 
 

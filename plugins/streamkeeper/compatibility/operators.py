@@ -12,6 +12,7 @@ from streamkeeper.compatibility.rule import (
     SPARK_GUIDE,
     Rule,
     breaking,
+    keeps_python_state,
     note,
     operator_name,
     operator_pairs,
@@ -107,12 +108,27 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
             yield from with_line([found], old, new, [was], [now])
 
 
+def settings_apart(old: Manifest, new: Manifest) -> Iterator[str]:
+    """Evidence of each changed setting of an operator whose state Python code keeps."""
+    named = names_of_both(old, new)
+    for where, before, after in operator_pairs(old, new):
+        for key in sorted(before.detail.keys() | after.detail.keys()) if keeps_python_state(after) else ():
+            was, now = before.detail.get(key, ""), after.detail.get(key, "")
+            if key not in _COMPARED_ELSEWHERE and was != now:
+                told = _detail_change(key, was, now, named)
+                yield told if told.startswith(_label(key)) else f"{_label(key)} of {where}: {told}"
+
+
 def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The state counts the rows that passed; another limit continues from that count."""
     for where, before, after in operator_pairs(old, new):
         if before.kind == "limit" and before.expressions != after.expressions:
             evidence = change(before.expressions, after.expressions)
             yield note("limit-changed", where, evidence, "op_limit_changed")
+
+
+def _label(key: str) -> str:
+    return key.replace("-", " ")
 
 
 def _detail_change(key: str, before: str | None, after: str | None, named: Named) -> str:
@@ -124,7 +140,7 @@ def _detail_change(key: str, before: str | None, after: str | None, named: Named
         return schema_change(before, after)
     if before and after and key == _DEFINITION:
         return expression_change(before, after, named=named)
-    return change(before, after)
+    return change(before, after, _label(key))
 
 
 RULES: tuple[Rule, ...] = (

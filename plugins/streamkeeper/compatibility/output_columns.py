@@ -16,6 +16,8 @@ _TEXT = re.compile(_QUOTED)
 _NUMBERED = re.compile(rf"({_QUOTED})|\b(source|static) \d+|\b(func=)\d+")
 _STATIC_AND_CODE = re.compile(rf"({_QUOTED})|\b(static) \d+|\b(func=)\d+")
 _CODE = re.compile(rf"({_QUOTED})|\b(func=)\d+")
+RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)\[(\d+)\]", re.DOTALL)
+"""A column that stateful Python code returns, with its position in the result."""
 
 
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:

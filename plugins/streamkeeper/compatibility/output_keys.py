@@ -7,13 +7,16 @@ are never updated or removed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.code_changes import code_change
 from streamkeeper.compatibility.function_names import names_of_both
+from streamkeeper.compatibility.operators import settings_apart
 from streamkeeper.compatibility.output_columns import (
+    RESULT_OF_CODE,
     is_known,
     output_columns,
     same_meaning,
@@ -51,8 +54,18 @@ from streamkeeper.model.spark_confs import CODE, SQL, TIME_ZONE, Role
 _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
 _UNKNOWN = "unknown "
 
-Cause = tuple[Severity, str]
-"""Severity and evidence of a column that may have other values."""
+_OF_CODE = (
+    "the stateful code would run with other arguments: if it returns other values of {name}, results would be written "
+    "under them, and existing rows would never be updated"
+)
+
+
+class Cause(NamedTuple):
+    """Why a column may have other values; ``line``: ``file:line`` of the changed code, if known."""
+
+    severity: Severity
+    evidence: str
+    line: str = ""
 
 
 def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -64,8 +77,10 @@ def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if name not in placing_columns(old):
             continue
         before, after = had[name], has[name]
-        for severity, evidence in _causes(before, after, old, new):
-            found = _finding(capabilities_of(new.sink.kind).place, name, severity, evidence)
+        for severity, evidence, line in _causes(before, after, old, new):
+            found = _finding(capabilities_of(new.sink.kind).place, name, severity, evidence, line)
+            if severity is Severity.BREAKING and _are_results_of_code(before, after):
+                found = msgspec.structs.replace(found, effect=_OF_CODE.format(name=name))
             yield from with_line([found], old, new, [before.meaning], [after.meaning])
             break
 
@@ -94,13 +109,18 @@ def placing_columns(manifest: Manifest) -> tuple[str, ...]:
 RULES: tuple[Rule, ...] = (output_keys_redefined,)
 
 
-def _finding(place: str, name: str, severity: Severity, evidence: str) -> Finding:
+def _are_results_of_code(*columns: StateColumn) -> bool:
+    return all(RESULT_OF_CODE.fullmatch(column.meaning) for column in columns)
+
+
+def _finding(place: str, name: str, severity: Severity, evidence: str, line: str) -> Finding:
     opaque = f"{APPROVE}; approve if every row keeps its {place}; otherwise deploy with --strategy rebuild"
     return Finding(
         rule=f"sink-{place}-redefined",
         severity=severity,
         where=f"sink, {place} column {name}",
         evidence=evidence,
+        line=line,
         hint=NEW_CHECKPOINT if severity is Severity.BREAKING else opaque,
         reference="measured: sink_table_key_window_end, sink_table_key_upper, sink_table_key_format",
     )
@@ -120,13 +140,17 @@ def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Man
     was, now = before.meaning, after.meaning
     if not (is_known(was) and is_known(now)):
         if old.plan != new.plan:
-            yield Severity.OPAQUE, _unknown(was, now)
+            yield Cause(Severity.OPAQUE, _unknown(was, now))
     elif not same_meaning(was, now, old, new):
         refused = fills_nulls(before, after) and capabilities_of(new.sink.kind).needs_place
         if not refused and not told_by_state(was, now, old, new, keys_alone=True):
-            yield Severity.BREAKING, expression_change(was, now, named=names_of_both(old, new))
+            settings = "; ".join(settings_apart(old, new)) if _are_results_of_code(before, after) else ""
+            noun = "result of the stateful code" if _are_results_of_code(before, after) else ""
+            told = f"{noun}, which would run with another setting: {settings}"
+            shown = told if settings else expression_change(was, now, noun, names_of_both(old, new))
+            yield Cause(Severity.BREAKING, shown)
     elif (MASK in now or _UNKNOWN in without_texts(now)) and old.plan != new.plan and not same_context(old, new):
-        yield Severity.OPAQUE, "a part of its expression cannot be compared"
+        yield Cause(Severity.OPAQUE, "a part of its expression cannot be compared")
 
 
 def _unknown(was: str, now: str) -> str:
@@ -141,9 +165,9 @@ def _of_time_zone(before: StateColumn, after: StateColumn, old: Manifest, new: M
             continue
         evidence = value_change(was, now, key)
         if _IN_SESSION in before.meaning and _IN_SESSION in after.meaning:
-            yield Severity.BREAKING, evidence
+            yield Cause(Severity.BREAKING, evidence)
         elif _PYTHON in after.meaning:
-            yield Severity.OPAQUE, evidence
+            yield Cause(Severity.OPAQUE, evidence)
 
 
 def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
@@ -154,9 +178,10 @@ def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: M
     if [digest for _, digest in had] != [digest for _, digest in has]:
         names = [name for name, digest in has if digest not in {each for _, each in had}]
         names = names or [name for name, _ in has or had]
-        yield Severity.OPAQUE, f"Python code that computes it changed: {code_change(names[0], old, new).evidence}"
+        changed = code_change(names[0], old, new)
+        yield Cause(Severity.OPAQUE, f"Python code that computes it changed: {changed.evidence}", changed.line)
     elif any(digest.startswith(UNREADABLE) for _, digest in has) and not same_context(old, new):
-        yield Severity.OPAQUE, "the code that computes it holds an object that cannot be compared"
+        yield Cause(Severity.OPAQUE, "the code that computes it holds an object that cannot be compared")
 
 
 def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]:
@@ -175,10 +200,10 @@ def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, ne
     if not (_STATIC in before.meaning or _STATIC in after.meaning):
         return
     if _rows_of_job(old) != _rows_of_job(new):
-        yield Severity.OPAQUE, "it comes from rows that the job creates, and these differ"
+        yield Cause(Severity.OPAQUE, "it comes from rows that the job creates, and these differ")
     elif old.output_shape is None or new.output_shape is None:
         if old.plan != new.plan:
-            yield (
+            yield Cause(
                 Severity.OPAQUE,
                 "it comes from a static table; the deployed release's manifest does not record the join with it",
             )
@@ -186,10 +211,12 @@ def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, ne
         gone = [part for part in old.output_shape if part not in new.output_shape]
         come = [part for part in new.output_shape if part not in old.output_shape]
         sides = (gone, come) if gone or come else (old.output_shape, new.output_shape)
-        evidence = expressions_change(sides[0], sides[1], "filter or join that its rows pass", names_of_both(old, new))
-        yield Severity.OPAQUE, evidence
+        evidence = expressions_change(
+            sides[0], sides[1], "filter, join or grouping that its rows pass", names_of_both(old, new)
+        )
+        yield Cause(Severity.OPAQUE, evidence)
     elif not same_static_tables(before.meaning, after.meaning):
-        yield Severity.BREAKING, expression_change(before.meaning, after.meaning, named=names_of_both(old, new))
+        yield Cause(Severity.BREAKING, expression_change(before.meaning, after.meaning, named=names_of_both(old, new)))
 
 
 def _rows_of_job(manifest: Manifest) -> list[str]:
@@ -204,7 +231,7 @@ def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, n
         label = f"{source_label(number, now)}."
         if label in before.meaning and label in after.meaning:
             for option, had, has in says_of_values(was, now, after.meaning, number):
-                yield Severity.OPAQUE, value_change(had, has, f"option {option} of {label[:-1]}")
+                yield Cause(Severity.OPAQUE, value_change(had, has, f"option {option} of {label[:-1]}"))
 
 
 def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
@@ -215,7 +242,7 @@ def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Ma
         python = _PYTHON in after.meaning and (key.startswith(PYTHON) or key in CODE)
         of_sql = key.startswith(SQL) and not key.startswith((*PYTHON, f"{SQL}streaming."))
         if python or (of_sql and "(" in after.meaning and not is_stateful(old, new)):
-            yield Severity.OPAQUE, value_change(was, now, key)
+            yield Cause(Severity.OPAQUE, value_change(was, now, key))
 
 
 def _is_told(key: str, old: Manifest, new: Manifest) -> bool:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.function_names import names_of_both
-from streamkeeper.compatibility.output_columns import is_known, output_columns, same_meaning, told_by_state
+from streamkeeper.compatibility.output_columns import (
+    RESULT_OF_CODE,
+    is_known,
+    output_columns,
+    same_meaning,
+    told_by_state,
+)
 from streamkeeper.compatibility.output_keys import kept_by
 from streamkeeper.compatibility.rule import Rule, is_stateful, keeps_python_state, note, same_kinds
 from streamkeeper.compatibility.shown import expression_change
@@ -19,7 +24,6 @@ OLD_VALUES = {
     "complete": "the next batch would write every group again, with the new {name}",
 }
 """Output mode -> effect on existing values; in append mode each result is written once."""
-_RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)\[(\d+)\]", re.DOTALL)
 _WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
 
 
@@ -42,7 +46,7 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool:
     """Whether two columns are the same result of stateful Python code whose change another rule reports."""
-    results = [_RESULT_OF_CODE.fullmatch(meaning) for meaning in (before, after)]
+    results = [RESULT_OF_CODE.fullmatch(meaning) for meaning in (before, after)]
     kept = [
         [(each.key_columns, each.values, each.detail) for each in manifest.operators if keeps_python_state(each)]
         for manifest in (old, new)

@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.code_changes import CodeChange, code_change
+from streamkeeper.compatibility.code_changes import NO_PART, CodeChange, code_change
 from streamkeeper.compatibility.function_names import short_name
-from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, is_rows, note, same_context
+from streamkeeper.compatibility.operators import settings_apart
+from streamkeeper.compatibility.rule import (
+    APPROVE,
+    NEW_CHECKPOINT,
+    Rule,
+    is_rows,
+    note,
+    same_context,
+)
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, UNREADABLE, Manifest
@@ -17,6 +25,7 @@ _ABOVE = {
     "keep their old result in the output",
     "complete": "the next batch would write every group again, computed by the new code",
 }
+_SAME_TEXT = "every recorded function and value is the same; the code is called with other settings of the operator:"
 _UNKNOWN = "the code holds an object that cannot be compared"
 _WRAPPER = "transformWithStateUDF"
 """PySpark's wrapper function around the author's class."""
@@ -29,7 +38,10 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     names: dict[CodeChange, list[str]] = {}
     for name, _, _ in _changed(old, new, BELOW_STATE):
         if not is_rows(name) and not _is_carried(name, old, new):
-            names.setdefault(code_change(name, old, new), []).append(function_called(name, new))
+            changed = code_change(name, old, new)
+            settings = "; ".join(settings_apart(old, new)) if changed.evidence == NO_PART else ""
+            shown = changed._replace(evidence=f"{_SAME_TEXT} {settings}") if settings else changed
+            names.setdefault(shown, []).append(function_called(name, new))
     for changed, functions in names.items():
         yield Finding(
             rule="code-in-state-changed",

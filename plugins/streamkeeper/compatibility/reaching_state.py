@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.effects import NO_ACTION
 from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_keys import output_keys_redefined
 from streamkeeper.compatibility.output_values import redefined_values
@@ -86,7 +87,8 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if before.shape != after.shape and _columns(before) == _columns(after):
             gone = [part for part in before.shape if part not in after.shape]
             come = [part for part in after.shape if part not in before.shape]
-            evidence = expressions_change(*((gone, come) if gone or come else (before.shape, after.shape)), named=named)
+            sides = (gone, come) if gone or come else (before.shape, after.shape)
+            evidence = expressions_change(sides[0], sides[1], named=named)
             found = breaking("upstream-changed", f"below the {where}", evidence, "op_dedup_before_agg_added, src_add")
             yield from with_line([found], old, new, gone, come)
 
@@ -108,7 +110,7 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 where,
                 evidence or SAME_WORDS,
                 "agg_rename_key, join_payload_renamed",
-                "only names, order, unused columns or spelling differ; none of them reaches the state",
+                f"{NO_ACTION}: only names, order, unused columns or spelling differ, which do not reach the state",
             )
 
 

@@ -139,7 +139,7 @@ def _rank(finding: Finding) -> int:
 
 
 def _of_code(findings: Iterable[Finding]) -> Sequence[Finding]:
-    """The changed code; every other change if there is none."""
+    """The changed code; every other change of the query if there is none."""
     known = list(findings)
     return [each for each in known if _OF_CODE.search(each.rule) and "-equally" not in each.rule] or [
         each for each in known if not each.rule.startswith(_OF_OUTPUT)
@@ -166,8 +166,8 @@ def rehearsal_unfinished(message: str) -> Finding:
         rule="rehearsal-timed-out",
         severity=Severity.OPAQUE,
         where="rehearsal",
-        evidence=message,
-        hint=f"allow more time; without a result {APPROVE}",
+        evidence=f"no result about the candidate: {message}",
+        hint=f"check again, with more time or on a machine with less load; without a result {APPROVE}",
     )
 
 

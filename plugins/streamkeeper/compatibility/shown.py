@@ -21,6 +21,8 @@ _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
 _MEANINGS = frozenset({"meaning", "rows", "shape"})
 """Parts of an operator that are expressions over the sources."""
+_UPSTREAM = "upstream"
+"""The part of an operator that is a plan as text."""
 _UNSET = "not set"
 ARROW = " → "
 """Separates old and new text; code and types contain ``->``, but never this arrow."""
@@ -29,6 +31,8 @@ SAME_WORDS = "the plans differ in a detail that their text does not show"
 OTHER_WINDOW = " (another gap, offset or time column)"
 _REMARKS = (OTHERWISE, OTHER_WINDOW)
 _ARGUMENT = re.compile(r"\b([A-Za-z]\w*)=(\w+)")
+_FUNCTION = re.compile(r"(?:, evalType=\w+)?, func=(\d+)")
+"""What follows the type of a Python function's results."""
 _AS = " AS "
 _SOURCE_NAME = re.compile(r'\b(source|static) "name="([^"]*)""')
 _FIELD = re.compile(r'\{"metadata":\{\},"name":"([^"]*)","nullable":(?:true|false),"type":"?([^{}"]*)"?\}')
@@ -160,17 +164,19 @@ def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED
         return same, f"{same}{OTHER_WINDOW}"
     if _ROWS in same:
         return same, same.replace(_ROWS, f"other {_ROWS}", 1)
-    return _by_argument(same, before, after)
+    return _by_argument(same, before, after, named)
 
 
-def _by_argument(same: str, before: str, after: str) -> tuple[str, str]:
+def _by_argument(same: str, before: str, after: str, named: Named) -> tuple[str, str]:
     """Two expressions that render equally, each with the first hidden argument that differs."""
-    for (name, had), (other, has) in zip(_ARGUMENT.findall(before), _ARGUMENT.findall(after), strict=False):
+    for left, right in zip(_ARGUMENT.finditer(before), _ARGUMENT.finditer(after), strict=False):
+        (name, had), (other, has) = left.groups(), right.groups()
         if name == other and had != has and len(had) + len(has) < WIDTH:
             if name == "evalType" and had in _RUN_AS and has in _RUN_AS:
                 return f"{same} run {_RUN_AS[had]}", f"{same} run {_RUN_AS[has]}"
-            if name == "dataType":
-                return f"{same} with results of type {had}", f"{same} with results of type {has}"
+            if name == "dataType" and (called := _FUNCTION.match(before, left.end())):
+                function = named.before.get(int(called[1]), "the function")
+                return f"{same}, where {function} returns {had}", f"{same}, where {function} returns {has}"
             return f"{same}, {name}={had}", f"{same}, {name}={has}"
     return same, f"{same}{OTHERWISE}"
 
@@ -195,6 +201,8 @@ def _part(name: str, value: object) -> str:
         return ""
     if name in _MEANINGS:
         return expression(str(value))
+    if name == _UPSTREAM:
+        return "the plan below it"
     told = ("no", "yes")[value] if isinstance(value, bool) else str(value)
     return f"{name.replace('_', ' ')}: {told}" if name else told
 

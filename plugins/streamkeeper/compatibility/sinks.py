@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.model.finding import Finding, Severity
@@ -89,13 +90,17 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     takes = _takes(new) if old.sink.kind == new.sink.kind else frozenset()
     removed, added = [name for name in before if name not in after], [name for name in after if name not in before]
+    meanings = [{column.name: column.meaning for column in each.columns} for each in (old, new)]
     if removed:
         yield _columns_finding(ColumnChange.REMOVED, takes, change(removed, "", "column"))
     if added:
-        yield _columns_finding(ColumnChange.ADDED, takes, change("", added, "column"))
+        found = _columns_finding(ColumnChange.ADDED, takes, change("", added, "column"))
+        yield from with_line([found], old, new, meanings[0].values(), [meanings[1].get(name, "") for name in added])
     for name in before:
         if name in after and before[name] != after[name]:
-            yield _retyped(name, before[name], after[name], takes)
+            found = _retyped(name, before[name], after[name], takes)
+            sides = ([side.get(name, "")] for side in meanings)
+            yield from with_line([found], old, new, *sides)
     if not removed and not added and list(before) != list(after):
         yield _columns_finding(ColumnChange.REORDERED, takes, change(list(before), list(after), "order of columns"))
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from streamkeeper.compatibility.nested_fields import changed_fields, come_or_go_alone, uses_a_field
 from streamkeeper.compatibility.rule import (
     AS_NEW_QUERY,
@@ -24,7 +26,8 @@ from streamkeeper.compatibility.rule import (
 from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.compatibility.source_options import JSON_CONFS, only_drops_malformed, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_places import place, place_changed
-from streamkeeper.model.finding import Finding
+from streamkeeper.compatibility.source_types import WIDENING, effect_of_type
+from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Source, columns_of
 
 
@@ -148,7 +151,9 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 else:
                     used = state_uses(column, old, new)
                     sums = all_resolved(old, new) and all(_sums(text, column) for text in state_texts(old, new))
-                    yield _retyped(where, name, had[name], has[name], used=used, told_by_sums=sums)
+                    found = _retyped(where, name, had[name], has[name], used=used, told_by_sums=sums)
+                    effect = effect_of_type(after, had[name], has[name])
+                    yield msgspec.structs.replace(found, effect="" if found.severity is Severity.NOTE else effect)
 
 
 def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -188,7 +193,6 @@ _FRAMING = frozenset({"charset", "delimiter", "encoding", "escape", "linesep", "
 """Delimiters of rows and fields: with other values existing files are read as other rows or as nulls."""
 _BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
 """Settings with which Parquet fields are found by ids instead of names, or files with errors are skipped."""
-_WIDENING = ("tinyint", "smallint", "int", "bigint")
 
 
 def _option_changed(
@@ -215,7 +219,7 @@ def _option_changed(
 
 def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told_by_sums: bool) -> Finding:
     evidence = change(before, after, f"type of column {name}")
-    widened = before in _WIDENING and after in _WIDENING and _WIDENING.index(before) < _WIDENING.index(after)
+    widened = before in WIDENING and after in WIDENING and WIDENING.index(before) < WIDENING.index(after)
     if widened or after == "string" or before == f"{after} not null":
         if not used:
             return note("source-column-widened", where, evidence, "src_schema_widened")

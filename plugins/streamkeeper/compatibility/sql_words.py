@@ -22,6 +22,9 @@ OPERATORS = {
 }
 MIRRORED = {"lessthan": ">", "lessthanorequal": ">="}
 FUNCTIONS = {
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "TransformWithStateInPySpark": "transformWithState",
+    "TransformWithStateInPandas": "transformWithStateInPandas",
     "approximatepercentile": "percentile_approx",
     "arrayaggregate": "aggregate",
     "arrayexists": "exists",

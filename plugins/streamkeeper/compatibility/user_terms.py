@@ -100,6 +100,8 @@ class _Reader:
             return Term(f"{kind} join on ", (self.read(text[found.end() :]),), "")
         if found := _WORDED.match(text):
             rest = text[found.end() :]
+            if rest.startswith("(") and rest.endswith(")") and _opening(rest) == 0:
+                return Term(found[0], self._index(rest[1:-1]), ", ")
             if exploded := _EXPLODED.fullmatch(rest):
                 return Term(found[0].replace("generate", "explode"), (self.read(exploded[1]),), "")
             return Term(found[0], (self.read(rest),), "")
