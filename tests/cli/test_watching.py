@@ -59,7 +59,7 @@ def test_a_dead_scheduler_is_noticed_from_outside(job: Registered) -> None:
     code, told = check()
     assert code == 1
     assert told.startswith(
-        "the last pass of the watch, by scheduler-1:7, is 10 min old, and at most 3 min are allowed: "
+        "the last pass of the watch, by scheduler-1:7, is 10 min old, and at most 3 min are allowed. "
     )
 
 

@@ -61,7 +61,7 @@ def test_a_finished_operation_says_what_became_of_it() -> None:
     played.play()
     told = view(played)
     assert (told.is_open, told.outcome, told.tone) == (False, "succeeded", "good")
-    assert "r0002 serves" in told.sentence
+    assert "r0002 is the current release" in told.sentence
     (ended,) = told.ended
     assert (ended.instance, ended.was) == ("old", "r0001, previous")
     assert ended.proof
