@@ -16,15 +16,20 @@ _SHOWS = frozenset(
     }
 )
 """Names by which code sees an error that it does not catch by name, or distinguishes two kinds of NameError."""
-_SHOWN = (TypeError, NameError)
+_SHOWN = (TypeError, NameError, BaseExceptionGroup)
 
 
 def shows_errors(node: ast.AST) -> bool:
     """Whether one node of a syntax tree may give code the text of a TypeError or NameError."""
     match node:
-        case ast.ExceptHandler(type=kind, name=str()):
-            return not _is_another(kind)
-        case ast.Name(id=name, ctx=ast.Store()) | ast.ClassDef(name=name) | ast.alias(asname=str(name)):
+        case ast.ExceptHandler(type=kind, name=str(name)):
+            return not _is_another(kind) or _is_error(name)
+        case (
+            ast.Name(id=name, ctx=ast.Store())
+            | ast.ClassDef(name=name)
+            | ast.alias(asname=str(name))
+            | ast.arg(arg=name)
+        ):
             return _is_error(name)
         case ast.alias(name=name):
             return name in _SHOWS or _is_error(name)
@@ -43,7 +48,7 @@ def _is_error(name: str) -> bool:
 
 
 def _is_another(kind: ast.expr | None) -> bool:
-    """Whether a handler certainly catches neither of these errors."""
+    """Whether a handler certainly catches neither of these errors, nor a group of errors."""
     match kind:
         case ast.Tuple(elts=parts):
             return all(map(_is_another, parts))
