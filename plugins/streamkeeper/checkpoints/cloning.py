@@ -23,7 +23,8 @@ def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) 
 
     The metadata is written last, after a check that no other file has changed during the copy.
 
-    ``pending``: include the plan of the next batch but not its commit, so that a start runs that batch first.
+    ``pending``: also copy the plan of the next batch, but not its commit. A query that starts on the copy runs that
+    batch first.
 
     Raises CheckpointChanged when the query replaced or removed a file during the copy, CheckpointDamaged when a
     required file is missing.
@@ -68,9 +69,10 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
 
 
 def begins_at_its_last_commit(checkpoint: Tree) -> bool:
-    """Whether the checkpoint has a single commit, and that is not of batch 0, as directly after a restore.
+    """Whether the checkpoint contains only one commit, and that commit is of a batch after batch 0.
 
-    A snapshot lacks the files of the previous batch, so its own batch cannot run again.
+    A checkpoint is in this condition directly after a restore. Its batch cannot run again, because a snapshot lacks the
+    files of the batch before.
     """
     committed = numbered(checkpoint, "commits")
     return len(committed) == 1 and committed[0] > 0
@@ -79,7 +81,7 @@ def begins_at_its_last_commit(checkpoint: Tree) -> bool:
 def clone_to_go_on(checkpoint: Tree, target: Tree) -> tuple[int, bool]:
     """Clone the checkpoint as of its last commit, with the plan of the next batch if there is one.
 
-    Returns the committed batch, and whether the next one is planned. Raises the errors of ``clone``.
+    Returns the committed batch, and whether the next batch is planned. Raises the errors of ``clone``.
     """
     last = last_committed(checkpoint)
     if last is None:

@@ -25,7 +25,7 @@ def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
 
     ``pending``: include the plan of the next batch.
 
-    Every folder is listed once; only a plan, commits and RocksDB archives are read. Raises CheckpointDamaged when a
+    Every folder is listed once. Only one plan, commits and RocksDB archives are opened. Raises CheckpointDamaged when a
     file is missing, even if Spark has just removed that file because newer batches made it superfluous.
     """
     seen = Listed(tree)

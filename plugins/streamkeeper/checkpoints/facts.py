@@ -22,7 +22,9 @@ from streamkeeper.errors import NotFound
 
 
 class CheckpointFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint as of its newest plan; facts that no batch has recorded yet are None or empty."""
+    """The facts about a checkpoint as of its newest planned batch. A fact that no batch has recorded yet is None or
+    empty.
+    """
 
     query_id: str
     """Spark's id of the query."""
@@ -103,8 +105,8 @@ def offsets_at(tree: Tree, batch: int | None = None) -> tuple[SourceOffset, ...]
 
 
 def batch_of(tree: Tree, batch: int | None) -> int:
-    """Return ``batch`` if its plan exists. For None, return the last committed batch if its plan exists, else the last
-    planned batch. Raises NotFound.
+    """Return ``batch`` if its plan exists. If ``batch`` is None, return the last committed batch if its plan exists,
+    else the last planned batch. Raises NotFound if there is no such batch.
     """
     planned, committed = numbered(tree, "offsets"), last_committed(tree)
     if batch is None:

@@ -33,7 +33,7 @@ _COUNTED = 1
 
 
 class FileSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A file source of a plan, with its offset, its previous offset and its log."""
+    """A file source of a planned batch: its offsets after that batch and after the batch before, and its log."""
 
     name: str
     """The source's position or name."""
@@ -73,10 +73,10 @@ def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
 
 def logged_files(tree: Tree, source: FileSource, end: int, *, first: int = 0) -> list[LoggedFile]:
     """Return every file that the log lists in the entries ``first`` to ``end``, in order. If ``first`` is 0, also
-    return the files that count as seen before the first entry.
+    return the files that the log lists as already read before its first entry.
 
-    Files listed beyond ``end`` are excluded, because no plan names them yet. Raises CheckpointDamaged,
-    CheckpointChanged when an entry was removed while the log was being read.
+    Files listed beyond ``end`` are excluded, because no plan names them yet. Raises CheckpointDamaged if the log is
+    damaged, CheckpointChanged if an entry was removed while the log was being read.
     """
     found: list[LoggedFile] = []
     for name in source.entries.holding(end, first=first, where=tree.where(source.folder)):
@@ -88,7 +88,10 @@ def logged_files(tree: Tree, source: FileSource, end: int, *, first: int = 0) ->
 
 
 def read_source_entry(tree: Tree, path: str) -> list[LoggedFile]:
-    """Read one entry of a file source's log; raises CheckpointDamaged, CheckpointChanged when it is missing."""
+    """Read one entry of a file source's log.
+
+    Raises CheckpointChanged if the entry is missing, CheckpointDamaged if it cannot be read.
+    """
     found = source_entry_in(tree, path)
     if found is Trouble.MISSING:
         raise CheckpointChanged(f"{tree.where(path)} was removed while it was being read")
@@ -106,10 +109,10 @@ def source_entry_in(tree: Tree, path: str) -> list[LoggedFile] | Trouble:
 
 
 def source_files(seen: Listed, newest: int) -> Iterator[str]:
-    """Yield the paths of the log entries that every source needs for its offset after batch ``newest``.
+    """Yield the paths of the log entries that a start after batch ``newest`` needs, for every source.
 
-    Of a file source these are the last compacted entry, the compacted entry before it, and the entries after it. Raises
-    CheckpointDamaged when an entry or the plan is missing or unreadable.
+    For a file source these are the last compacted entry, the compacted entry before it, and the entries after it.
+    Raises CheckpointDamaged when an entry or the plan is missing or unreadable.
     """
     folders = seen.folders("sources")
     if not folders or newest < 0:

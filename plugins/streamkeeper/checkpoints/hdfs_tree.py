@@ -27,8 +27,8 @@ _BUFFERED_BYTES = 8 * 1024 * 1024
 class HdfsTree(Tree):
     """The tree ``hdfs://namenode:port/prefix``; the NameNode's WebHDFS address is found through ``HADOOP_CONF_DIR``.
 
-    A folder's names and a file's stamp take one request each and show the present content. Threads may share the tree.
-    Raises StoreUnavailable if the NameNode or a DataNode does not answer, or refuses a request.
+    Listing a folder and reading a file's stamp take one request each. Results are never cached. Threads may share the
+    tree. Raises StoreUnavailable if the NameNode or a DataNode does not answer, or refuses a request.
     """
 
     def __init__(self, url: str, hdfs: WebHdfs | None = None) -> None:
@@ -80,7 +80,9 @@ class HdfsTree(Tree):
         return self._hdfs.read(self._path(path))
 
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
-        """Compare the file's id after reading; HDFS never reuses an id, so this proves which file was read."""
+        """Yield the content, then check the file's id. HDFS never reuses an id, so the check proves which file was
+        read.
+        """
         try:
             yield from self._hdfs.stream(self._path(path), size)
         except StoreUnavailable:
@@ -93,7 +95,8 @@ class HdfsTree(Tree):
         return _stamp(self._file(path))
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Write a draft next to the file and rename the draft; the NameNode allows exactly one writer to do that.
+        """Write a draft next to the file, then rename the draft. If several writers rename, the NameNode lets one
+        succeed.
 
         If the response to the rename is lost, the file may exist although its writer gets an error.
         """

@@ -12,7 +12,8 @@ Positions = dict[str, dict[int, int]]
 
 
 def read_start(tree: Tree, source: str) -> str | None:
-    """Return where a Kafka source started, as one line of JSON; None if the checkpoint does not record it.
+    """Return the offsets at which a Kafka source started, as one line of JSON; None if the checkpoint does not record
+    them.
 
     ``source``: the name of the source's folder.
     """
@@ -23,10 +24,10 @@ def read_start(tree: Tree, source: str) -> str | None:
 
 
 def start_offsets(tree: Tree, sources: int) -> tuple[str, ...]:
-    """Return where each source started, as a line of JSON per source.
+    """Return the offsets at which each source started, as one line of JSON per source.
 
-    The line is ``null`` for a source that reads from the beginning, such as a file source. ``sources``: the query's
-    number of sources; a source that it reads twice counts once. Raises CheckpointDamaged.
+    The line is ``null`` for a source that reads from the beginning, such as a file source. ``sources``: the number of
+    the query's sources; a source that the query reads twice counts once. Raises CheckpointDamaged.
     """
     planned = last_planned(tree)
     plan = read_offsets(tree, planned) if planned is not None else None
@@ -38,7 +39,8 @@ def start_offsets(tree: Tree, sources: int) -> tuple[str, ...]:
 def stands_at(tree: Tree, batch: int | None) -> dict[str, Positions]:
     """Return the position of every Kafka source after ``batch``, by the source's id in the offset log.
 
-    None means before the first batch and returns where the sources started. Raises CheckpointDamaged.
+    If ``batch`` is None, return the positions before the first batch, at which the sources started. Raises
+    CheckpointDamaged.
     """
     if batch is None:
         lines = {name: read_start(tree, name) for name in tree.folders("sources")}
@@ -48,7 +50,8 @@ def stands_at(tree: Tree, batch: int | None) -> dict[str, Positions]:
 
 
 def read_by(tree: Tree, batch: int) -> dict[str, Positions]:
-    """Return source -> where ``batch`` starts reading, for the partitions of which it reads records.
+    """Return source -> partition -> first offset that ``batch`` reads. Partitions without records in the batch are
+    omitted.
 
     Raises CheckpointDamaged.
     """

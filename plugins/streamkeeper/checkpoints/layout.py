@@ -23,7 +23,7 @@ ANOTHER_DIRECTORY = "name the query's checkpoint directory: it contains metadata
 
 
 def must_be_directory(tree: Tree, given: str = "") -> None:
-    """Raise NotFound unless the checkpoint's directory exists; ``given``: its name in the message."""
+    """Raise NotFound unless the checkpoint's directory exists; ``given``: the directory's name in the message."""
     if absence := tree.absence():
         raise NotFound(f"checkpoint {given or tree.where('')} {absence}", hint=ANOTHER_DIRECTORY)
 
@@ -41,10 +41,10 @@ def is_version_name(name: str) -> bool:
 
 
 def find_checkpoints(tree: Tree) -> dict[str, str]:
-    """Return query -> folder of its checkpoint, for every checkpoint in a tree.
+    """Return query -> folder of the query's checkpoint, for every checkpoint in a tree.
 
     An empty query name means that the tree itself is a checkpoint. If a query has several versions (``v0001``,
-    ``v0002``, ...), its newest is returned. The result is empty if no folder looks like a checkpoint.
+    ``v0002``, ...), the newest version is returned. The result is empty if no folder looks like a checkpoint.
     """
     own = _checkpoint_or_newest(tree, "")
     if own is not None:
@@ -106,7 +106,7 @@ def id_there(tree: Tree) -> str:
 
 
 def offsets_in(tree: Tree, batch: int) -> Offsets | Trouble:
-    """Return the plan of a batch, or why it cannot be read."""
+    """Return the plan of a batch, or the reason why the plan cannot be read."""
     try:
         return offsets_from(tree.read(f"offsets/{batch}"))
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def offsets_in(tree: Tree, batch: int) -> Offsets | Trouble:
 
 
 def commit_in(tree: Tree, batch: int) -> Commit | Trouble:
-    """Return the commit of a batch, or why it cannot be read."""
+    """Return the commit of a batch, or the reason why the commit cannot be read."""
     try:
         return commit_from(tree.read(f"commits/{batch}"))
     except FileNotFoundError:

@@ -13,7 +13,7 @@ contains itself.
 
 
 class Listed:
-    """One reading of a tree. The query may keep running: a listed file may be missing when it is read."""
+    """A listing of a tree. The query may keep running, so a listed file may no longer exist when it is read."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -22,12 +22,14 @@ class Listed:
         self._there: dict[str, frozenset[str]] = {}
 
     def files(self, folder: str) -> list[str]:
-        """Return names of a folder's files, in order; none if the folder is missing. ``""`` is the tree itself."""
+        """Return the names of the files directly in a folder, sorted; none if the folder is missing. ``""`` is the tree
+        itself.
+        """
         self._list(folder)
         return self._files[folder]
 
     def folders(self, folder: str) -> list[str]:
-        """Return names of a folder's folders, in order."""
+        """Return the names of a folder's direct subfolders, sorted."""
         self._list(folder)
         return self._folders[folder]
 

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Trouble(Enum):
-    """Why an entry cannot be read."""
+    """The reason why an entry cannot be read."""
 
     MISSING = "is missing"
     EMPTY = "is empty"
@@ -117,22 +117,25 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def newest(self) -> int:
-        """The newest entry; -1 without any."""
+        """The number of the newest entry; -1 if there is no entry."""
         return max(self.numbers, default=-1)
 
     def name_of(self, number: int) -> str:
-        """Return the file name of an existing entry: the compacted one, if there are two."""
+        """Return the file name of an existing entry. If both a plain and a compacted file exist, this is the compacted
+        one.
+        """
         return f"{number}.compact" if number in self.compacted else str(number)
 
     def last_compacted(self, end: int) -> int:
-        """Return the newest compacted entry up to ``end``; -1 without any."""
+        """Return the number of the newest compacted entry up to ``end``; -1 if there is none."""
         return max((number for number in self.compacted if number <= end), default=-1)
 
     def holding(self, end: int, *, first: int = 0, where: str) -> tuple[str, ...]:
         """Return the names of the fewest files that contain every entry from ``first`` to ``end``, in order.
 
-        These are the plain entries, else the last compacted entry up to ``end`` and the plain ones after it, else the
-        first compacted entry after ``end``. Raises CheckpointDamaged for a lost entry.
+        Plain files are enough if each of these entries has one. Otherwise the last compacted file up to ``end`` and the
+        plain files after it are returned. If a plain file after it is missing, the first compacted file after ``end``
+        is returned. Raises CheckpointDamaged if no file contains one of the entries.
         """
         if not find_gaps(first, end + 1, self.plain).count:
             return tuple(str(number) for number in range(first, end + 1))
@@ -195,7 +198,7 @@ def offsets_from(content: bytes) -> Offsets | Trouble:
 
 
 def commit_from(content: bytes) -> Commit | Trouble:
-    """Decode an entry of the commit log; like Spark, accept one without its second line."""
+    """Decode an entry of the commit log. Like Spark, accept an entry without its second line."""
     lines = _lines(content, "commits")
     if isinstance(lines, Trouble):
         return lines
@@ -213,7 +216,9 @@ def commit_from(content: bytes) -> Commit | Trouble:
 
 
 def source_entry_from(content: bytes, name: str) -> list[LoggedFile] | Trouble:
-    """Decode the files in the entry ``name`` of a file source's log; a compacted one contains those of many entries."""
+    """Decode the files that the entry ``name`` of a file source's log lists. A compacted entry lists the files of many
+    entries.
+    """
     found = _files_from(content, _LOGGED)
     if isinstance(found, Trouble):
         return found
@@ -235,10 +240,10 @@ def query_id_from(content: bytes) -> str | None:
 
 
 def starts_from(content: bytes) -> str | None:
-    """Decode where a Kafka source started, as one line of JSON; None for another kind of source.
+    """Decode the offsets at which a Kafka source started, as one line of JSON; None for another kind of source.
 
-    ``content``: that of ``sources/<position or name>/0``. Spark prefers this start to ``startingOffsets``, and reads it
-    only while no batch is planned.
+    ``content``: that of ``sources/<position or name>/0``. Spark prefers these offsets to ``startingOffsets``, and reads
+    them only while no batch is planned.
     """
     if not content.startswith(_KAFKA_START):
         return None

@@ -60,7 +60,11 @@ def commit_damage(tree: Tree, committed: int) -> Iterator[Damage]:
 
 
 def order_damage(planned: int, committed: int | None, contradictions: list[str]) -> Iterator[Damage]:
-    """Compare the two logs; ``contradictions``: signs that the last planned batch had finished."""
+    """Report contradictions between the offset log and the commit log.
+
+    ``planned``, ``committed``: the newest batch in each log. ``contradictions``: signs that the last planned batch had
+    finished.
+    """
     last = -1 if committed is None else committed
     if last > planned:
         evidence = f"commits/{last} exists, but offsets end with {planned}"
@@ -79,7 +83,7 @@ def order_damage(planned: int, committed: int | None, contradictions: list[str])
 def orphaned_checksums(tree: Tree, log: str) -> list[int]:
     """Return the entries of a log that are missing although their checksum file exists.
 
-    Such an entry was removed, because Hadoop writes its checksum last.
+    Hadoop writes the checksum after the entry, so such an entry existed and was removed.
     """
     kept = {int(found[1]) for name in tree.files(log) if (found := _CHECKSUM.fullmatch(name))}
     return sorted(kept - set(numbered(tree, log)))

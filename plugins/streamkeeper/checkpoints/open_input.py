@@ -29,17 +29,17 @@ class OpenInput(msgspec.Struct, frozen=True):
 def look_at_batch(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = None) -> FileLook:
     """Check the files of a planned batch; ``unseen``: as in ``look_for_files``.
 
-    Raises NotFound if the batch is not planned, CheckpointDamaged.
+    Raises NotFound if the batch is not planned, CheckpointDamaged if its plan or a source's log cannot be read.
     """
     planned = [local_path(url) for source in offsets_at(tree, batch) for url in source.files]
     return look_for_files(planned, unseen=unseen)
 
 
 def doubling_files(tree: Tree, batch: int) -> list[str]:
-    """Return the files of a planned batch whose names make Spark read the batch's other files again.
+    """Return the files of a planned batch whose names make Spark read other files of the batch a second time.
 
-    Spark reads the file of a batch with a single file only once. It also reads files in partition directories once,
-    because it collects them in a set. Raises NotFound, CheckpointDamaged.
+    Spark reads no file twice in a batch with a single file, or in partition directories, whose files it collects in a
+    set. Raises NotFound, CheckpointDamaged.
     """
     found = []
     for source in offsets_at(tree, batch):
@@ -56,7 +56,8 @@ def open_input(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = Non
 
 
 def find_open_input(tree: Tree, unseen: Callable[[], Mapping[str, str]] = dict) -> OpenInput:
-    """Check the open batch like ``open_input``; both clauses are empty if no batch is open or it cannot be read.
+    """Check the open batch like ``open_input``. Both clauses are empty if no batch is open or the open batch cannot be
+    read.
 
     ``unseen`` is called only if a batch is open.
     """

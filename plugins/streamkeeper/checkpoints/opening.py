@@ -14,8 +14,8 @@ def open_tree(location: str) -> Tree:
     """Return the tree at a plain path, ``file:///path``, ``s3a://bucket/prefix``, ``s3://bucket/prefix`` or
     ``hdfs://namenode:port/path``.
 
-    Raises NotFound if it does not exist, Unsupported for another scheme, InvalidInput for an empty or incomplete
-    location, StoreUnavailable.
+    Raises NotFound if the tree does not exist, Unsupported for another scheme, InvalidInput for an empty or incomplete
+    location, and StoreUnavailable if the storage does not answer.
     """
     tree = tree_at(location)
     must_be_directory(tree, location)
@@ -23,7 +23,9 @@ def open_tree(location: str) -> Tree:
 
 
 def tree_at(location: str, *, lasting: bool = True) -> Tree:
-    """Return the tree like ``open_tree``, whether it exists or not; ``lasting``: as in ``LocalTree``."""
+    """Return the tree at a location like ``open_tree``, also if the tree does not exist; ``lasting``: as in
+    ``LocalTree``.
+    """
     if not location:
         raise InvalidInput("the checkpoint's location is empty", hint=_WAYS)
     match scheme_of(location):

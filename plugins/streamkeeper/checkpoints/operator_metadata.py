@@ -30,12 +30,12 @@ class OperatorFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def operator_folders(tree: Tree) -> dict[int, str]:
-    """Return operator id -> folder, in order."""
+    """Return operator id -> folder of the operator's state, sorted by id."""
     return {number: f"state/{number}" for number in sorted(numbered(tree, "state"))}
 
 
 def metadata_file(tree: Tree, operator: str) -> str | None:
-    """Return the newest file that describes the operator in a folder, or None."""
+    """Return the newest metadata file in an operator's folder; None if there is none."""
     versions = numbered(tree, f"{operator}/_metadata/v2")
     if versions:
         return f"{operator}/_metadata/v2/{max(versions)}"

@@ -37,7 +37,7 @@ class ReadFiles(msgspec.Struct, frozen=True, tag="files"):
 
 
 class ReadTopics(msgspec.Struct, frozen=True, tag="kafka"):
-    """A Kafka source's next offset to read per partition, and the first offset read, if the checkpoint records it."""
+    """The next offset of each partition of a Kafka source, and the first offset read, if the checkpoint records it."""
 
     offsets: Partitions
     starts: Partitions = {}
@@ -57,7 +57,8 @@ SourcePosition = ReadFiles | ReadTopics | ReadOther | NothingRead
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """The offset of every source after a batch, by position or name, in the plan's order; empty without a batch.
+    """The offset of every source after a batch, in the plan's order; empty without a batch. Each source is given by its
+    position or name.
 
     ``named``: whether sources have names instead of positions.
     """
@@ -71,8 +72,8 @@ def position(tree: Tree, batch: int | None = None) -> Position:
     """Return the position after a planned batch, by default the last committed one; an empty position if none is
     committed.
 
-    The query may keep running. Raises NotFound for an unknown batch, CheckpointDamaged, CheckpointChanged when no
-    attempt succeeds.
+    The query may keep running. Raises NotFound for an unknown batch. Raises CheckpointDamaged or CheckpointChanged when
+    no attempt succeeds.
     """
 
     def look() -> Position:
@@ -86,8 +87,8 @@ def position(tree: Tree, batch: int | None = None) -> Position:
 def until_unchanged(look: Callable[[], T]) -> T:
     """Return the result of ``look``, which reads a checkpoint; retry if the query removes files that are being read.
 
-    Damage that two attempts in succession report alike is raised, because the running query did not cause it. Raises
-    CheckpointDamaged, CheckpointChanged when no attempt succeeds.
+    If two successive attempts report the same damage, it is raised, because the running query did not cause it. Raises
+    CheckpointDamaged or CheckpointChanged when no attempt succeeds.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
     for _ in range(_ATTEMPTS):
@@ -120,11 +121,13 @@ class History:
         return Position(batch=batch, named=plan.named, sources=sources)
 
     def position_of(self, ends: Mapping[str, str]) -> Position:
-        """Return the position for the end offsets of a batch, as Spark wrote them; the batch's plan may be missing."""
+        """Return the position for a batch's end offsets, given as Spark wrote them; the batch's plan may be missing."""
         return Position(named=self.named, sources={name: self._source(name, end) for name, end in ends.items()})
 
     def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
-        """Return a key that is equal for equal positions and almost never equal for others; cheap for many batches."""
+        """Return a key of the position after a batch. Equal positions have equal keys, and other positions almost never
+        do. Computing keys is cheap for many batches.
+        """
         plan = self._plans[batch]
         keys = [(name, self._source_key(name, end)) for name, end in plan.ends.items()]
         return tuple(sorted(keys)) if by_name else tuple(source_key for _, source_key in keys)

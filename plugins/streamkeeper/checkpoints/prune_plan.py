@@ -14,7 +14,7 @@ STAGES = {"state": 0, "sources": 1, "offsets": 2, "commits": 3}
 
 
 class Extent(Enum):
-    """How much of a directory a plan removes."""
+    """The part of a directory that a plan removes."""
 
     WHOLE = "whole"
     OLD_BATCHES = "old batches"
@@ -22,7 +22,7 @@ class Extent(Enum):
 
 
 class PlannedRemoval(msgspec.Struct, frozen=True, kw_only=True):
-    """A file to remove, only if its size and time are still those of the plan."""
+    """A file to remove, provided that its size and time are still the planned ones."""
 
     path: str
     """Its path in the directory."""

@@ -35,8 +35,9 @@ def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
     its open batch.
 
     Checksums are removed too, because a start does not need them. With 0 batches the whole checkpoint is removed,
-    damaged or not. The whole checkpoint is kept if a file of a kept batch is missing. The plan is empty if the
-    checkpoint is already missing. Raises InvalidInput for a negative number, NotFound if it is not a checkpoint.
+    damaged or not. With more, the whole checkpoint is kept if a file of a kept batch is missing. The plan is empty if
+    the checkpoint no longer exists. Raises InvalidInput for a negative number, NotFound if the directory is not a
+    checkpoint.
     """
     if keep_batches < 0:
         raise InvalidInput(f"{keep_batches} batches cannot be kept", hint="keep 0 or more")
@@ -59,7 +60,7 @@ def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
 
 
 def plan_unpublished(tree: Tree) -> PrunePlan:
-    """Plan to remove everything that a dead writer, or an interrupted removal, left of a version without metadata."""
+    """Plan to remove a version without metadata, which a dead writer or an interrupted removal left incomplete."""
     plan, seen = _begun(tree, Extent.WHOLE)
     if not plan.kept_whole and is_published(tree):
         return replace(plan, kept_whole="it is published now, because its metadata exists")

@@ -49,13 +49,13 @@ def publish_from(
     """Create a checkpoint version, or the missing files of an unfinished one.
 
     ``target``: the version's tree.
-    ``paths``: all its files, including its metadata.
+    ``paths``: all files of the version, including its metadata.
     ``content``: returns a file's content.
     ``writers``: how many files are written in parallel.
     ``written``: called with the path of every written file.
 
-    Raises InvalidInput if there is already a version, or any file that is not in ``paths``; CheckpointChanged if
-    another process removes its files during the write; and the errors of ``content``.
+    Raises InvalidInput if ``target`` contains a version, or any file that is not in ``paths``. Raises CheckpointChanged
+    if another process removes files of the version during the write. Raises the errors of ``content``.
     """
     where, there = target.where(""), _files_in(target)
     strangers = {path for path in there.keys() - {*paths} if not path.endswith(".tmp")}

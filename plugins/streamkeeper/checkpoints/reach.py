@@ -51,7 +51,7 @@ class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the new checkpoint is, compared with the old."""
+    """How far the new checkpoint has read, compared with the old checkpoint."""
 
     comparable: bool = True
     """False if the two cannot be compared."""
@@ -71,7 +71,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lacking(self) -> str:
-        """What the new checkpoint lacks, such as ``280 files and 1,200 records``, or ``nothing``."""
+        """The input that the new checkpoint lacks, such as ``280 files and 1,200 records``, or ``nothing``."""
         counts: dict[str, int] = {}
         for source in self.sources:
             counts[source.unit] = counts.get(source.unit, 0) + source.missing
@@ -81,8 +81,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 def compare(old: Position, new: Position) -> Reach:
     """Compare two positions: whether ``new`` has read every file that ``old`` has, and every partition at least as far.
 
-    As ``new``, a position without a batch lacks everything that ``old`` has read. As ``old``, it is included in every
-    position.
+    If ``new`` is without a batch, it lacks everything that ``old`` has read. If ``old`` is without a batch, no ``new``
+    lacks anything.
     """
     if why := _differ(old, new):
         return Reach(comparable=False, why=why)
@@ -101,7 +101,8 @@ def compare(old: Position, new: Position) -> Reach:
 
 
 def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
-    """Return the newest pair of committed batches, old and new, after which both positions are equal; None without one.
+    """Return the newest pair of committed batches, old and new, after which both positions are equal; None if there is
+    no such pair.
 
     The search covers the batches of each checkpoint that are present among its last 200. Raises CheckpointDamaged,
     CheckpointChanged.
@@ -132,7 +133,7 @@ def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tup
     read.
 
     A rebuild from the beginning would lack the missing files. ``unseen``: as in ``look_for_files``. Raises Unsupported
-    if a file cannot be checked, CheckpointDamaged, CheckpointChanged.
+    if a file cannot be checked. Raises CheckpointDamaged, CheckpointChanged.
     """
     found: set[str] = set()
     for source in position(tree).sources.values():

@@ -27,7 +27,8 @@ from streamkeeper.crash_points import crash_point
 
 
 def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
-    """Remove the planned files that still match the plan; a retired checkpoint that has changed is kept whole.
+    """Remove the planned files that still match the plan. If a retired checkpoint has changed, keep the whole
+    checkpoint.
 
     The state of old batches is removed before their commits, because commits distinguish state from leftovers of failed
     attempts. So the remaining batches can be restored at any time. If a file cannot be removed, the log files after it
@@ -50,7 +51,7 @@ def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
 
 
 def is_being_removed(tree: Tree, query_id: str) -> bool:
-    """Whether a removal of this version has started and not finished.
+    """Whether the removal of this version has started and not finished.
 
     ``query_id``: the id that the version must have; empty for any query.
     """

@@ -44,11 +44,11 @@ class S3Tree(Tree):
     """The tree ``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than
     Amazon's.
 
-    Listings determine which files exist. Each listing is made when it is first needed: one of the whole tree, or one of
-    the tree's top level and one of each top-level folder with everything below it. The tree that ``fresh`` returns
-    lists again, and so does the first request after a change. A file's first stamp comes from a listing, if there is
-    one; any later stamp is read from the object. Threads may share the tree. Raises StoreUnavailable if the server does
-    not answer.
+    Listings determine which files exist. They are made when first needed and then kept. One listing covers either the
+    whole tree, the tree's top level, or one top-level folder with everything below it. New listings are made after a
+    change, and by the tree that ``fresh`` returns. A file's first stamp comes from a listing, if there is one; any
+    later stamp is read from the object. Threads may share the tree. Raises StoreUnavailable if the server does not
+    answer.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:
@@ -118,8 +118,8 @@ class S3Tree(Tree):
         return path in listing.stamps if listing is not None else super().has(path)
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Send a PUT with ``If-None-Match: *``; content larger than a part has this header on the last request of a
-        multipart upload.
+        """Send a PUT with ``If-None-Match: *``. If the content is larger than a part, use a multipart upload, whose
+        last request has this header.
         """
         self._forget()
         parts = iter(content)

@@ -81,10 +81,12 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
 def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None:
     """Make ``target`` a checkpoint without any batch, whose sources start where ``batch`` of ``source`` ends.
 
-    For a query without state, or one whose state is discarded. The query must read the same sources in the same order,
-    or by the same names. Its first batch is batch 0, which has no rows if there is no new input. ``target``: as in
-    ``seed``. Raises Unsupported for sources other than files and Kafka, and for source logs that cannot be matched to
-    their sources; else the errors of ``seed``.
+    This suits a query without state, or one whose state is discarded. The query must read the same sources in the same
+    order, or by the same names. Its first batch is batch 0, which has no rows if there is no new input. ``target``: as
+    in ``seed``.
+
+    Raises Unsupported for sources other than files and Kafka, and for source logs that cannot be matched to their
+    sources; else the errors of ``seed``.
     """
     if _is_there(target, query_id):
         return
@@ -106,8 +108,8 @@ def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None
 def seed_beginning(source: Tree, target: Tree, *, query_id: str) -> bool:
     """Make ``target`` a checkpoint without any batch, whose Kafka sources start where those of ``source`` started.
 
-    The query's ``startingOffsets`` have no effect then. Returns False, and creates no file, if ``source`` has no Kafka
-    source; files are read from the first one anyway. ``target``: as in ``seed``.
+    The query's ``startingOffsets`` then have no effect. If ``source`` has no Kafka source, return False and create no
+    file, because file sources read from the first file anyway. ``target``: as in ``seed``.
     """
     if _is_there(target, query_id):
         return True

@@ -26,14 +26,14 @@ _WILD = frozenset("*?[{")
 def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
     """Whether a source that moves from ``before`` to ``after`` would read every unread file there exactly once.
 
-    ``source``: the source's name or position in the checkpoint, which is also its log's name.
+    ``source``: the source's name or position in the checkpoint, which is also the name of its log.
     ``before``: the old place, a path or a pattern.
     ``after``: the new place.
 
-    False if that is unknown, if an unread file is too old to be read, or if a file there seems to be one that was read
-    in the old place. An unrelated place must contain at least one new file, because an empty place does not show which
-    files will arrive there. Only two patterns, or a directory and one above it, are compared; Spark itself refuses
-    another plain path.
+    False if the answer is unknown, if an unread file is too old to be read, or if a file in the new place seems to have
+    been read in the old place. An unrelated new place must contain at least one new file, because an empty place does
+    not show which files will arrive there. Only two patterns, or a directory and one above it, are compared; Spark
+    itself refuses another plain path.
     """
     if not _comparable(before, after):
         return False

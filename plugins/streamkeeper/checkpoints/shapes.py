@@ -134,8 +134,9 @@ SHAPES = frozenset(_SHAPES)
 
 
 def damage(shape: str, where: str, evidence: str) -> Damage:
-    """Return a damage with the measured effect and the remedy of its ``shape``; ``where``: a path inside the
-    checkpoint.
+    """Return a damage of the given ``shape``, with the measured effect and the remedy of that shape.
+
+    ``where``: a path inside the checkpoint.
     """
     known = _SHAPES[shape]
     return Damage(

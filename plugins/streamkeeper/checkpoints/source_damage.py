@@ -25,7 +25,9 @@ _SHAPES = {
 
 
 def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
-    """Find missing or unreadable entries of one source's log that a start needs, and offsets that no start accepts."""
+    """Find damage to one source: log entries that a start needs and that are missing or unreadable, and offsets that no
+    start accepts.
+    """
     if source.log is None:
         evidence = f"source {source.name} is at the offset of another source and has no log of its own"
         yield damage("source-log-shared", f"sources/{source.name}", evidence)
@@ -54,7 +56,10 @@ def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
 
 
 def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
-    """Return a clause for each source whose log exceeds the last plan by more than ``allowed`` entries, as evidence."""
+    """Return a clause for each source whose log has more than ``allowed`` entries after the last planned batch.
+
+    The clauses serve as evidence.
+    """
     return [
         f"sources/{source.log} has entry {source.entries.newest}, but the last plan ends with {source.end}"
         for source in sources
@@ -63,7 +68,7 @@ def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
 
 
 def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
-    """Report logs with one entry beyond the last plan, which a crash can leave."""
+    """Report source logs with one entry after the last planned batch, which a crash can leave."""
     for source in sources:
         if source.log is not None and source.entries.newest == source.end + 1:
             evidence = f"the entry is listed, but the last planned batch ends with entry {source.end}"
@@ -71,7 +76,10 @@ def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
 
 
 def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[FileSource, ...]) -> Iterator[Damage]:
-    """Report a plan without new data although sources had new files; only queries with state make such plans."""
+    """Report a last plan that adds no input although its sources had new files.
+
+    Only queries with state make plans without new input.
+    """
     listed = entries_beyond(sources, 0)
     if previous is not None and listed and plan.ends == previous.ends:
         evidence = f"the last two plans are equal, and {listed[0]}"

@@ -32,10 +32,10 @@ _STATE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|snapshot|zip|changelog)
 
 
 def state_damage(tree: Tree, batch: int, partitions: dict[str, int], *, stateful: bool) -> Iterator[Damage]:
-    """Find missing or damaged state of committed ``batch``; ``partitions``: operator -> their number, from its commit.
+    """Find missing or damaged state of committed ``batch``.
 
-    ``stateful``: whether the query is known to keep state; in format 1 a checkpoint without state files does not show
-    that.
+    ``partitions``: operator -> number of partitions, from the batch's commit. ``stateful``: whether the query is known
+    to keep state. In format 1, a checkpoint without state files does not show whether the query keeps state.
     """
     folders = operator_folders(tree)
     seen = Listed(tree)
@@ -53,7 +53,9 @@ def state_damage(tree: Tree, batch: int, partitions: dict[str, int], *, stateful
 
 
 def state_beyond(tree: Tree, newest: int) -> list[str]:
-    """Return the first state file of a version that no batch up to ``newest`` can have written, as evidence."""
+    """Return a clause about a state file that is newer than batch ``newest``, as evidence; empty if there is no such
+    file.
+    """
     seen = Listed(tree)
     for folder in operator_folders(tree).values():
         for path in sorted(seen.below(folder)):

@@ -46,8 +46,9 @@ class StateFiles:
         """Return the paths of the files from which Spark loads a store's state after ``batch``: the newest snapshot or
         archive up to the batch's version, and every change after it.
 
-        The SSTs that an archive names are included, even if they are missing. Empty if the folder contains no state.
-        Raises CheckpointDamaged for a gap, and for an archive or a commit that cannot be read.
+        The SSTs that an archive names are included, even if they are missing. The result is empty if the folder
+        contains no state. Raises CheckpointDamaged if no file of a required version exists, or if an archive or a
+        commit cannot be read.
         """
         files = _by_version(self._seen, store)
         found: list[str] = []
@@ -102,7 +103,10 @@ def _by_version(seen: Listed, store: str) -> dict[int, list[_StateFile]]:
 
 
 def files_named_in(archive: IO[bytes], where: str) -> list[str]:
-    """Return the SST and log files of a RocksDB snapshot, relative to its store; raises CheckpointDamaged."""
+    """Return the paths of the SST and log files that a RocksDB snapshot names, relative to its store.
+
+    Raises CheckpointDamaged if the snapshot cannot be read.
+    """
     try:
         with zipfile.ZipFile(archive) as opened:
             found = archived_metadata(opened)

@@ -32,7 +32,7 @@ NOT_THERE = "does not exist"
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """Everything in a tree, by path. ``files``: everything except folders; ``odd``: paths in ``files`` that are not
+    """The content of a tree, by path. ``files``: everything except folders. ``odd``: paths in ``files`` that are not
     regular files, and ``""`` if the tree itself is a link.
     """
 
@@ -61,7 +61,9 @@ class Tree(ABC):
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
-        """Return the names in a folder, in order, with ``/`` after the names of folders; none if there is no folder."""
+        """Return the names in a folder, sorted, with ``/`` after the names of subfolders; none if the folder does not
+        exist.
+        """
 
     @abstractmethod
     def look(self) -> Seen:
@@ -87,16 +89,16 @@ class Tree(ABC):
 
     @abstractmethod
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Create a file from content in parts, with its parent folders. The file appears whole or not at all, and is
-        durable. Raises FileExistsError if it exists.
+        """Create a file from content in parts, with its parent folders. The file is either complete and durable, or
+        does not exist. Raises FileExistsError if it already exists.
         """
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
-        """Remove files; missing ones count as removed. Returns path -> reason for those that could not be removed.
+        """Remove files; missing ones count as removed. Returns path -> reason for the files that could not be removed.
 
-        The order is undefined; all are removed before it returns. On a local disk each file is removed when its path is
-        taken from ``paths``. Folders stay: ``drop_empty_folders`` removes them.
+        The order of removal is undefined. On a local disk each file is removed when its path is taken from ``paths``.
+        Folders stay: ``drop_empty_folders`` removes them.
         """
 
     def drop_empty_folders(self) -> None:  # noqa: B027 - a tree may have none
@@ -110,7 +112,8 @@ class Tree(ABC):
         return files
 
     def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
-        """Create a file as a copy of the same file of another tree; raises the errors of ``parts`` and ``create``.
+        """Copy the file at ``path`` in ``source`` to the same path in this tree; raises the errors of ``parts`` and
+        ``create``.
 
         If ``source`` is in the same store and the store can copy, no byte passes through this process.
         """
@@ -136,9 +139,7 @@ class Tree(ABC):
         )
 
     def fresh(self) -> Tree:
-        """Return the same tree without cached listings; without this call, a tree may keep returning what it listed
-        first.
-        """
+        """Return the same tree without cached listings. A tree may otherwise keep returning its first listing."""
         return self
 
     def absence(self) -> str:
@@ -146,11 +147,13 @@ class Tree(ABC):
         return "" if self.names("") else NOT_THERE
 
     def files(self, folder: str) -> list[str]:
-        """Return names of a folder's files, in order; none if there is no folder. ``""`` is the tree itself."""
+        """Return the names of the files directly in a folder, sorted; none if there is no folder. ``""`` is the tree
+        itself.
+        """
         return [name for name in self.names(folder) if not name.endswith("/")]
 
     def folders(self, folder: str) -> list[str]:
-        """Return names of a folder's folders, in order."""
+        """Return the names of a folder's direct subfolders, sorted."""
         return [name[:-1] for name in self.names(folder) if name.endswith("/")]
 
     def __str__(self) -> str:
@@ -170,9 +173,9 @@ class Tree(ABC):
 
 
 class LocalTree(Tree):
-    """A local directory, which may be missing. Files that it writes are accessible only to their owner.
+    """A local directory, which may be missing. Files that this class writes are accessible only to their owner.
 
-    ``lasting``: sync each file to disk before it gets its name. Scratch space need not survive a power failure.
+    ``lasting``: sync each file to disk before it gets its final name. Scratch space need not survive a power failure.
     """
 
     checksums = True
@@ -257,8 +260,8 @@ class LocalTree(Tree):
         return os.path.isfile(self._path(path))
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Write a finished file and give it its name by a hard link, which the file system lets exactly one writer
-        create.
+        """Write the file under a temporary name, then link it to its final name. The file system lets only one writer
+        create that link.
         """
         target = self._path(path)
         folder = os.path.dirname(target)
@@ -326,7 +329,9 @@ class LocalTree(Tree):
 
 @contextmanager
 def open_folder(root: str | Path, below: Iterable[str] = ()) -> Iterator[int]:
-    """Yield a descriptor of a folder; raises OSError if the folder, or one between ``root`` and it, is a link."""
+    """Yield a descriptor of a folder. Raises OSError if the folder is a link, or if a folder between it and ``root`` is
+    one.
+    """
     folder = os.open(root, _FOLDER)
     try:
         for name in below:

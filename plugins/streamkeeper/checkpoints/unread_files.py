@@ -49,8 +49,8 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadFiles:
-    """Finds the unread files of one source repeatedly. It reads each entry of the log once, and keeps the names. Not
-    thread-safe.
+    """Finds the unread files of one source repeatedly. Each entry of the source's log is read only once, and the names
+    are kept. Not thread-safe.
 
     The result is None in cases where it would be expensive or uncertain:
     - The source's place is not a directory on a disk, on S3 or in HDFS.
@@ -76,9 +76,10 @@ class UnreadFiles:
         self._up_to = -1
 
     def look(self, tree: Tree, source: FileSource) -> Unread | None:
-        """Count the files of a source that no batch up to the source's offset has read; None as in the class.
+        """Count the files that no batch up to the source's offset has read. The result can be None, as the class
+        describes.
 
-        Raises CheckpointDamaged when the log lacks an entry, CheckpointChanged, StoreUnavailable.
+        Raises CheckpointDamaged when the log lacks an entry. Raises CheckpointChanged, StoreUnavailable.
         """
         there = self.unread(tree, source)
         if there is None:
@@ -93,8 +94,10 @@ class UnreadFiles:
         )
 
     def unread(self, tree: Tree, source: FileSource) -> dict[str, int] | None:
-        """Return path -> modification time in ms of every present, unread file, or None like ``look``; raises its
-        errors.
+        """Return path -> modification time in ms of every existing, unread file; None in the cases that the class
+        lists.
+
+        Raises the errors of ``look``.
         """
         if not self.directory or not self._follow(tree, source):
             return None
@@ -112,7 +115,7 @@ class UnreadFiles:
         return path in self._read
 
     def too_old(self, unread: Mapping[str, int]) -> set[str]:
-        """Return those of the unread files that Spark will never read."""
+        """Return the given unread files that Spark will never read because they are too old."""
         return too_old(unread, self._newest_ms, self.max_age_ms)
 
     def _files(self) -> Iterator[tuple[str, int]]:
@@ -142,8 +145,9 @@ class UnreadFiles:
 
 
 def too_old(unread: Mapping[str, int], newest_ms: int, max_age_ms: int | None) -> set[str]:
-    """Return the unread files that are too old for Spark; ``newest_ms``: the latest modification time of a file it has
-    read.
+    """Return the unread files that are too old for Spark to read.
+
+    ``newest_ms``: the latest modification time of a file that Spark has read.
     """
     if max_age_ms is None or not newest_ms:
         return set()
@@ -151,7 +155,8 @@ def too_old(unread: Mapping[str, int], newest_ms: int, max_age_ms: int | None) -
 
 
 def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
-    """Return the latest modification time among the files of a source's log up to an entry; 0 without one.
+    """Return the latest modification time among the files that a source's log lists up to entry ``end``; 0 if it lists
+    none.
 
     Raises CheckpointDamaged, CheckpointChanged.
     """
@@ -166,8 +171,9 @@ def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
 
 
 def max_file_age_ms(options: Mapping[str, str]) -> int | None:
-    """Return how many ms a file may be older than the newest one that was read; None if Spark does not check it, or if
-    unknown.
+    """Return how many ms older than the newest read file a file may be for Spark to read it.
+
+    None if Spark does not check the age, or if the limit is unknown.
     """
     if options.get("latestfirst", "").lower() == "true" and _LIMITS & options.keys():
         return None

@@ -86,15 +86,15 @@ class _Failure(msgspec.Struct, rename="pascal"):
 
 
 class Refused(StoreUnavailable):
-    """Raised if the server refuses a request."""
+    """Raised if the NameNode or a DataNode refuses a request."""
 
 
 class WebHdfs:
-    """The files of one NameNode, ``http://host:port``, as ``user``; threads may share it. Paths are absolute.
+    """The files of one NameNode, ``http://host:port``, accessed as ``user``. Threads may share it. Paths are absolute.
 
-    ``root``: its RPC URL, which messages name. Every call raises FileNotFoundError, FileExistsError or
-    NotADirectoryError like the same call on a disk, Refused for any other refusal, StoreUnavailable without a response.
-    A connection may take 5 s, and a wait for further bytes 30 s. Read-only requests are tried three times.
+    ``root``: the NameNode's RPC URL, which messages name. Every call raises FileNotFoundError, FileExistsError or
+    NotADirectoryError like the same call on a disk, Refused for any other refusal, and StoreUnavailable without a
+    response. A connection may take 5 s, and a wait for further bytes 30 s. Read-only requests are tried three times.
     """
 
     def __init__(self, root: str, url: str, user: str) -> None:
@@ -110,7 +110,7 @@ class WebHdfs:
         return self._decoded(self._ask("inspect", "GET", path, "GETFILESTATUS"), _Status, path).file_status
 
     def list(self, path: str) -> list[FileStatus]:
-        """List a folder in one request; for a file, return itself without a name."""
+        """List a folder in one request. For a file, return its own status under an empty name."""
         return self._decoded(self._ask("list", "GET", path, "LISTSTATUS"), _Listing, path).file_statuses.file_status
 
     def read(self, path: str) -> bytes:
@@ -128,7 +128,7 @@ class WebHdfs:
     def create(self, path: str, content: bytes | Iterable[bytes]) -> None:
         """Create a new file with its parent folders; raises the errors of ``content``.
 
-        If a writer dies, the DataNode completes the file with the bytes that it has received. Therefore write under a
+        If a writer dies, the DataNode completes the file with the bytes received so far. Therefore write under a
         temporary name and rename the file.
         """
         where = self._ask("create", "PUT", path, "CREATE", redirect=False, overwrite="false").headers["Location"]
@@ -146,7 +146,8 @@ class WebHdfs:
     def rename(self, path: str, new: str) -> None:
         """Rename a file to an unused name; the NameNode lets exactly one writer succeed.
 
-        Without ``renameoptions`` the NameNode would answer ``false``, or move the file into a folder of that name.
+        The request sets ``renameoptions``. Without them, the NameNode would answer ``false``, or move the file into an
+        existing folder of the new name.
         """
         try:
             self._ask("create", "PUT", path, "RENAME", destination=new, renameoptions="NONE", told=new)
