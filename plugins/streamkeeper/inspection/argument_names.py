@@ -21,15 +21,13 @@ class ArgumentNames:
     """Filled from the syntax of every file of the bundle.
 
     ``passed``: keywords, and all strings; ``is_any``: whether code may pass arguments by other names; ``members``:
-    names of functions that may be a class's methods; ``unpacks``: whether a call unpacks arguments, of which there may
-    be too few or too many.
+    names of functions that may be a class's methods.
     """
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
         self.is_any = False
         self.members: set[str] = set()
-        self.unpacks = False
 
     def meet(self, node: ast.AST) -> None:
         """Note what one node of a syntax tree shows."""
@@ -54,7 +52,6 @@ class ArgumentNames:
                 self.members |= _named([given])
             case ast.Call(func=called, args=arguments):
                 starred = any(isinstance(each, ast.Starred) for each in arguments)
-                self.unpacks |= starred
                 self.is_any |= isinstance(called, ast.Name) and called.id == "type" and (starred or len(arguments) > 1)
             case _:
                 pass

@@ -164,8 +164,7 @@ class BundleNames:
     def may_be_passed(self, name: str) -> bool:
         """Whether a caller may pass an argument by this name, or an error for a missing argument may show it."""
         arguments = self.arguments
-        shown = self.errors and arguments.unpacks
-        return self.unknown or shown or arguments.is_any or name in arguments.passed
+        return self.unknown or self.errors or arguments.is_any or name in arguments.passed
 
     def always_has(self, names: dict[str, Any], name: str) -> bool:
         """Whether a global of a module, or a builtin name, always exists and is always the same."""
