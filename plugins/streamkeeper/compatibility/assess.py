@@ -70,9 +70,10 @@ def assess(
     candidate: Mapping[str, Manifest],
     observed: Mapping[str, Iterable[Finding]] | None = None,
 ) -> Assessment:
-    """Compare ``candidate`` with the deployed job (None: no job is deployed), query by query, by name.
+    """Compare the deployed job with ``candidate``, query by query, by name.
 
-    ``observed``: findings from outside the manifests: the checkpoint, the rehearsal, sources and sinks.
+    ``deployed``: None if no job is deployed. ``observed``: findings that do not come from the manifests, but from the
+    checkpoint, the rehearsal, sources and sinks.
     """
     before, seen = deployed or {}, observed or {}
     queries: dict[str, QueryAssessment] = {}
@@ -87,7 +88,7 @@ def assess(
 
 
 def assess_evidence(evidence: Evidence) -> Assessment:
-    """Judge the evidence; a missing check requires approval, unless the findings are fatal already."""
+    """Judge the evidence. A missing check requires approval, unless the other findings are fatal already."""
     of = evidence.queries
     observed: dict[str, tuple[Finding, ...]] = {}
     for name, query in of.items():
@@ -99,7 +100,9 @@ def assess_evidence(evidence: Evidence) -> Assessment:
 
 
 def accept_output_losses(evidence: Evidence) -> tuple[Evidence, dict[str, int]]:
-    """The evidence with every lost output as a note, and query -> newest committed batch that its output may lack."""
+    """Return the evidence with each lost output reduced to a note. Also return query -> newest committed batch, for the
+    queries whose output may lack batches up to that one.
+    """
     queries = dict(evidence.queries)
     accepted: dict[str, int] = {}
     for name, query in evidence.queries.items():
@@ -116,7 +119,7 @@ def _accepted(finding: Finding) -> Finding:
 
 
 def find_changes(old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """All findings about one query, in the order of ``RULES``, without duplicates."""
+    """Return all findings about one query, in the order of ``RULES``, without duplicates."""
     before, after = in_one_format(old, new)
     notes = essential_notes(before, after)
     before = essentially_alike(before, after)

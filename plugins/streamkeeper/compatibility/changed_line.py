@@ -15,16 +15,16 @@ _MOST = 2
 def with_line(
     findings: Iterable[Finding], old: Manifest, new: Manifest, before: Collection[str], after: Collection[str]
 ) -> Iterator[Finding]:
-    """The findings about changed expressions, with the line of the new part."""
+    """Yield the findings about changed expressions, with the line of the new expression in the job's file."""
     line = line_of_change(old, new, before, after)
     return (msgspec.structs.replace(finding, line=finding.line or line) for finding in findings)
 
 
 def line_of_change(old: Manifest, new: Manifest, before: Collection[str], after: Collection[str]) -> str:
-    """``file:line`` of the smallest expressions in ``after`` that do not occur in the deployed job.
+    """Return ``file:line`` of the smallest expressions in ``after`` that do not occur in the deployed job.
 
-    Empty unless both jobs have recorded lines: one expression may occur on many lines, and only one that is new with
-    the change identifies the right line.
+    The result is empty unless both jobs have recorded lines. One expression may occur on many lines, and only an
+    expression that is new with the change identifies the right line.
     """
     if not old.written:
         return ""

@@ -39,7 +39,9 @@ _AMBIGUOUS = frozenset({"unplanned-source-entry"})
 
 
 def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
-    """One finding per damage, in order: FATAL unless a start with it was measured as harmless."""
+    """Return one finding per damage, in order. A finding is FATAL unless a start with that damage was measured as
+    harmless.
+    """
     return tuple(
         Finding(
             rule=f"checkpoint-{damage.shape}",

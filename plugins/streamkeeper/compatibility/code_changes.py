@@ -45,7 +45,9 @@ NO_PART = "the code differs in a part that the manifests do not record; every re
 
 
 class CodeChange(NamedTuple):
-    """``evidence``: the parts that differ; ``line``: ``file:line`` of the first of them in the candidate."""
+    """A change of code. ``evidence``: the parts that differ; ``line``: ``file:line`` of the first such part in the
+    candidate.
+    """
 
     evidence: str
     line: str
@@ -69,7 +71,10 @@ class _Pair(NamedTuple):
 
 
 def code_change(name: str, old: Manifest, new: Manifest) -> CodeChange:
-    """The change in a function's code; ``name`` as in ``new``, or as in ``old`` if the function was removed."""
+    """Return the change in a function's code.
+
+    ``name``: the function's name in ``new``, or in ``old`` if the function was removed.
+    """
     had, has = _key(old, name), _key(new, name)
     written = new.written.get(has, "")
     if not had or not has:

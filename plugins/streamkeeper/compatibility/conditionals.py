@@ -22,7 +22,7 @@ _COLUMN = re.compile(r"source \d+\.[\w.]+\Z")
 
 
 def in_branch_order(meaning: str) -> str:
-    """The expression with all conditionals in one form; unchanged if it cannot be parsed."""
+    """Return the expression with all conditionals rewritten to one form; unchanged if it cannot be parsed."""
     if "casewhen(" not in meaning and "if(" not in meaning:
         return meaning
     try:

@@ -11,7 +11,7 @@ SAME = "Nothing differs in params, conf, code and plans."
 
 
 def render_differences(differences: Iterable[Difference], *, level: int = 2) -> str:
-    """A heading and a block for each."""
+    """Return the differences as Markdown, each with a heading and a block. ``level``: the level of the headings."""
     parts: list[str] = []
     for difference in differences:
         parts.append(f"{'#' * level} {escaped(difference.title)}")

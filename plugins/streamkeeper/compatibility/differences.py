@@ -22,10 +22,10 @@ LONGEST_LINE = 400
 
 
 class JobVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two versions.
+    """One of the two compared versions of a job.
 
-    ``name``: the display name; ``entry``: the job's file among ``files``; ``manifests``: of its queries, None if not
-    known.
+    ``name``: the display name; ``entry``: the job's file among ``files``; ``manifests``: of the job's queries, None if
+    unknown.
     """
 
     name: str
@@ -39,7 +39,7 @@ class JobVersion(msgspec.Struct, frozen=True, kw_only=True):
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The difference in one file, in one query, in the params or in the confs.
 
-    ``lines``: of a unified diff; ``note``: which part is not shown, and why.
+    ``lines``: the lines of a unified diff; ``note``: which part of the difference is not shown, and why.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_differences(before: JobVersion, after: JobVersion) -> tuple[Difference, ...]:
-    """All differences, from the params to the plans; empty if the versions are equal."""
+    """Return all differences, from the params to the plans; empty if the versions are equal."""
     return tuple(_Comparison(before, after).differences())
 
 
@@ -165,7 +165,9 @@ def _digest(digest: str) -> str:
 
 
 def source_lines(number: int, source: Source) -> Iterator[str]:
-    """A source in the terms of the query's author, without secrets; the first line names it."""
+    """Return the description of a source in the terms of the query's author, without secrets; the first line names the
+    source.
+    """
     named = f" {source.name}" if source.name else ""
     yield f"source {number}{named}: {source.kind} {masked_place(source.location)}"
     yield from (f"  {key}: {masked_place(value)}" for key, value in sorted({**source.options, **source.limits}.items()))
@@ -173,7 +175,10 @@ def source_lines(number: int, source: Source) -> Iterator[str]:
 
 
 def operator_lines(number: int, operator: Operator) -> Iterator[str]:
-    """A stateful operator and its state; the first line names it. The caller masks secrets (``masked_code``)."""
+    """Return the description of a stateful operator and its state; the first line names the operator.
+
+    The caller must mask secrets in the result (``masked_code``).
+    """
     yield f"stateful operator {number}: {operator.kind}"
     yield from (f"  key {key}" for key in operator.keys)
     yield from (f"  makes {expression}" for expression in operator.expressions)

@@ -219,14 +219,14 @@ _OF = {Severity.NOTE: NOTES, Severity.OPAQUE: OPAQUE, Severity.BREAKING: BREAKIN
 
 
 def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = GROUPS, name: str = NAME) -> str:
-    """The sentence for a rule's finding; empty for a rule without one."""
+    """Return the sentence that describes the effect of a rule's finding; empty for a rule without such a sentence."""
     known = _OF[severity]
     text = known.get(rule) or (known.get(_ANY_SETTING, "") if rule.startswith("operator-") else "")
     return text.format(where=where, groups=groups, name=name)
 
 
 def with_effects(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Every finding with its sentence, and every note with a hint; texts that the rule has set are kept."""
+    """Return every finding with the sentence that describes its effect. A sentence that the rule has set is kept."""
     return tuple(_with_texts(finding) for finding in findings)
 
 

@@ -19,13 +19,13 @@ from streamkeeper.model.manifest import LOCAL_NAMES, SINK_FUNCTION, UNREADABLE, 
 
 
 def essentially_alike(old: Manifest, new: Manifest) -> Manifest:
-    """The old manifest with the new digest for everything whose normal form is equal."""
+    """Return the old manifest, with the new manifest's digest for each part whose normal form is equal in both."""
     same = {name: new.functions[name] for name in (*_differing(old, new), *_rewritten(old, new))}
     return msgspec.structs.replace(old, functions=old.functions | same) if same else old
 
 
 def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A note for each of these differences."""
+    """Yield a note for each part whose digest differs although its normal form is equal in both manifests."""
     for name in _differing(old, new):
         if new.essentials[name].startswith(LOCAL_NAMES):
             yield note("local-variables-renamed", function_called(name, new), "only names of local variables differ")

@@ -40,7 +40,7 @@ _OF_STREAMS = ("~", "StreamingRelation", _STRUCTURE)
 
 
 def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The sink function changed only in logging, tuning or a filter over all of its rows."""
+    """Report a sink function that changed only in logging, in tuning or in a filter over all of its rows."""
     for name, _, _ in _changed(old, new):
         if _routes_alike(name, old, new):
             changed = code_change(name, old, new)
@@ -55,10 +55,10 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A function that writes to another table or path fills another output, which never gets the old rows.
+    """Report a changed sink function that may write to another table or path, where the old rows would be missing.
 
-    Opaque rather than breaking: the code does not show which of its texts is an output, a key or a value, and the
-    output of a function cannot be read to find out.
+    The finding is opaque rather than breaking. The code does not show which of its texts is an output, a key or a
+    value, and the output of a function cannot be read to find out.
     """
     before, after = set(old.sink_names or ()), set(new.sink_names or ())
     for name, had, has in _changed(old, new):
@@ -79,7 +79,9 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
 
 
 def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The destination of a function may be inside an object that cannot be inspected, such as an open connection."""
+    """Report a sink function whose destination may be inside an object that cannot be inspected, such as an open
+    connection.
+    """
     if same_context(old, new):
         return
     before = _functions(old)
@@ -95,10 +97,11 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column that the query computes may be the id, key, route, partition or unit by which the function writes.
+    """Report a column with another expression that the sink function may use as id, key, route, partition or unit.
 
-    If the code names its columns, only these count; if it passes whole rows on, every earlier column does. An added or
-    removed column counts if the code names it, even if another column has the same expression.
+    If the function's code names its columns, only the named columns count. If the code passes whole rows on, every
+    column that existed before counts. An added or removed column counts if the code names it, even if another column
+    has the same expression.
     """
     if not (_functions(old) and _functions(new)):
         return
@@ -123,10 +126,11 @@ def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column with an unchanged expression has different values if the code or the table below it changed.
+    """Report a column whose values may differ although its expression is unchanged, because its Python code or its
+    static table changed.
 
-    The text of a plan shows a table as changed if anything near it changed; therefore a table counts only for columns
-    that the function names.
+    The text of a plan shows a table as changed if anything near it changed. Therefore a changed table counts only for
+    columns that the sink function names.
     """
     if not (_functions(old) and _functions(new)):
         return
@@ -151,7 +155,9 @@ def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Findi
 
 
 def sink_column_missing(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A function that reads a column which the query does not produce fails at the first batch with rows."""
+    """Report a column that the sink function reads and the query does not produce. The first batch with rows would
+    fail.
+    """
     produced = {name.casefold() for name, _ in columns_of(new.output_schema)}
     function = next(iter(_functions(new)), "")
     for name, line in new.sink_reads.items():
@@ -291,7 +297,7 @@ def _functions(manifest: Manifest) -> dict[str, str]:
 
 
 def sink_function_called(name: str) -> str:
-    """The name of a sink's function in a finding."""
+    """Return the name by which a finding calls a sink function."""
     shown = name.removeprefix(SINK_FUNCTION)
     return "sink function" if shown == "function" else f"sink function {shown}"
 

@@ -14,10 +14,10 @@ _NAMED = re.compile(r"\w*$")
 
 
 def in_one_unit(meaning: str) -> str:
-    """The expression with one type for all intervals that are added to a time, whatever their unit.
+    """Return the expression with one type for all intervals that are added to a time, whatever their unit.
 
-    The addition uses only the number of microseconds (``DateTimeUtils.timestampAddDayTime``). The type matters in other
-    places, for instance if an interval is a column or is converted to text.
+    The addition uses only the number of microseconds (``DateTimeUtils.timestampAddDayTime``). The type of an interval
+    matters elsewhere, for instance if the interval is a column or is converted to text.
     """
     if _ADDS not in meaning or ":interval " not in meaning:
         return meaning

@@ -20,10 +20,10 @@ _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_consta
 
 
 def in_key_order(meaning: str) -> str:
-    """The expression with the entries of such maps sorted by key.
+    """Return the expression with the entries of a map literal sorted by key, unless the map itself is used as a value.
 
-    Spark rejects a literal map with a duplicate key. If the map itself is a value, its order matters: ``map_keys``,
-    ``explode`` and conversions to text show it.
+    Spark rejects a map literal with a duplicate key. If the map is used as a value, the order of its entries matters,
+    because ``map_keys``, ``explode`` and conversions to text show it.
     """
     if "([[" not in meaning:
         return meaning

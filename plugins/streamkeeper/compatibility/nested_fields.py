@@ -18,8 +18,10 @@ _APPLIES = re.compile(r"\barray(?:aggregate|exists|forall|transform)\($")
 
 
 def changed_fields(before: str, after: str) -> set[Path] | None:
-    """The fields that differ between two struct types (``catalogString``) or arrays of structs; None if there are other
-    differences, or if a type cannot be parsed."""
+    """Return the fields that differ between two struct types (``catalogString``) or arrays of structs.
+
+    None if the types also differ in another part, or if a type cannot be parsed.
+    """
     had, has = _fields(before), _fields(after)
     if had is None or has is None:
         return None
@@ -27,14 +29,18 @@ def changed_fields(before: str, after: str) -> set[Path] | None:
 
 
 def come_or_go_alone(before: str, after: str) -> bool:
-    """Whether every field that differs exists in one of the struct types only, and none is an array or inside one."""
+    """Whether every field that differs exists in only one of the struct types, and no such field is an array or inside
+    one.
+    """
     had, has = _fields(before) or {}, _fields(after) or {}
     differ = [path for path in had.keys() | has.keys() if had.get(path) != has.get(path)]
     return all((path in had) != (path in has) and _ARRAY not in (had | has)[path] for path in differ)
 
 
 def uses_a_field(texts: Iterable[str], column: str, fields: set[Path]) -> bool:
-    """Whether any expression reads the whole column, one of these fields, or a struct that contains one."""
+    """Whether any expression reads the whole column, one of the given fields, or a struct that contains such a
+    field.
+    """
     return any(
         _overlaps(path, field) and not (applied and _is_unnamed(text, field[len(path) :]))
         for text in texts

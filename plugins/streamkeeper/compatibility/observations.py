@@ -11,7 +11,7 @@ from streamkeeper.model.row_risks import risk_of_option, risks_of_confs
 
 
 def open_batch_cannot_restart(batch: int) -> Finding:
-    """A bug of Spark 4.2.0: with an open batch of named sources every start fails."""
+    """Report an open batch of named sources. Because of a bug in Spark 4.2.0, every start with it fails."""
     return Finding(
         rule="open-batch-of-named-sources",
         severity=Severity.FATAL,
@@ -23,7 +23,9 @@ def open_batch_cannot_restart(batch: int) -> Finding:
 
 
 def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
-    """In an empty directory Spark starts from the beginning; from an older state of it, it repeats batches."""
+    """Report a lost checkpoint. In an empty directory Spark starts from the beginning; in an older copy it repeats
+    batches.
+    """
     return Finding(
         rule="checkpoint-lost",
         severity=Severity.FATAL,
@@ -35,7 +37,9 @@ def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
 
 
 def release_unknown(version: str, why: str) -> Finding:
-    """The release that wrote this checkpoint is unknown, so that only its files can be compared."""
+    """Report that the release that wrote a checkpoint is unknown, so that only the checkpoint's files can be
+    compared.
+    """
     return Finding(
         rule="release-not-on-record",
         severity=Severity.OPAQUE,
@@ -47,7 +51,9 @@ def release_unknown(version: str, why: str) -> Finding:
 
 
 def checkpoint_of_another(version: str, evidence: str, hint: str) -> Finding:
-    """Two installations on one checkpoint are two writers: neither has a record of the other's drivers."""
+    """Report a checkpoint of another installation. Two installations on one checkpoint would both write, because
+    neither has a record of the other's drivers.
+    """
     return Finding(
         rule="checkpoint-of-another-installation",
         severity=Severity.FATAL,
@@ -58,7 +64,9 @@ def checkpoint_of_another(version: str, evidence: str, hint: str) -> Finding:
 
 
 def checkpoint_elsewhere(version: str, directory: str) -> Finding:
-    """A checkpoint version stays where it was created; the setting of the installation applies to new ones only."""
+    """Report a checkpoint version outside the configured location. A version stays where it was created; the setting
+    applies to new versions only.
+    """
     return Finding(
         rule="checkpoint-elsewhere",
         severity=Severity.NOTE,
@@ -69,7 +77,9 @@ def checkpoint_elsewhere(version: str, directory: str) -> Finding:
 
 
 def input_names_unreadable(message: str) -> Finding:
-    """A bug of Spark 4.2.0: the gate stops such a batch at every start."""
+    """Report input files whose names make Spark 4.2.0 read files twice, because of a bug. The gate stops such a batch
+    at every start.
+    """
     return Finding(
         rule="input-names-unreadable",
         severity=Severity.FATAL,
@@ -82,7 +92,10 @@ def input_names_unreadable(message: str) -> Finding:
 
 
 def input_gone(message: str, *, pending: bool) -> Finding:
-    """Spark replays a batch without its missing files and reports no error."""
+    """Report missing input files of a batch. Spark replays a batch without its missing files and reports no error.
+
+    ``pending``: whether the batch is the open one; otherwise the batch is the last committed one.
+    """
     return Finding(
         rule="input-of-open-batch-gone" if pending else "input-of-last-batch-gone",
         severity=Severity.FATAL if pending else Severity.NOTE,
@@ -93,7 +106,9 @@ def input_gone(message: str, *, pending: bool) -> Finding:
 
 
 def input_not_checked(message: str) -> Finding:
-    """Spark runs a batch without its missing files; if they cannot be checked, a person must be informed."""
+    """Report input files that cannot be checked. Spark would run a batch without missing files, so a person must be
+    informed.
+    """
     return Finding(
         rule="input-not-checked",
         severity=Severity.NOTE,
@@ -104,7 +119,8 @@ def input_not_checked(message: str) -> Finding:
 
 
 def topic_short(source: str, message: str, *, answered: bool, dropped: bool = False) -> Finding:
-    """Spark fails at the first batch, or starts in another topic.
+    """Report a topic that lacks the checkpoint's offsets, or whose brokers do not reply. Spark would fail at the first
+    batch, or start in another topic.
 
     ``answered``: whether the brokers replied; ``dropped``: only the oldest records are missing.
     """
@@ -125,7 +141,9 @@ def topic_short(source: str, message: str, *, answered: bool, dropped: bool = Fa
 
 
 def topic_passed_over(source: str, message: str) -> Finding:
-    """With ``failOnDataLoss`` off Spark continues at the oldest record without an error: a person must approve."""
+    """Report records that a start would skip. With ``failOnDataLoss`` off, Spark continues at the oldest record without
+    an error, so a person must approve.
+    """
     return Finding(
         rule="source-offsets-passed-over",
         severity=Severity.OPAQUE,
@@ -137,7 +155,9 @@ def topic_passed_over(source: str, message: str) -> Finding:
 
 
 def history_gone(source: str, clauses: str) -> Finding:
-    """Input that was processed earlier no longer exists: a resume needs none of it, a rebuild would."""
+    """Report that input which was processed earlier no longer exists. A resume does not need that input, but a rebuild
+    would.
+    """
     return Finding(
         rule="history-gone",
         severity=Severity.NOTE,
@@ -148,7 +168,9 @@ def history_gone(source: str, clauses: str) -> Finding:
 
 
 def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
-    """Spark would plan batches with these numbers again, and the sink would skip them without an error."""
+    """Report a sink with batches that the checkpoint lacks. Spark would plan batches with these numbers again, and the
+    sink would skip them without an error.
+    """
     return Finding(
         rule="sink-ahead-of-checkpoint",
         severity=Severity.FATAL,
@@ -160,7 +182,9 @@ def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
 
 
 def output_lost(output: str, loss: str) -> Finding:
-    """The output lacks batches that the checkpoint has committed: a start would add later ones to the rest."""
+    """Report an output that lacks batches which the checkpoint has committed. A start would add later batches to the
+    remaining ones.
+    """
     return Finding(
         rule="output-lost",
         severity=Severity.FATAL,
@@ -171,7 +195,9 @@ def output_lost(output: str, loss: str) -> Finding:
 
 
 def output_of_another(output: str, owner: str, mine: str) -> Finding:
-    """A copied installation has the same names as the original, but owns none of its outputs."""
+    """Report an output of another installation. A copied installation has the same names as the original, but owns none
+    of the original's outputs.
+    """
     return Finding(
         rule="output-of-another-installation",
         severity=Severity.FATAL,
@@ -183,7 +209,9 @@ def output_of_another(output: str, owner: str, mine: str) -> Finding:
 
 
 def output_name_taken(output: str, conflict: str) -> Finding:
-    """Internal tables and directories have reserved names, under which no other rows may be stored."""
+    """Report that a reserved name is not free. Internal tables and directories have reserved names, under which no
+    other rows may be stored.
+    """
     return Finding(
         rule="output-name-taken",
         severity=Severity.FATAL,
@@ -195,7 +223,7 @@ def output_name_taken(output: str, conflict: str) -> Finding:
 
 
 def output_of_another_query(output: str, owner: str, mine: str) -> Finding:
-    """An output has one writer: its fence names the query that owns it."""
+    """Report an output that another query owns according to its fence. An output may have only one writer."""
     return Finding(
         rule="output-of-another-query",
         severity=Severity.FATAL,
@@ -206,7 +234,7 @@ def output_of_another_query(output: str, owner: str, mine: str) -> Finding:
 
 
 def sink_log_gone(directory: str, committed: int) -> Finding:
-    """Readers follow the sink's log; they cannot read one that starts in the middle."""
+    """Report a missing log of a file sink. Readers follow this log, and cannot read a log that starts in the middle."""
     return Finding(
         rule="sink-log-missing",
         severity=Severity.FATAL,
@@ -218,7 +246,7 @@ def sink_log_gone(directory: str, committed: int) -> Finding:
 
 
 def not_looked(look: str, reason: str) -> Finding:
-    """A check that could not run is not a reason to resume."""
+    """Report a check that could not run. Such a check is not a reason to resume."""
     return Finding(
         rule="not-looked",
         severity=Severity.OPAQUE,
@@ -229,7 +257,9 @@ def not_looked(look: str, reason: str) -> Finding:
 
 
 def plan_not_deterministic(query: str) -> Finding:
-    """Two builds of the same code produced two queries: the one that runs may differ from the one checked."""
+    """Report that two builds of the same code produced different queries. The query that will run may differ from the
+    checked one.
+    """
     return Finding(
         rule="plan-not-deterministic",
         severity=Severity.FATAL,
@@ -242,7 +272,7 @@ def plan_not_deterministic(query: str) -> Finding:
 def sources_without_promise(
     manifest: Manifest, reasons: dict[str, str], deployed: Manifest | None = None
 ) -> Iterator[Finding]:
-    """Sources without a guarantee, and sources that delete their input.
+    """Report sources without a guarantee, and sources that delete their input.
 
     ``reasons``: kind of source -> why no guarantee is implemented for it; ``deployed``: the running query's manifest,
     None if there is none.
@@ -271,7 +301,7 @@ def sources_without_promise(
 
 
 def row_risks(manifest: Manifest, confs: Mapping[str, str]) -> Iterator[Finding]:
-    """Confs of the session and options of its readers with which rows can be lost without an error.
+    """Report the session's confs and the readers' options with which rows can be lost without an error.
 
     ``confs``: all confs of the session, whatever set them.
     """

@@ -30,7 +30,11 @@ _STRUCTURES = ("structure ", "whole query ", "static ")
 
 
 def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
-    """Both unchanged, or, if one does not record the state's expressions, both without them: then only texts count."""
+    """Return both manifests in a comparable form.
+
+    If either manifest does not record the expressions of the state, both are returned without them, so that only texts
+    are compared.
+    """
     old, new = _schemas_rewritten(old), _schemas_rewritten(new)
     old, new = _server_alike(old, new), _server_alike(new, old)
     old, new = _digests_alike(old, new)
@@ -51,9 +55,10 @@ def _server_alike(manifest: Manifest, other: Manifest) -> Manifest:
 
 
 def as_described_before(found: Manifest, stored: Manifest) -> tuple[Manifest, Manifest]:
-    """Two descriptions of one release, the second by an older version: both without digests that cannot be compared.
+    """Return two descriptions of one release, both without the digests that cannot be compared.
 
-    The code is the same, because both describe the release's own bundle.
+    ``stored``: the description that an older Streamkeeper made. The code is the same, because both describe the
+    release's own bundle.
     """
     if found.digests == stored.digests or found.functions.keys() != stored.functions.keys():
         return found, stored

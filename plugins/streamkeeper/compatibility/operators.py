@@ -34,7 +34,10 @@ _COMPARED_ELSEWHERE = frozenset({"rows", "type"})
 
 
 def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """State directories are numbered by operator: an added, removed or other operator gets the state of another."""
+    """Report operators that were added, removed, replaced or reordered.
+
+    State directories are numbered by operator, so an operator would get the state of another operator.
+    """
     before, after = [operator.kind for operator in old.operators], [operator.kind for operator in new.operators]
     if before == after:
         return
@@ -48,7 +51,9 @@ def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
 
 def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """An operator was never measured: which changes its state survives is unknown."""
+    """Report a stateful operator that was never measured. It is unknown after which changes its state is still
+    usable.
+    """
     for operator in new.operators:
         if operator.kind.startswith(UNKNOWN):
             yield Finding(
@@ -61,9 +66,9 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Rows pass a class whose content cannot be compared before they reach the state.
+    """Report a part of the plan that rows pass before they reach the state, and whose content cannot be compared.
 
-    It counts as different unless the whole context is the same.
+    The part counts as changed unless both manifests have the same context.
     """
     if same_context(old, new):
         return
@@ -80,7 +85,11 @@ def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Most join types keep the same rows, with a mark for those that found a match; a semi join keeps fewer."""
+    """Report a changed join type.
+
+    Most join types keep the same rows in the state, with a mark for rows that found a match. A semi join keeps fewer
+    rows.
+    """
     for where, before, after in operator_pairs(old, new):
         was, now = before.detail.get("type"), after.detail.get("type")
         if was == now:
@@ -93,7 +102,9 @@ def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """State schema, timeout, time mode, join condition: the settings of an operator apart from keys and values."""
+    """Report changed settings of an operator other than its keys and values: state schema, timeout, time mode, join
+    condition.
+    """
     for where, before, after in operator_pairs(old, new):
         for key in sorted((before.detail.keys() | after.detail.keys()) - _COMPARED_ELSEWHERE):
             if before.detail.get(key) == after.detail.get(key):
@@ -120,7 +131,7 @@ def settings_apart(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The state counts the rows that passed; another limit continues from that count."""
+    """Report a changed limit. The state counts the rows that passed, and the new limit continues from that count."""
     for where, before, after in operator_pairs(old, new):
         if before.kind == "limit" and before.expressions != after.expressions:
             evidence = change(before.expressions, after.expressions)

@@ -21,11 +21,11 @@ RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)
 
 
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
-    """Names of the columns that have another expression in the new output, or were removed or added.
+    """Return the names of the columns that have another expression in the new output, or were removed or added.
 
-    If one of two expressions is not known, the column counts as the same: a person then sees any difference. A removed
-    and an added column that may have the same expression may be one renamed column: neither counts as redefined. A
-    column's expression does not include the rows that are read, nor the joins they pass.
+    If one of two expressions is unknown, the column counts as unchanged, and a person sees any difference. If a removed
+    and an added column may have the same expression, they may be one renamed column, and neither counts as redefined. A
+    column's expression does not include the rows that are read, nor the joins that these rows pass.
     """
     before, after = _meanings(old), _meanings(new)
     both = {name for name in before.keys() & after.keys() if _differ(before[name], after[name])}
@@ -38,7 +38,9 @@ def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
 def columns_that_may_differ(
     query: str, old: Manifest | None, new: Manifest, expect_different: Iterable[str]
 ) -> tuple[str, ...]:
-    """Columns that the change redefines, and columns declared as different: ``column``, or ``query.column``."""
+    """Return the columns that the change redefines, and those declared as different (``column`` or
+    ``query.column``).
+    """
     declared = {column.removeprefix(f"{query}.") for column in expect_different}
     known = names_of_columns(query, new) | (names_of_columns(query, old) if old is not None else set())
     named = known & declared
@@ -46,13 +48,13 @@ def columns_that_may_differ(
 
 
 def names_of_columns(query: str, manifest: Manifest) -> set[str]:
-    """Every name by which ``expect_different`` can refer to a column of this query."""
+    """Return every name by which ``expect_different`` can refer to a column of this query."""
     names = set(_meanings(manifest))
     return names | {f"{query}.{name}" for name in names}
 
 
 def output_columns(manifest: Manifest) -> dict[str, StateColumn]:
-    """Name -> column of the output; its meaning is empty if none is recorded."""
+    """Return name -> column of the output. The column's meaning is empty if no expression is recorded."""
     unknown = {name: StateColumn(meaning="", type=kind, name=name) for name, kind in columns_of(manifest.output_schema)}
     return unknown | {column.name: column for column in manifest.columns if column.name}
 
@@ -63,7 +65,7 @@ def is_known(meaning: str) -> bool:
 
 
 def without_texts(meaning: str) -> str:
-    """An expression without its quoted texts: literals, and names."""
+    """Return an expression without its quoted texts, which are literals and names."""
     return _TEXT.sub("", meaning)
 
 
@@ -85,7 +87,7 @@ def same_static_tables(before: str, after: str) -> bool:
 def told_by_state(before: str, after: str, old: Manifest, new: Manifest, *, keys_alone: bool) -> bool:
     """Whether two expressions differ only in keys or values of a stateful operator, which other rules report.
 
-    ``keys_alone``: only its keys count, not its values.
+    ``keys_alone``: whether only the operator's keys count, not its values.
     """
     kept = [
         pair

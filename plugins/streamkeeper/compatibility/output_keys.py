@@ -69,7 +69,10 @@ class Cause(NamedTuple):
 
 
 def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column of both keys that is computed differently, or cannot be proven to be computed as before."""
+    """Report a column that determines a row's place in both releases and is now computed differently.
+
+    A column that cannot be proven to be computed as before is reported as well.
+    """
     if not old.sink.same_place(new.sink):
         return
     had, has = output_columns(old), output_columns(new)
@@ -86,16 +89,16 @@ def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def kept_by(manifest: Manifest) -> tuple[str, ...]:
-    """The placing columns of an output whose rows stay from batch to batch."""
+    """Return the columns that determine a row's place, if the output's rows stay from batch to batch; else none."""
     replaced = capabilities_of(manifest.sink.kind).complete_replaces and manifest.output_mode == "complete"
     return () if replaced else placing_columns(manifest)
 
 
 def placing_columns(manifest: Manifest) -> tuple[str, ...]:
-    """The output's columns whose values determine a row's place.
+    """Return the output's columns whose values determine a row's place.
 
-    All columns if the list cannot be parsed, for instance because a name contains a comma. For an unknown kind of sink,
-    every option that lists columns counts.
+    All columns are returned if the option that lists them cannot be parsed, for instance because a name contains a
+    comma. For an unknown kind of sink, every option that lists columns counts.
     """
     columns = output_columns(manifest)
     option = capabilities_of(manifest.sink.kind).placed_by

@@ -15,7 +15,7 @@ _SAME_ROWS = ("deduplicate", "deduplicate-within-watermark", "limit")
 
 
 def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Another mode writes rows a second time, or never."""
+    """Report a changed output mode. Another mode may write rows a second time, or never."""
     before, after = old.output_mode, new.output_mode
     if before == after:
         return

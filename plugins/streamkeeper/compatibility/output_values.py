@@ -28,7 +28,7 @@ _WRITTEN_ONCE = "new results would have the new {name}; rows already written kee
 
 
 def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column is computed differently above the state, which affects new results only."""
+    """Report an output column that is computed differently above the state. Only new results are affected."""
     for name in redefined_values(old, new):
         before, after = output_columns(old)[name].meaning, output_columns(new)[name].meaning
         if _told_of_code(before, after, old, new):
@@ -55,7 +55,9 @@ def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool
 
 
 def redefined_values(old: Manifest, new: Manifest) -> list[str]:
-    """Columns outside the key that a change above the state redefines; the state's own rules report the others."""
+    """Return the columns outside the key that a change above the state redefines. Changes inside the state have other
+    rules.
+    """
     if not is_stateful(old, new) or not same_kinds(old, new):
         return []
     had, has = output_columns(old), output_columns(new)

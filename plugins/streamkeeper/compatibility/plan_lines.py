@@ -42,7 +42,9 @@ _ADDED = ("StructField(", "Some(")
 
 
 def plan_line(line: str, *, schemas: bool = False) -> Term:
-    """A line of a plan: the SQL keyword of the node, and its expressions; ``schemas``: with the schemas of parsers."""
+    """Return a line of a plan as the node's SQL keyword and its expressions; ``schemas``: whether to include the
+    schemas of parsers.
+    """
     text = without_digests(line.removeprefix("~").replace(_UNNAMED, ""))
     if text.startswith(_READS):
         return leaf("read the source")

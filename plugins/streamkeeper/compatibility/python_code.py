@@ -34,7 +34,10 @@ _HEADER = re.compile(r"^class \w+\(([^()]*)\):", re.MULTILINE)
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Python in or below a stateful operator determines its state; the effect of changed code cannot be compared."""
+    """Report changed Python code in or below a stateful operator.
+
+    Such code determines the state, and the effect of a change to it cannot be compared.
+    """
     names: dict[CodeChange, list[str]] = {}
     for name, _, _ in _changed(old, new, BELOW_STATE):
         if not is_rows(name) and not _is_carried(name, old, new):
@@ -55,10 +58,10 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Code that cannot be inspected may have changed although its digest has not.
+    """Report code that cannot be inspected, so that it may have changed although its digest has not.
 
-    It is unchanged if everything that it was built from is the same: the whole bundle, interpreter, packages, params,
-    confs and environment.
+    The code counts as unchanged if everything that it was built from is the same: the whole bundle, interpreter,
+    packages, params, confs and environment.
     """
     if same_context(old, new):
         return
@@ -75,7 +78,9 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The state of a deduplication contains keys only: other columns pass it unchanged with each new row."""
+    """Report changed code of columns that a deduplication passes on. Its state contains only keys, so each new row
+    brings its own other columns.
+    """
     for name, _, _ in _changed(old, new, BELOW_STATE):
         if _is_carried(name, old, new):
             changed = code_change(name, old, new)
@@ -90,7 +95,7 @@ def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 
 def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Rows that the job creates and joins below its state determine the state."""
+    """Report changed rows that the job creates and joins below its state. These rows determine the state."""
     for name, before, after in _changed(old, new, BELOW_STATE):
         if is_rows(name):
             yield Finding(
@@ -103,7 +108,7 @@ def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Code outside of all stateful operators affects neither state nor offsets."""
+    """Report changed code outside of all stateful operators. It affects neither state nor offsets."""
     for name, _, _ in _changed(old, new, ABOVE_STATE):
         changed = code_change(name, old, new)
         yield Finding(
@@ -118,7 +123,7 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def function_renamed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The same code under another name."""
+    """Report a function whose name changed but whose code did not."""
     for place in (BELOW_STATE, ABOVE_STATE):
         for before, after in _by_position(old, new, place):
             if before and after and before[0] != after[0] and before[1] == after[1]:
@@ -171,7 +176,7 @@ def _shown(name: str) -> str:
 
 
 def function_called(name: str, manifest: Manifest) -> str:
-    """The name of a function in a finding; PySpark's wrapper is shown as the author's class."""
+    """Return the name by which a finding calls a function. For PySpark's wrapper this is the author's class."""
     shown = _shown(name)
     if shown == _WRAPPER:
         found = _processors(name, manifest)

@@ -15,7 +15,9 @@ Queries = Mapping[str, Manifest]
 
 
 def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Finding]:
-    """A new query has a new checkpoint; it must not take over an output that another query has written."""
+    """Report an added query. It gets a new checkpoint, and must not take over an output that another query has
+    written.
+    """
     owners = _owners(new, deployed)
     renamed = [name for name, old in deployed.items() if name not in candidate and may_be_renamed(old, new)]
     if owners:
@@ -52,10 +54,7 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
 
 
 def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Finding]:
-    """A removed query loses no data: its checkpoint and its output stay.
-
-    If a new query looks like it, both findings name each other: the change may be one renamed query.
-    """
+    """Report a removed query. Its checkpoint and its output stay, so no data is lost."""
     old = deployed[name]
     heirs = _owners(old, candidate)
     alike = [new for new in candidate if new not in deployed and may_be_renamed(old, candidate[new])]
@@ -88,7 +87,12 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
 
 
 def may_be_renamed(old: Manifest, new: Manifest) -> bool:
-    """Whether an added query may be a removed one under a new name, with the same output."""
+    """Whether an added query may be a removed one under a new name, with the same output.
+
+    Two outputs with named places are compared by their places. The place of a function's output is not known. Therefore
+    two functions require an approval if anything is similar. A function and a named place require one if both queries
+    read and store the same, or if the function names that place.
+    """
     return bool(likeness(old, new))
 
 

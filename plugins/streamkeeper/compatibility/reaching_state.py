@@ -43,9 +43,10 @@ _INDENT = re.compile(r"^[\s:|+-]*")
 
 
 def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A filter decides which new rows reach the state; rows already there stay.
+    """Report a changed filter below the state. The filter decides which new rows reach the state; rows already there
+    stay.
 
-    A join still matches the old rows. How Python code handles rows of a new kind, or missing ones, is unknown.
+    A join still matches the old rows. It is unknown how Python code handles rows of a new kind, or missing rows.
     """
     named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):
@@ -73,7 +74,9 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
 
 def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """New rows reach the state through other joins, unions or generators than the rows in it."""
+    """Report changed joins, unions or generators below the state. New rows would reach the state through other ones
+    than the rows already there.
+    """
     named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved):
@@ -94,7 +97,9 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Names, order, unused columns or spelling differ: the state is computed from the same values as before."""
+    """Report that only names, order, unused columns or spelling differ below the state. The state is computed from the
+    same values as before.
+    """
     for where, before, after in operator_pairs(old, new):
         if old.watermarks != new.watermarks or (before.kind == "limit" and before.expressions != after.expressions):
             # The rules about these report the difference.
@@ -115,7 +120,7 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def plan_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A change outside of all stateful operators affects neither state nor offsets."""
+    """Report a changed plan outside of all stateful operators. The change affects neither state nor offsets."""
     same_way = _way_out(old) is not None and _way_out(old) == _way_out(new)
     if old.plan == new.plan or (same_way and redefined_values(old, new)):
         return

@@ -55,10 +55,10 @@ _OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
 
 
 def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool) -> Finding:
-    """Spark's error on the real state.
+    """Report Spark's error in a rehearsal on the real state.
 
     A new checkpoint version avoids an error about state or offsets; any other error would occur there as well.
-    ``again``: whether the rehearsal ran ``batch`` itself, rather than one after it.
+    ``again``: whether the rehearsal ran ``batch`` itself, rather than a batch after it.
     """
     told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
@@ -95,11 +95,11 @@ def is_of_state(error_class: str, message: str) -> bool:
 
 
 def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
-    """The finding as SWITCH if the plans show that the state no longer fits, else unchanged.
+    """Return the finding as SWITCH if the plans show that the state no longer fits, else unchanged.
 
-    A Java exception without an error class of Spark's comes from code that Spark generates, for instance
-    if it reads a null key from the state and the new plan declares the key not nullable. A new checkpoint version
-    does not have that state.
+    A Java exception without an error class of Spark's comes from code that Spark generates. This happens, for instance,
+    if that code reads a null key from the state and the new plan declares the key not nullable. A new checkpoint
+    version does not have that state.
     ``findings``: of the two manifests, for the same query.
     """
     if found.rule != FAILS_INSIDE_SPARK or all(each.severity is not Severity.BREAKING for each in findings):
@@ -147,8 +147,9 @@ def _of_code(findings: Iterable[Finding]) -> Sequence[Finding]:
 
 
 def rehearsed_without_rows(batch: int | None, *, searched: int) -> Finding:
-    """No function of the candidate has run on data. ``searched``: the number of batches before the last one that were
-    searched for rows.
+    """Report that the rehearsal had no rows, so that no function of the candidate has run on data.
+
+    ``searched``: the number of batches before the last one that were searched for rows.
     """
     return Finding(
         rule="rehearsed-without-rows",
@@ -161,7 +162,7 @@ def rehearsed_without_rows(batch: int | None, *, searched: int) -> Finding:
 
 
 def rehearsal_unfinished(message: str) -> Finding:
-    """The rehearsal did not finish in time: its result is unknown."""
+    """Report that the rehearsal did not finish in time, so that its result is unknown."""
     return Finding(
         rule="rehearsal-timed-out",
         severity=Severity.OPAQUE,
@@ -172,7 +173,10 @@ def rehearsal_unfinished(message: str) -> Finding:
 
 
 def not_rehearsed(message: str, *, damaged: bool) -> Finding:
-    """Without the state before the last batch it cannot be rerun; the last state may still be complete."""
+    """Report that the last batch was not rehearsed, because the state before that batch is missing or cannot be read.
+
+    The state after the batch may still be complete.
+    """
     return Finding(
         rule="not-rehearsed",
         severity=Severity.NOTE if damaged else Severity.OPAQUE,
@@ -186,7 +190,9 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
 
 
 def function_has_effects(message: str) -> Finding:
-    """A rehearsal runs while the real query runs and must have no effects, so the batch was stopped."""
+    """Report a batch that was stopped because its function has effects. A rehearsal must have none, because the real
+    query runs at the same time.
+    """
     return Finding(
         rule="function-has-effects",
         severity=Severity.NOTE,

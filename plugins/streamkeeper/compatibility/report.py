@@ -18,7 +18,9 @@ _NOT_KNOWN: Mapping[str, QueryWay] = MappingProxyType({})
 
 
 def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
-    """Plain text, a few lines per finding: rule and place, the effect of a resume, the change, its line, the remedy."""
+    """Return the report as plain text, with a few lines per finding: rule and place, the effect of a resume, the
+    change, the changed line, the remedy.
+    """
     lines = [decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}"]
     for name, query in sorted(assessment.queries.items()):
         same = not query.findings and not _begins(ways.get(name))
@@ -36,7 +38,7 @@ def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str
 
 
 def render_markdown(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
-    """Markdown with a table per query."""
+    """Return the report as Markdown, with a table per query."""
     title, _, rest = (decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}").partition(": ")
     lines = [f"## {escaped(title)}", "", *([escaped(rest), ""] if rest else [])]
     for name, query in sorted(assessment.queries.items()):
@@ -62,7 +64,7 @@ def _told(query: QueryAssessment, way: QueryWay | None) -> str:
 
 
 def told_way(way: QueryWay) -> str:
-    """What a deploy does with a query, as a clause."""
+    """Return what a deploy does with a query, as a clause."""
     match way.way:
         case Way.START:
             return f"starts in {way.version}"
@@ -85,7 +87,7 @@ def _hint_is(finding: Finding) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """What the verdict means for a deploy."""
+    """Return what the verdict means for a deploy, as a sentence."""
     match verdict:
         case Verdict.RESUME:
             return "the new release resumes from the same checkpoint after the old one is drained"
@@ -114,5 +116,5 @@ _ORDER = (Severity.FATAL, Severity.BREAKING, Severity.OPAQUE, Severity.NOTE)
 
 
 def strictest_first(query: QueryAssessment) -> list[Finding]:
-    """The findings of a query, the most severe first."""
+    """Return the findings of a query, the most severe first."""
     return sorted(query.findings, key=lambda finding: _ORDER.index(finding.severity))

@@ -38,7 +38,7 @@ _CALLED = {
 def breaking(
     rule: str, where: str, evidence: str, measured: str = "", hint: str = NEW_CHECKPOINT, effect: str = ""
 ) -> Finding:
-    """A change after which state or offsets cannot be used.
+    """Return a finding about a change after which state or offsets cannot be used.
 
     ``measured``: cases of the measured matrix; ``effect``: a more specific sentence than the rule's in ``effects``.
     """
@@ -46,7 +46,7 @@ def breaking(
 
 
 def note(rule: str, where: str, evidence: str, measured: str = "", hint: str = "", effect: str = "") -> Finding:
-    """A change that is safe."""
+    """Return a finding about a safe change."""
     return _finding(Severity.NOTE, rule, where, evidence, measured, hint, effect)
 
 
@@ -65,14 +65,14 @@ def _finding(
 
 
 def is_stateful(*manifests: Manifest) -> bool:
-    """Whether any of them keeps state."""
+    """Whether any of the queries keeps state."""
     return any(manifest.operators for manifest in manifests)
 
 
 def same_context(old: Manifest, new: Manifest) -> bool:
-    """Whether both were built from the same bundle in the same environment; False if the context of one is not known.
+    """Whether both manifests were built from the same bundle in the same environment; False if one context is unknown.
 
-    Then objects that cannot be inspected are the same as well.
+    In the same context, objects that cannot be inspected are the same as well.
     """
     same = old.confs == new.confs and old.spark_version == new.spark_version
     return same and bool(old.context) and old.context == new.context
@@ -84,12 +84,12 @@ def is_rows(function: str) -> bool:
 
 
 def source_label(number: int, source: Source) -> str:
-    """The name of a source in expressions: its own name if it has one, else its position."""
+    """Return the name of a source in expressions: its own name if it has one, else its position."""
     return f'source "{source.name}"' if source.name else f"source {number}"
 
 
 def source_column(number: int, source: Source, name: str) -> str:
-    """The name of a source's column in expressions."""
+    """Return the name of a source's column in expressions."""
     return f"{source_label(number, source)}.{quoted_name(name)}"
 
 
@@ -104,7 +104,7 @@ def all_resolved(*manifests: Manifest) -> bool:
 
 
 def state_texts(*manifests: Manifest) -> Iterator[str]:
-    """The known expressions from which state is computed, and those that decide when it is evicted."""
+    """Return the known expressions from which state is computed, and those that decide when state is evicted."""
     for manifest in manifests:
         for operator in manifest.operators:
             yield from _texts(operator)
@@ -120,19 +120,22 @@ def _texts(operator: Operator) -> Iterator[str]:
 
 
 def keeps_python_state(operator: Operator) -> bool:
-    """Whether Python code keeps its state."""
+    """Whether the operator's state is kept by Python code."""
     return operator.kind.startswith(PYTHON_STATE)
 
 
 def same_kinds(old: Manifest, new: Manifest) -> bool:
-    """Whether both have the same kinds of operators, so that their state can be compared one by one."""
+    """Whether both manifests have the same kinds of operators, so that the operators' state can be compared one
+    by one.
+    """
     return [operator.kind for operator in old.operators] == [operator.kind for operator in new.operators]
 
 
 def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator, Operator]]:
-    """Pairs of operators by position, up to the first whose state differs: the state of those above depends on it.
+    """Yield pairs of operators by position, up to the first pair whose state differs. The state of operators above
+    depends on that state.
 
-    No pairs if the kinds of operators differ.
+    Yields no pairs if the kinds of operators differ.
     """
     if not same_kinds(old, new):
         return
@@ -144,12 +147,12 @@ def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator
 
 
 def operator_name(kind: str) -> str:
-    """The name of a kind of stateful operator for the author of a query."""
+    """Return the name of a kind of stateful operator, as shown to the author of a query."""
     return _CALLED.get(kind) or ("transformWithState" if kind.startswith(PYTHON_STATE) else kind)
 
 
 def same_state(before: Operator, after: Operator) -> bool:
-    """Whether both keep the same state, apart from filters and names."""
+    """Whether both operators keep the same state, apart from filters and names."""
     if not (before.resolved and after.resolved):
         return before.upstream == after.upstream
     return (

@@ -33,7 +33,10 @@ Condition = Callable[[str, Manifest, Manifest], bool]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Proves that a setting which it ``concerns`` cannot affect state, if all conditions in ``relies_on`` are true."""
+    """A proof that some settings cannot affect the state of a query.
+
+    ``concerns``: whether the proof covers a setting; ``relies_on``: the conditions that must all be true.
+    """
 
     name: str
     concerns: Callable[[str], bool]
@@ -46,14 +49,18 @@ class Proof:
 
 
 def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The value in the checkpoint applies until there is a new checkpoint version."""
+    """Report a changed setting whose value the checkpoint fixes. The old value applies until there is a new checkpoint
+    version.
+    """
     for key, before, after in changed_settings(old, new, Role.PINNED):
         measured = "conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression"
         yield note("setting-pinned", key, value_change(before, after), measured)
 
 
 def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Spark cannot continue in a checkpoint with another layout."""
+    """Report a setting that changes the checkpoint's layout. Spark cannot continue in a checkpoint with another
+    layout.
+    """
     for key, before, after in changed_settings(old, new, Role.REFUSED):
         if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
             effect = "no effect: a Spark version without the setting has this layout only"
@@ -68,7 +75,7 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 
 def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Settings that affect timing and speed only; most of them are not recorded at all."""
+    """Report changed settings that affect only timing and speed. Manifests do not record most of these settings."""
     for key, before, after in changed_settings(old, new, Role.TUNING):
         yield note(
             "tuning-changed", key, value_change(before, after), "conf_nodata, conf_checkcorrectness, conf_tuning"
@@ -76,7 +83,7 @@ def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Settings that change how new rows are computed, while the state keeps old results."""
+    """Report changed settings that determine how new rows are computed, while the state keeps old results."""
     for key, before, after in changed_settings(old, new, Role.MEANING):
         evidence, rule = value_change(before, after), _RULES.get(key, "setting-changed")
         if key in CODE:
@@ -91,7 +98,7 @@ def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def settings_respelled(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Values that differ only in spelling: older releases recorded them as written."""
+    """Report settings whose values differ only in spelling, because older releases recorded them as written."""
     if old.confs != new.confs and _as_read(old) == _as_read(new):
         keys = sorted(key for key, _ in old.confs.items() ^ new.confs.items())
         yield note(
@@ -117,7 +124,9 @@ _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 
 def value_change(before: str | None, after: str | None, noun: str = "") -> str:
-    """Evidence from two values of a setting; of a value recorded as a digest it states only that it differs."""
+    """Return evidence from two values of a setting. If a manifest keeps only a value's digest, state only that the
+    values differ.
+    """
     hashed = (before or "").startswith(HASHED), (after or "").startswith(HASHED)
     if any(hashed):
         how = "was added" if not before else "was removed" if not after else "differs"
@@ -332,7 +341,9 @@ def _plans(manifest: Manifest) -> str:
 
 
 def changed_settings(old: Manifest, new: Manifest, kind: Role) -> Iterator[tuple[str, str | None, str | None]]:
-    """Key, deployed and candidate value of each setting of role ``kind`` that Spark would read differently."""
+    """Yield key, deployed value and candidate value of each setting of role ``kind`` that Spark would read
+    differently.
+    """
     had, has = _as_read(old), _as_read(new)
     for key in sorted(had.keys() | has.keys()):
         before, after = had.get(key), has.get(key)

@@ -11,7 +11,9 @@ from streamkeeper.model.manifest import Manifest
 def input_cleaned_under_others(
     query: str, candidate: Mapping[str, Manifest], deployed: Mapping[str, Manifest]
 ) -> Iterator[Finding]:
-    """Findings for files that this query deletes or moves and another one reads; fatal unless deployed like that."""
+    """Yield findings about files that this query deletes or moves and another query reads. They are fatal unless the
+    deployed job does the same.
+    """
     served = _cleaned_under(query, deployed)
     for (location, other), cleaner in _cleaned_under(query, candidate).items():
         yield Finding(

@@ -44,24 +44,24 @@ _RUN_AS = {"100": "row by row", "101": "through Arrow", "200": "as pandas"}
 
 
 def change(before: object, after: object, noun: str = "") -> str:
-    """Evidence from two values: ``noun: `before` → `after```; ``added`` or ``removed`` if one is empty."""
+    """Return evidence from two values: ``noun: `before` → `after```; ``added`` or ``removed`` if one is empty."""
     return _pair(_listed(before), _listed(after), noun)
 
 
 def given_change(before: str | None, after: str | None, noun: str = "") -> str:
-    """Evidence from two values of a setting or an option; None: it is not set."""
+    """Return evidence from two values of a setting or an option. None means that it is not set."""
     left, right = (_UNSET if value is None else _quoted(value) or "empty" for value in (before, after))
     return _pair(left, right, noun)
 
 
 def expression_change(before: str, after: str, noun: str = "", named: Named = UNNAMED) -> str:
-    """Evidence from two expressions, reduced to the difference; ``named``: the Python functions in them."""
+    """Return evidence from two expressions, reduced to the difference."""
     left, right = _changed(before, after, named=named)
     return _pair(_quoted(left), _quoted(right), noun)
 
 
 def text_change(before: str, after: str, noun: str = "") -> str:
-    """Evidence from two texts that may be long: the words around their first difference."""
+    """Return evidence from two texts that may be long, reduced to the words around their first difference."""
     left, right = text_pieces(before, after, WIDTH)
     return _pair(_quoted(left), _quoted(right), noun)
 
@@ -88,7 +88,7 @@ def _written(meanings: Sequence[str]) -> Sequence[str]:
 
 
 def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named = UNNAMED) -> str:
-    """Evidence from two expressions with their types in the state."""
+    """Return evidence from two expressions with their types in the state."""
     left, right = _changed(before[0], after[0], named=named)
     if left != right:
         return _pair(_quoted(left), _quoted(right))
@@ -96,13 +96,13 @@ def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named =
 
 
 def schema_change(before: str, after: str) -> str:
-    """Evidence from two schemas of state, given as JSON."""
+    """Return evidence from two schemas of state, given as JSON."""
     left, right = pieces(type_term(before), type_term(after), WIDTH)
     return _pair(_quoted(left), _quoted(right))
 
 
 def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = "", named: Named = UNNAMED) -> str:
-    """Evidence from two lists of expressions; lists of equal length are compared one by one."""
+    """Return evidence from two lists of expressions; lists of equal length are compared one by one."""
     if len(before) == len(after) and before:
         differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
         width = WIDTH if len(differing) == 1 else _SEVERAL
@@ -117,7 +117,7 @@ def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = 
 
 
 def parts_change(before: object, after: object) -> str:
-    """Evidence from two values made of dicts and lists: only the parts that differ, by their names."""
+    """Return evidence from two values made of dicts and lists. Only the parts that differ are shown, by their names."""
     parts = list(_parts_apart(before, after))
     sides = [without_digests(", ".join(pair[side] for pair in parts if pair[side])) for side in (0, 1)]
     left, right = text_pieces(sides[0], sides[1], WIDTH)
@@ -125,7 +125,7 @@ def parts_change(before: object, after: object) -> str:
 
 
 def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
-    """Evidence from the lines that only one of two plans has."""
+    """Return evidence from the lines that only one of two plans has."""
     if before and len(before) == len(after):
         for schemas in (False, True):
             pairs = [
@@ -141,7 +141,7 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
 
 
 def expression(meaning: str, names: Names = NO_NAMES) -> str:
-    """One expression as its author would write it."""
+    """Return one expression as its author would write it."""
     told = _named(meaning)
     return _whole(term_of(told, labels=_ambiguous(told), names=names))
 

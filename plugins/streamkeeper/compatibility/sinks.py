@@ -17,7 +17,7 @@ _HISTORY = "readers of the output will find old and new rows side by side"
 
 
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Another kind of sink has no record of the batches written so far."""
+    """Report another kind of sink. The new sink has no record of the batches written so far."""
     if old.sink.kind != new.sink.kind:
         yield Finding(
             rule="sink-kind-changed",
@@ -30,7 +30,9 @@ def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Another output would receive only new batches: rows written so far stay in the old one."""
+    """Report another output. It would receive only new batches, and the rows written so far would stay in the old
+    output.
+    """
     if old.sink.kind != new.sink.kind:
         return
     if old.sink.output == new.sink.output:
@@ -63,7 +65,7 @@ def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Find
 
 
 def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Another key, format or partitioning does not fit the existing rows."""
+    """Report a changed key, format or partitioning of the output, which does not fit the existing rows."""
     if old.sink.kind != new.sink.kind:
         return
     for key in sorted(old.sink.options.keys() | new.sink.options.keys()):
@@ -84,7 +86,7 @@ def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The output has the deployed columns; whether it accepts others depends on the kind of sink."""
+    """Report changed columns of the output. Whether the existing output accepts them depends on the kind of sink."""
     before, after = _columns(old), _columns(new)
     if before == after and list(before) == list(after):
         return
@@ -106,7 +108,7 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The time at which batches run does not change their results."""
+    """Report a changed trigger. The time at which batches run does not change their results."""
     if old.trigger != new.trigger:
         yield Finding(
             rule="trigger-changed",

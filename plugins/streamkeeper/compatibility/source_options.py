@@ -105,7 +105,7 @@ JSON_CONFS = ("spark.sql.json.enablePartialResults", "spark.sql.columnNameOfCorr
 
 
 def said_by(source: Source) -> dict[str, str]:
-    """Its options under their main names, without those that only repeat a default."""
+    """Return a source's options under their main names, without options that only repeat a default."""
     form = source.options.get("format", "")
     first = _SECOND_NAMES.get(form, {})
     given = {first[key]: value for key, value in source.options.items() if key in first}
@@ -117,7 +117,7 @@ def said_by(source: Source) -> dict[str, str]:
 def says_of_values(
     before: Source, after: Source, meaning: str, number: int
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """Each changed option that affects columns in ``meaning``: its name, its old and its new value.
+    """Return name, old value and new value of each changed option that affects columns in ``meaning``.
 
     ``number``: the source's position.
     """
@@ -133,10 +133,11 @@ def says_of_values(
 
 
 def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:
-    """Whether no column has a type that the option affects, or no state is computed from such a column.
+    """Whether the option ``key`` cannot affect the state: no column has a type that the option affects, or no state is
+    computed from such a column.
 
-    In JSON and CSV an unreadable value does not affect the row's other columns in mode PERMISSIVE, with partial
-    results, and without a column for malformed rows.
+    In JSON and CSV, an unreadable value does not affect the row's other columns under these conditions: the mode is
+    PERMISSIVE, partial results are on, and there is no column for malformed rows.
     """
     names = _columns(key, before, after)
     if key not in _FOR_TYPES or not names:
@@ -154,7 +155,7 @@ def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, a
 
 
 def only_drops_malformed(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:
-    """Whether the change is FAILFAST to DROPMALFORMED over the same columns, in CSV or JSON, and nothing else.
+    """Whether the only change is from FAILFAST to DROPMALFORMED over the same columns, in CSV or JSON.
 
     The same rows are malformed in both modes. All rows in the state have passed FAILFAST, so DROPMALFORMED would have
     read the same rows. The plan must be the same, because the columns that are read decide which rows are malformed.

@@ -12,13 +12,13 @@ from streamkeeper.model.topics import reads, subscribed_topics
 
 
 def place(source: Source) -> str:
-    """The location without the part that may change: for topics, the brokers' addresses."""
+    """Return the location of a source without the part that may change, such as the brokers' addresses of a topic."""
     topics, separator, _ = source.location.rpartition("@")
     return topics if source.kind == "kafka" and separator else source.location
 
 
 def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding]:
-    """Another path or topic; the same topics at another address of the same cluster keep their offsets."""
+    """Report another path or topic. The same topics at another address of the same cluster keep their offsets."""
     was, now = place(before), place(after)
     if was == now:
         if before.location != after.location:
@@ -40,7 +40,9 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
 
 
 def asks_the_checkpoint(before: Source, after: Source) -> bool:
-    """Whether only the checkpoint's offsets show if every partition read so far is still read."""
+    """Whether only the checkpoint's offsets show if every partition that was read so far is still read after the
+    change.
+    """
     if not before.kind == after.kind == "kafka" or _brokers(before) != _brokers(after):
         return False
     return place(before) != place(after) and not _keeps_topics(place(before), place(after))

@@ -32,14 +32,16 @@ from streamkeeper.model.manifest import Manifest, Source, columns_of
 
 
 def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Spark rejects a number of sources that differs from the offset log, unless every source is named."""
+    """Report a changed number of sources. Spark rejects a number that differs from the offset log, unless all sources
+    are named.
+    """
     if len(old.sources) != len(new.sources) and not _all_named(old, new):
         evidence = change(_labels(old), _labels(new))
         yield breaking("source-count-changed", "sources", evidence, f"src_add; {SPARK_GUIDE}", NEW_QUERY)
 
 
 def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The same sources in another order would each continue at the offset of another one."""
+    """Report the same sources in another order. Each would continue at the offset of another source."""
     if _reordered(old, new):
         evidence = change(_labels(old), _labels(new))
         hint = f"put the sources back into the deployed order, or {AS_NEW_QUERY}"
@@ -48,7 +50,8 @@ def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Named sources find their offsets by name: they may be added, removed and reordered.
+    """Report named sources that were added, removed or renamed. Named sources find their offsets by name, so their
+    order does not matter.
 
     A source with a new name is read from its beginning.
     """
@@ -70,7 +73,9 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Naming cannot be switched on or off for an existing offset log."""
+    """Report changed names of sources, unless all are named. Naming cannot be switched on or off for an existing offset
+    log.
+    """
     if _all_named(old, new) or len(old.sources) != len(new.sources):
         return
     before, after = ([source.name or "unnamed" for source in manifest.sources] for manifest in (old, new))
@@ -80,7 +85,7 @@ def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Another kind of source cannot use the stored offsets."""
+    """Report another kind of source, which cannot use the stored offsets."""
     for where, before, after in _pairs(old, new):
         if before.kind != after.kind:
             evidence = change(before.kind, after.kind)
@@ -88,14 +93,16 @@ def source_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_location_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The offsets belong to the old location: a new path is rejected or read from its beginning."""
+    """Report another location of a source. The offsets belong to the old location, so a new path is rejected or read
+    from its beginning.
+    """
     for where, before, after in _pairs(old, new):
         if before.kind == after.kind:
             yield from place_changed(where, before, after)
 
 
 def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Options that select files, order them, or change how rows are parsed."""
+    """Report changed options that select files, order them, or determine how rows are parsed."""
     for where, before, after in _pairs(old, new):
         if before.kind != after.kind:
             continue
@@ -116,7 +123,9 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column read as another type becomes null without an error; columns outside of state may change freely."""
+    """Report changed columns of a source. A column read as another type becomes null without an error. Columns that do
+    not reach the state may change freely.
+    """
     for number, (where, before, after) in enumerate(_pairs(old, new)):
         if before.kind != after.kind or before.schema == after.schema:
             continue
@@ -157,7 +166,7 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Rate limits change the size of later batches, never the rows that are read."""
+    """Report a changed rate limit. It affects the size of later batches, and not which rows are read."""
     for where, before, after in _pairs(old, new):
         for key in sorted(before.limits.keys() | after.limits.keys()):
             if before.limits.get(key) != after.limits.get(key):

@@ -76,7 +76,7 @@ WORDS = frozenset(OPERATORS.values()) | frozenset(MIRRORED.values())
 
 
 def literal_of(text: str, kind: str) -> str | None:
-    """A literal in SQL syntax; None for any other text."""
+    """Return a literal in SQL syntax; None for any other text."""
     if text == "null" or (text.startswith('"') and text.endswith('"')):
         return text
     if text in ("True", "False"):
@@ -97,7 +97,7 @@ def literal_of(text: str, kind: str) -> str | None:
 
 
 def duration(microseconds: int) -> str:
-    """A duration in its largest units."""
+    """Return a duration in its largest units, as text."""
     sign, left = ("-" if microseconds < 0 else ""), abs(microseconds)
     told = []
     for name, size in _UNITS:
@@ -118,5 +118,5 @@ _UNITS = (
 
 
 def without_digests(text: str) -> str:
-    """A text without digests."""
+    """Return a text without its digests."""
     return _HEXADECIMAL.sub("…", text)

@@ -27,7 +27,7 @@ NULL_REPLACED = "-null-replaced"
 
 
 def null_questions(old: Manifest, new: Manifest) -> list[tuple[int, int]]:
-    """(operator, key column) pairs for which the state must be searched for null keys."""
+    """Return the pairs of operator and key column for which the state must be searched for null keys."""
     return [
         (number, position)
         for number, (before, after) in enumerate(zip(old.operators, new.operators, strict=False))
@@ -37,7 +37,7 @@ def null_questions(old: Manifest, new: Manifest) -> list[tuple[int, int]]:
 
 
 def without_nulls(manifest: Manifest, operator: int, position: int) -> Manifest:
-    """The manifest after the state was found to contain no null in that column."""
+    """Return the manifest with a mark that the state contains no null in this key column."""
     found = manifest.operators[operator]
     columns = list(found.key_columns)
     columns[position] = msgspec.structs.replace(columns[position], may_hold_null=False)
@@ -47,7 +47,9 @@ def without_nulls(manifest: Manifest, operator: int, position: int) -> Manifest:
 
 
 def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """State rows are found by these columns: other keys no longer find them, or match wrong ones."""
+    """Report changed key columns of an operator. Rows in the state are found by their keys; other keys would not find
+    them, or would match wrong rows.
+    """
     named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):
         noun = _NOUNS.get(before.kind, "grouping-key")
@@ -122,7 +124,10 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
 def nullability_changed(
     noun: str, where: str, before: StateColumn, after: StateColumn, named: Named = UNNAMED
 ) -> Finding:
-    """Spark accepts nullable state for a column that is not null, and rejects the reverse."""
+    """Return the finding for a column whose nullability changed.
+
+    Spark accepts nullable state for a column that is not null, and rejects the reverse.
+    """
     evidence = typed_change((before.meaning, before.type), (after.meaning, after.type), named)
     if after.type.endswith(NOT_NULL):
         return note(f"{noun}-became-not-null", where, evidence, "agg_key_nullable_to_notnull")

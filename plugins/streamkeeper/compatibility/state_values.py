@@ -46,7 +46,7 @@ _SAME_BUFFER = frozenset({("collectlist", "collectset")})
 
 
 def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Aggregates and stored columns, compared by their position in the state."""
+    """Report changed aggregates and stored columns, compared by their position in the state."""
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved):
             if before.expressions != after.expressions:

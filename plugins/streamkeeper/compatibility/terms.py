@@ -18,8 +18,9 @@ _LEAST = 40
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An expression: its parts between ``before`` and ``after``, with ``between`` from one to the next; a leaf has no
-    parts."""
+    """An expression as a tree. Its parts stand between ``before`` and ``after``, separated by ``between``; a leaf has
+    no parts.
+    """
 
     before: str = ""
     parts: tuple[Term, ...] = ()
@@ -31,17 +32,17 @@ class Term:
 
     @property
     def frame(self) -> tuple[str, str, str, bool]:
-        """Equal for two terms that differ only in their parts."""
+        """A value that is equal for two terms that differ only in their parts."""
         return self.before, self.between, self.after, bool(self.parts)
 
 
 def leaf(text: str) -> Term:
-    """A term without parts."""
+    """Return a term without parts."""
     return Term(before=text)
 
 
 def outside(text: str) -> Iterator[tuple[int, str]]:
-    """Position and character of everything outside of brackets and quotes, including the outermost brackets.
+    """Yield position and character of everything outside of brackets and quotes, including the outermost brackets.
 
     Raises ValueError if brackets do not match.
     """
@@ -68,7 +69,7 @@ def outside(text: str) -> Iterator[tuple[int, str]]:
 
 
 def split(text: str, by: str) -> list[str]:
-    """The parts of a text between separators outside of brackets."""
+    """Return the parts of a text between separators outside of brackets."""
     found, start = [], 0
     for number, char in outside(text):
         if char == by[0] and number >= start and text.startswith(by, number):
@@ -78,7 +79,7 @@ def split(text: str, by: str) -> list[str]:
 
 
 def groups_of(text: str) -> list[str]:
-    """A text as alternating pieces: outside of brackets, and brackets with their content."""
+    """Return a text as alternating pieces: text outside of brackets, and brackets with their content."""
     found, start, inside = [], 0, False
     for number, char in outside(text):
         if char in _CLOSES:
@@ -91,7 +92,7 @@ def groups_of(text: str) -> list[str]:
 
 
 def by_brackets(text: str) -> Term:
-    """Any text as a term."""
+    """Return any text as a term."""
     parts = []
     for group in groups_of(text):
         if group[:1] in _CLOSES:
@@ -103,10 +104,10 @@ def by_brackets(text: str) -> Term:
 
 
 def pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
-    """The difference between two terms, each side in about ``width`` characters.
+    """Return the difference between two terms, each side in about ``width`` characters.
 
-    Both are shown completely if they fit, else the smallest expression around the difference. Two terms that differ
-    give two texts that differ.
+    Both terms are shown completely if they fit, else the smallest expression around the difference. Different terms
+    always give different texts.
     """
     shown = _pieces(before, after, width)
     if shown[0] != shown[1] or str(before) == str(after):
@@ -202,7 +203,7 @@ def _marked(text: str) -> str:
 
 
 def short(term: Term, width: int) -> str:
-    """A term shortened to about ``width`` characters by omitting inner parts."""
+    """Return a term shortened to about ``width`` characters by omitting inner parts."""
     whole = str(term)
     if len(whole) <= width:
         return whole
@@ -240,7 +241,7 @@ def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Te
 
 
 def text_pieces(before: str, after: str, width: int) -> tuple[str, str]:
-    """Two texts around their difference, each in about ``width`` characters; complete if they fit.
+    """Return two texts around their difference, each in about ``width`` characters; complete if they fit.
 
     Equal text on both sides of the difference is kept as far as there is room, cut between words if possible.
     """

@@ -73,10 +73,7 @@ class Detail(IntEnum):
 
 
 def term_of(meaning: str, detail: Detail = Detail.PLAIN, *, labels: bool = False, names: Names = NO_NAMES) -> Term:
-    """An expression as its author would write it.
-
-    ``labels``: with the source of each column; ``names``: of its Python functions.
-    """
+    """Return an expression as its author would write it; ``labels``: whether each column is shown with its source."""
     try:
         if len(meaning) <= _LONGEST:
             return _Reader(detail, names, labels=labels).read(meaning)
@@ -324,7 +321,7 @@ def _options(text: str) -> list[str]:
 
 
 def type_term(kind: str) -> Term:
-    """A type in SQL syntax; the type of a state has no field names."""
+    """Return a type in SQL syntax; the type of a state has no field names."""
     return _type_term(json.loads(kind)) if kind.startswith("{") else leaf(kind)
 
 

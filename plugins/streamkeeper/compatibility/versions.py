@@ -17,7 +17,9 @@ _MEASURED_OPERATORS = frozenset({"aggregate", "deduplicate"})
 
 
 def spark_version_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A pair of versions is trusted only for operators measured with it."""
+    """Report another Spark version. A pair of Spark versions is trusted only for operators that were measured
+    with it.
+    """
     if old.spark_version == new.spark_version:
         return
     pair = {old.spark_version, new.spark_version}

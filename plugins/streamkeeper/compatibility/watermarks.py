@@ -19,7 +19,7 @@ _WITHIN = "deduplicate-within-watermark"
 
 
 def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
-    """Operators for which the verdict depends on whether they have evicted any state so far."""
+    """Return the operators for which the verdict depends on whether they have evicted any state so far."""
     removed = len(old.delays) > len(new.delays)
     completed = old.output_mode == "append" and new.output_mode == "complete"
     if not (removed or completed or _waits_longer(old, new)) or not same_kinds(old, new):
@@ -32,14 +32,16 @@ def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
 
 
 def without_eviction(manifest: Manifest, operator: int) -> Manifest:
-    """The manifest after an operator was found to have evicted no state."""
+    """Return the manifest with a mark that this operator has evicted no state."""
     operators = list(manifest.operators)
     operators[operator] = msgspec.structs.replace(operators[operator], may_have_evicted=False)
     return msgspec.structs.replace(manifest, operators=tuple(operators))
 
 
 def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A watermark added, removed, moved, or with another delay: each affects the state differently."""
+    """Report a watermark that was added, removed or moved, or has another delay. Each of these affects the state
+    differently.
+    """
     if old.watermarks == new.watermarks and old.delays == new.delays:
         return
     evidence = _evidence(old.watermarks, new.watermarks)
@@ -128,9 +130,9 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def evicts(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
-    """Whether an operator evicts state by a watermark: a key or a join's condition uses the event time.
+    """Whether an operator evicts state by a watermark, because a key or a join's condition uses the event time.
 
-    Every window counts, because an older manifest may show only a part of its column.
+    Every window counts, because an older manifest may show only a part of the window's column.
     """
     if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
         return True

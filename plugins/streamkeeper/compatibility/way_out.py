@@ -43,9 +43,10 @@ _CODE_ALONE = "its code starts without everything that it has stored"
 
 
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """The findings, with the cost for this query in each hint that recommends a new checkpoint version.
+    """Return the findings, with the cost for this query in each hint that recommends a new checkpoint version.
 
-    If the offsets of a source cannot be used in a new version either, Spark's refusal gets the source's hint.
+    If a new version cannot use the offsets of a source either, the finding about Spark's refusal gets the hint about
+    that source.
     """
     kept = tuple(findings)
     of_source = next((each.hint for each in kept if _keeps_no_offsets(each)), "")

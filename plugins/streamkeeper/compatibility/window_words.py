@@ -18,7 +18,9 @@ _ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
 
 
 def window_change(before: str, after: str) -> str:
-    """Evidence from the first windows that differ in two plans' texts; empty where none is known."""
+    """Return evidence from the first windows that differ in the texts of two plans; empty if no such windows
+    are found.
+    """
     for old, new in zip(_windows(before), _windows(after), strict=False):
         if old != new:
             return change(*pieces(leaf(old), leaf(new), WIDTH))
