@@ -79,9 +79,11 @@ class JobDefinition:
     approvers: tuple[str, ...] = ()
 
     def build(self, spark: SparkSession, params: Mapping[str, ParamValue]) -> Iterator[Query]:
-        """Yield each query as soon as the job yields it and it is checked, while the session has that query's confs.
+        """Yield each query as soon as the job yields it and its check succeeds. The session then still has that query's
+        confs.
 
-        Raises JobUnusable, Unsupported or InvalidInput in one line; an error in the job's code names its file and line.
+        Raises JobUnusable, Unsupported or InvalidInput with a message of one line. For an error in the job's code, the
+        message names file and line.
         """
         _check_session(spark, self.name)
         given = MappingProxyType(validate_params(self.params, params, job=self.name))

@@ -61,7 +61,7 @@ class InvalidInput(PermanentError):
 
 
 class JobUnusable(InvalidInput):
-    """The job's own code does not import, or yields a query that cannot run."""
+    """The job's own code cannot be imported, or yields a query that cannot run."""
 
 
 class Unsupported(InvalidInput):
@@ -97,7 +97,7 @@ class OperationOpen(OperationRefused):
 
 
 class DeployFailed(PermanentError):
-    """A deploy ended without making its release current; the message names the current one."""
+    """A deploy ended without making its release current; the message names the release that is current."""
 
 
 class Fenced(PermanentError):
@@ -105,15 +105,17 @@ class Fenced(PermanentError):
 
 
 class InputUnreadable(PermanentError):
-    """Spark would read files of a batch twice, because of their names."""
+    """The names of a batch's input files would make Spark read files twice."""
 
 
 class SinkAhead(PermanentError):
-    """The sink contains batches that the checkpoint lacks: it would silently skip new batches with those numbers."""
+    """The sink contains batches that the checkpoint lacks. The sink would silently skip new batches with those
+    numbers.
+    """
 
 
 class OutputLost(PermanentError):
-    """The output is missing, emptied or an older copy: it lacks batches that the checkpoint has committed."""
+    """The output is missing, emptied or an older copy, so that it lacks batches that the checkpoint has committed."""
 
 
 class RegistryDamaged(PermanentError):
@@ -121,7 +123,7 @@ class RegistryDamaged(PermanentError):
 
 
 class JournalOutdated(RegistryDamaged):
-    """A journal is older than the data in outputs and checkpoints: an older copy of the store was put back."""
+    """A journal is older than the data in outputs and checkpoints, because an older copy of the store was put back."""
 
 
 class CheckpointDamaged(PermanentError):
@@ -129,7 +131,7 @@ class CheckpointDamaged(PermanentError):
 
 
 class CheckpointLost(CheckpointDamaged):
-    """The checkpoint is missing, emptied, another query's, or older than its record."""
+    """The checkpoint is missing, emptied, of another query, or older than the journal's record of it."""
 
 
 class InputGone(PermanentError):
@@ -149,7 +151,7 @@ class StoreUnavailable(TemporaryError):
 
 
 class SourceOutOfReach(TemporaryError):
-    """A source does not answer: its content is unknown."""
+    """A source does not answer, so its content is unknown."""
 
 
 class CheckpointChanged(TemporaryError):
@@ -161,7 +163,7 @@ class SnapshotsChanged(TemporaryError):
 
 
 class WrongMachine(TemporaryError):
-    """The job's drivers or its checkpoint are on another machine: the same call succeeds there. Nothing was changed."""
+    """The job's drivers or its checkpoint are on another machine, where the same call succeeds. Nothing was changed."""
 
 
 class StillWaiting(TemporaryError):

@@ -26,7 +26,7 @@ _NO_CODE = str.maketrans("`|\n", "'/ ")
 
 
 class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One job of a change, with the result of its check."""
+    """A job that a code change may affect, with the result of its check."""
 
     change: JobChange
     """The job and its kind of change."""
@@ -51,7 +51,7 @@ class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes_json(jobs: Iterable[CheckedJob]) -> dict[str, object]:
-    """Return the JSON report: job -> its kind of change and its current release.
+    """Return the JSON report, which maps each job to its kind of change and its current release.
 
     A changed job also has the fields of ``check --json`` and the planned transitions.
     """
@@ -69,7 +69,9 @@ def _job_json(job: CheckedJob) -> dict[str, object]:
 
 
 def render_changes(jobs: Sequence[CheckedJob]) -> str:
-    """Return the report as plain text: each changed job, then one line for each other kind of change."""
+    """Return the report as plain text: the checked jobs, then one line for each reason why other jobs were not
+    checked.
+    """
     lines: list[str] = []
     for job in jobs:
         if job.error:
@@ -89,7 +91,7 @@ def render_changes(jobs: Sequence[CheckedJob]) -> str:
 def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> str:
     """Return the report as Markdown: a table of the changed jobs, then folded findings and differences.
 
-    Parts that would make the comment too long are only named.
+    If a part would make the comment too long, only the part's name is included.
     """
     page = "\n".join([MARKER, *_summary(jobs)])
     left_out: list[str] = []

@@ -75,7 +75,8 @@ def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
 def find_request_differences(
     site: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[Difference, ...]:
-    """Return the differences between the two compared jobs; only those in files if the candidate was not described.
+    """Return the differences between the two compared jobs. If the candidate could not be described, only the
+    differences in files are returned.
 
     If a job cannot be read, return one difference that reports this. The verdict stays valid.
     """

@@ -17,7 +17,7 @@ from streamkeeper.operations.registered import deployed_of
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One check; the fields are the long option names, with underscores."""
+    """One check, as the command line requests it. The fields are the long option names, with underscores."""
 
     deployed: str = ""
     """The job as it runs now, ``FILE:NAME``."""

@@ -73,13 +73,15 @@ class Report:
         self.console(whole_lines=True).print(Text(text))
 
     def end(self, message: str, **details: Any) -> None:
-        """Set the result's message and details; without ``--json``, print the message as the last line."""
+        """Set the message and the details of the command's result. Without ``--json``, print the message as the last
+        line.
+        """
         self.describe(message, **details)
         if not self.as_json:
             echo(message)
 
     def describe(self, message: str, **details: Any) -> None:
-        """Set the result's message and details, and print nothing."""
+        """Set the message and the details of the command's result, and print nothing."""
         self.result.message = message
         self.result.details = {**self.result.details, **details}
 

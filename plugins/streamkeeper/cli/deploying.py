@@ -270,7 +270,7 @@ def finish(
     ``report``: prints the progress and collects the result.
     ``site``: the installation.
     ``running``: the operation.
-    ``on_followed``: called with the operation before its result is printed.
+    ``on_followed``: called with the operation after its last step, before the result is printed.
     ``stays``: whether the operation stays open after Ctrl-C.
     """
     report.result.operation = running.operation
@@ -300,8 +300,9 @@ def new_operation() -> str:
 
 
 def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> Progress:
-    """Carry out an operation, print its progress, and return the last. Ctrl-C leaves the operation open and prints how
-    to continue."""
+    """Carry out an operation, print its progress, and return the last progress. Ctrl-C leaves the operation open and
+    prints how to continue.
+    """
     last = ""
     asked: Step | None = None
 

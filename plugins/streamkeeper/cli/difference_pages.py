@@ -57,8 +57,10 @@ body {{{{ margin: 2em; color: {{foreground}}; background: {{background}}; font: 
 
 
 def page_file(option: str, location: str, *suffixes: str) -> Path | None:
-    """Return the file that an option names, None without one; raises InvalidInput for a wrong suffix or a folder that
-    does not exist."""
+    """Return the file that an option names, None if the option is not given.
+
+    Raises InvalidInput for a wrong suffix, or a folder that does not exist.
+    """
     if not location:
         return None
     file = local_path(option, location)
@@ -91,7 +93,7 @@ def show_differences(title: str, differences: Iterable[Difference], *, shown: bo
 
 
 def render_html(title: str, differences: Iterable[Difference]) -> str:
-    """Return the terminal's output as an HTML page."""
+    """Return the differences as an HTML page that looks like the terminal's output."""
     console = Console(record=True, file=io.StringIO(), highlight=False, width=80)
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(_text(differences), soft_wrap=True)

@@ -41,9 +41,10 @@ _EXAMPLE = 'write them like `--params \'{"input": "/data/sales"}\'`'
 
 
 def open_site(*, begins: bool = False) -> Installation:
-    """Open the installation that the environment names; raises OperationRefused if it was copied or moved.
+    """Open the installation that the environment names; raises OperationRefused if the installation was copied or
+    moved.
 
-    If there is no installation: with ``begins``, print a note and create one; otherwise raise NotFound and create
+    ``begins``: create the installation and print a note if there is none. Without ``begins``, raise NotFound and create
     nothing.
     """
     _, none_yet = _look_for_site()
@@ -55,9 +56,10 @@ def open_site(*, begins: bool = False) -> Installation:
 
 
 def open_to_look(*, empty: bool = False) -> Installation:
-    """Open the installation for a command that changes nothing. If it was copied or moved, print a warning.
+    """Open the installation for a command that changes nothing. If the installation was copied or moved, print a
+    warning.
 
-    If there is no installation: with ``empty``, print a warning; otherwise raise NotFound.
+    ``empty``: if there is no installation, print a warning. Without ``empty``, raise NotFound.
     """
     site, none_yet = _look_for_site()
     if none_yet and not empty:

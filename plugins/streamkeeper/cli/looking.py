@@ -161,7 +161,10 @@ class BeatWatch:
         self._grew_at = 0.0
 
     def say(self, seen: JobOverview, now: float) -> str:
-        """Return the heartbeat and the time since it last grew, as text; ``now``: monotonic seconds."""
+        """Return the heartbeat, and the time since it last grew, as text.
+
+        ``now``: the present time of the monotonic clock, in seconds.
+        """
         if seen.status is None:
             return ""
         mark = (seen.status.instance, seen.status.generation, seen.status.beat)

@@ -82,11 +82,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adopted(self) -> bool:
-        """Whether a checkpoint is named, which this installation need not have deployed."""
+        """Whether a checkpoint is named instead of a series. This installation need not have deployed the checkpoint's
+        query.
+        """
         return bool(self.checkpoint)
 
     def store(self) -> Store:
-        """Open the store with the snapshots; raises InvalidInput if none is named, NotFound if it does not exist."""
+        """Open the store with the snapshots; raises InvalidInput if no store is named, NotFound if the store does not
+        exist.
+        """
         if self.store_url:
             return open_store(self.store_url, begins=self.begins)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
@@ -107,7 +111,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return [query_target(site, job, query)] if query else all_targets(site, job=job)
 
     def catalogues(self) -> list[Catalogue]:
-        """Return the selected series: that of one query, those of one job, or all."""
+        """Return the selected series: the one of a query, those of a job, or all."""
         store = self.store()
         if self.adopted:
             return [Catalogue(store, adopted_target(self.checkpoint).series)]
@@ -121,8 +125,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return f"name one of the known series: {', '.join(list_series(self.store())) or 'none yet'}"
 
     def catalogue(self) -> Catalogue:
-        """Return the one selected series; raises InvalidInput with the known series if there is none or more than
-        one."""
+        """Return the one selected series. Raises InvalidInput, with the names of the known series, unless exactly one
+        is selected.
+        """
         found = self.catalogues()
         if len(found) == 1:
             return found[0]
@@ -132,12 +137,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False, begins: bool = False) -> Place:
-    """Return the place that the options name; raises InvalidInput for an invalid name, or for both a series and a
-    checkpoint.
+    """Return the place that the options name. Raises InvalidInput for an invalid name, or if both a series and a
+    checkpoint are given.
 
     ``series``: a job, a query or a listed series; empty for all.
     ``checkpoint``: any Spark checkpoint; empty without one.
-    ``store``: the store's URL; empty for the installation's.
+    ``store``: the store's URL; empty for the installation's store.
     ``looking``: whether the command changes nothing.
     ``begins``: whether the command may create the store's directory.
     """
@@ -149,13 +154,15 @@ def read_place(series: str, checkpoint: str, store: str, *, looking: bool = Fals
 
 
 def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Catalogue, Snapshot]:
-    """Return the selected series and the selected snapshot in it; raises InvalidInput, NotFound, SnapshotDamaged."""
+    """Return the selected series and the selected snapshot of that series; raises InvalidInput, NotFound,
+    SnapshotDamaged.
+    """
     catalogue = place.catalogue()
     return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, at=at))
 
 
 def site_of(series: str, *, looking: bool = False) -> Installation | None:
-    """Return the installation; None for an adopted series, or if STREAMKEEPER_HOME is not set."""
+    """Return the installation; None for a series named ``adopted/…``, or if STREAMKEEPER_HOME is not set."""
     if series.startswith("adopted/") or not os.environ.get("STREAMKEEPER_HOME"):
         return None
     return open_to_look() if looking else open_site()

@@ -33,7 +33,7 @@ def echo_json(data: bytes | str) -> None:
 
 
 class Console(rich.console.Console):
-    """Rich's console, which spells out control characters in texts and keeps its own colours."""
+    """Rich's console, changed so that it spells out control characters in texts, except for its own colour codes."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
         """Yield the segments, with control characters in their texts spelled out."""

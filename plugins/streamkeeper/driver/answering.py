@@ -68,6 +68,6 @@ def answer_lines(
 
 
 def end(code: int) -> None:
-    """End this process at once: the JVM has ended, so no orderly shutdown is needed."""
+    """End this process at once. The JVM has already ended, so no orderly shutdown is needed."""
     sys.stderr.flush()
     os._exit(code)

@@ -119,7 +119,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], Fault], ...] = (
 
 
 class GivenUp(PermanentError):
-    """Raised for a query that is not restarted; ``fault`` is the kind of fault that ended its last run."""
+    """Raised for a query that is not restarted; ``fault`` is the kind of fault that ended the query's last run."""
 
     def __init__(self, query: str, error: str, fault: Fault) -> None:
         super().__init__(f"query {query}: {error}")
@@ -128,14 +128,14 @@ class GivenUp(PermanentError):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """``cause``: the error's meaning for a restart; ``fault``: the kind of failure."""
+    """The judgement of an error. ``cause``: what the error means for a restart; ``fault``: the kind of failure."""
 
     cause: Cause = Cause.FAILURE
     fault: Fault = Fault.UNCLASSIFIED
 
 
 def judge(error: BaseException, root: Path | None = None) -> Judged:
-    """Return an error's cause and fault, by its chain of causes.
+    """Return the cause and the fault of an error, found in its chain of causes.
 
     ``root``: the directory of the job's own code. The names of classes defined there are ignored.
     """
@@ -151,7 +151,8 @@ def judge(error: BaseException, root: Path | None = None) -> Judged:
 
 
 def judge_text(text: str, condition: str = "") -> Judged:
-    """Return the cause and fault of an ended run by Spark's text of its error, for a JVM that cannot be queried.
+    """Return the cause and the fault of an ended run, found in Spark's text of the error. Used if the JVM cannot be
+    queried.
 
     ``condition``: Spark's error condition.
     """

@@ -35,7 +35,9 @@ the moment.
 
 
 class Comparing:
-    """Compares every shadowed query in its own thread, and reports the result to the status board."""
+    """Compares the output of every shadow query with the current output in a separate thread, and reports each result
+    to the status board.
+    """
 
     def __init__(
         self, at: Surroundings, shadows: Mapping[str, ServedQuery], may_differ: Mapping[str, tuple[str, ...]]
@@ -47,7 +49,7 @@ class Comparing:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Compare until done, or until stopped."""
+        """Start the thread that compares the outputs. It ends when all are compared, or after ``stop``."""
         threading.Thread(target=self._compare_all, name="comparison", daemon=True).start()
 
     def stop(self) -> None:
@@ -97,8 +99,8 @@ class Comparing:
 
 
 def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) -> OutputComparison:
-    """Repeat ``look`` until both outputs come from the same input; return its last result after ``search_s`` seconds,
-    or once ``stopped`` is set.
+    """Repeat ``look`` until both outputs come from the same input, and return that result. After ``search_s`` seconds,
+    or once ``stopped`` is set, return the last result.
 
     An error of an attempt is ignored unless the attempt is the last one.
     """
@@ -122,8 +124,8 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
 
 
 def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: Tree) -> OutputComparison:
-    """Compare two tables as of one moment; ``same_input``: whether their batches at that moment have read the same
-    input.
+    """Compare two tables as of one moment. ``same_input`` of the result: whether the batches in both tables at that
+    moment have read the same input.
     """
     found = compare_now()
     if found.old_batch is None or found.new_batch is None:

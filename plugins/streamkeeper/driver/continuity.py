@@ -16,10 +16,10 @@ from streamkeeper.model.known_checkpoint import KnownCheckpoint
 
 
 class Continuity:
-    """The continuity of one query over all its runs in this process. ``known``: the recorded facts of its checkpoint
-    version.
+    """The observed facts about one query's checkpoint, over all runs of the query in this process.
 
-    The main thread starts runs, and Spark's thread delivers batches; each thread writes its own fields.
+    ``known``: the recorded facts about the checkpoint version. The main thread starts runs, and Spark's thread delivers
+    batches; each thread writes its own fields.
     """
 
     def __init__(self, directory: Tree, known: KnownCheckpoint) -> None:
@@ -29,7 +29,9 @@ class Continuity:
         self._done = last_committed(directory.fresh())
 
     def check_start(self) -> None:
-        """Raise CheckpointLost unless the directory matches the records and this process's own observations."""
+        """Raise CheckpointLost unless the checkpoint directory matches the records and what this process has observed
+        itself.
+        """
         told = [batch for batch in (self._known.committed, self._done) if batch is not None]
         must_be_there(self._directory.fresh(), self._now(committed=max(told, default=None)))
 

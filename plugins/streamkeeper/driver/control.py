@@ -25,7 +25,7 @@ _NOT_NOW = float("inf")
 
 
 class StoreLine:
-    """One instance's access to the store; threads may share it. Times are of the monotonic clock.
+    """The access of one driver instance to the store; threads may share it. Times are of the monotonic clock.
 
     ``told_at``: when the status was last written. ``lost``: the heartbeat's error once the store is no longer the one
     in which this driver was started, else None.
@@ -49,7 +49,7 @@ class StoreLine:
 
     @property
     def answered_at(self) -> float:
-        """When the store last answered. During a write this is no later than the start of that write.
+        """When the store last answered. During a write, this is at the latest the time at which the write started.
 
         So reads that succeed while a write hangs do not keep a driver alive whose status is no longer visible.
         """
@@ -62,17 +62,17 @@ class StoreLine:
 
     @property
     def requests(self) -> int:
-        """Store requests of this process so far."""
+        """The number of requests that this process has made to the store."""
         return self._store.requests
 
     @property
     def commands(self) -> list[Command]:
-        """The known commands; makes no request."""
+        """The commands that were read so far; makes no request."""
         return list(self._commands)
 
     @property
     def end_wanted(self) -> bool:
-        """Whether a known command requires the driver to end; makes no request."""
+        """Whether a command that was read so far requires the driver to end; makes no request."""
         return any(command.kind in _ENDS for command in self._commands)
 
     @property
@@ -83,8 +83,8 @@ class StoreLine:
     def look(self, *, max_age_s: float = 0.0) -> JobState:
         """Read new commands and journal records, and return the job's state.
 
-        What was read at most ``max_age_s`` seconds ago is not read again. Without news the two reads make one request
-        each.
+        Commands or records that were read at most ``max_age_s`` seconds ago are not read again. Each of the two reads
+        makes one request if there is nothing new.
         """
         with self._lock:
             self.look_for_commands(max_age_s=max_age_s)
@@ -96,7 +96,7 @@ class StoreLine:
             return self._state
 
     def look_for_commands(self, *, max_age_s: float = 0.0) -> list[Command]:
-        """Return all commands so far, as of at most ``max_age_s`` seconds ago.
+        """Return all commands so far. They may be up to ``max_age_s`` seconds out of date.
 
         Makes no request if the last read is that recent, and one request if there is no new command.
         """
@@ -110,21 +110,25 @@ class StoreLine:
             return list(self._commands)
 
     def append(self, decide: Callable[[JobState], Record | None]) -> JobState:
-        """Append the record that ``decide`` returns to the journal; return the new state. See ``Journal.append``."""
+        """Append the record that ``decide`` returns to the journal, and return the job's new state. See
+        ``Journal.append``.
+        """
         with self._lock:
             self._state = self._journal.append(decide)
             self._answered()
             return self._state
 
     def write_status(self, status: Callable[[], DriverStatus]) -> None:
-        """Replace the status by the result of ``status``; one thread writes at a time, so that beats are in order."""
+        """Replace the stored status by the result of ``status``. One thread writes at a time, so that heartbeats are in
+        order.
+        """
         with self._tells():
             self._control.write_status(status())
             self._answered()
             self.told_at = time.monotonic()
 
     def write_history(self, history: Callable[[], History | None]) -> None:
-        """Replace the history by the result of ``history``, unless that is None."""
+        """Replace the stored history by the result of ``history``, unless that result is None."""
         with self._tells():
             found = history()
             if found is not None:
@@ -132,7 +136,7 @@ class StoreLine:
                 self._answered()
 
     def read_history(self) -> History | None:
-        """Return the history as last written; None without one."""
+        """Return the history as last written; None if none was written."""
         with self._lock:
             return self._control.read_history()
 
@@ -142,7 +146,7 @@ class StoreLine:
             return self._control.read_launch()
 
     def read_status(self) -> DriverStatus | None:
-        """Return the last status, of any generation; None before the first."""
+        """Return the last status that any generation of this instance wrote; None before the first one."""
         with self._lock:
             return self._control.read_status()
 
@@ -152,8 +156,8 @@ class StoreLine:
             return Control(self._store, self._job, instance).read_status()
 
     def write_manifests(self, manifests: dict[str, Manifest]) -> dict[str, Manifest]:
-        """Store the job's manifests and return the stored ones, which are an earlier generation's if that has stored
-        any.
+        """Store the job's manifests and return the stored ones. If an earlier generation has stored manifests, those
+        are kept and returned.
         """
         with self._lock:
             stored = self._control.write_manifests(manifests)

@@ -16,8 +16,9 @@ _LOOK_S = 0.02
 
 
 def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
-    """Hold every further batch of these queries at its gate, and wait until running batches finish; ``check`` is called
-    meanwhile and may raise.
+    """Hold every further batch of these queries at the query's gate, and wait until running batches finish.
+
+    ``check``: called while waiting; may raise.
     """
     crash_point("driver.cutover.hold.before")
     for query in shadows.values():
@@ -31,7 +32,8 @@ def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[
 
 
 def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
-    """Make these held queries current: claim their epochs, swap their outputs, release the waiting batches.
+    """Make these shadow queries, which are held at their gates, current: claim their epochs, swap their outputs,
+    release the waiting batches.
 
     An error ends this process, and the next generation takes over the remaining queries.
     """

@@ -66,7 +66,9 @@ def _without_spark() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Write the answer and exit at once, regardless of threads that the file has started."""
+    """Write the job's declaration to the answer file and exit at once, regardless of threads that the job's file has
+    started.
+    """
     os.environ.pop(SECRETS, None)
     root, entry, job, answer = arguments
     Path(answer).write_bytes(to_json(read_declaration(Path(root), entry, job), in_order=True))

@@ -31,7 +31,10 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 
 
 def describe_file(spec: LaunchSpec, root: Path, secrets: Mapping[str, str]) -> bytes:
-    """Return query -> manifest as JSON, for the job file ``spec.entry`` below ``root``; raises errors like a driver."""
+    """Return query -> manifest as JSON, for the job file ``spec.entry`` below ``root``.
+
+    Raises the same errors as a driver that loads the job.
+    """
     # Errors of the file itself are reported before a JVM starts.
     validate_params(load_job(root, spec.entry, spec.job).params, substitute(spec.params, secrets), job=spec.job)
     with TemporaryDirectory(prefix="streamkeeper-describe-") as scratch:

@@ -16,7 +16,9 @@ _BUSY_S = 5.0
 
 
 def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
-    """Remove the output of these shadows. Their JVM must have ended; a write of this process may still be finishing."""
+    """Remove the output of these shadow queries. The JVM that wrote it must have ended; a write of this process may
+    still be finishing.
+    """
     queries = list(queries)
     deadline = time.monotonic() + _BUSY_S
     while any(query.gate.busy for query in queries) and time.monotonic() < deadline:
@@ -28,7 +30,7 @@ def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
 def discard_left(
     line: StoreLine, spec: LaunchSpec, generation: int, planned: Mapping[str, PlannedQuery], orders: Iterable[Command]
 ) -> None:
-    """Remove the shadow output of earlier generations, except of versions that have become current since.
+    """Remove the shadow output that earlier generations left, except of versions that have become current since.
 
     ``line``: the access to the store.
     ``spec``: this driver's launch specification.

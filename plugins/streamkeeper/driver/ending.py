@@ -25,9 +25,9 @@ _CODES = {Cause.DEPENDENCY: ExitCode.DEPENDENCY_DOWN, Cause.CAPACITY: ExitCode.N
 
 
 class Ending(Exception):
-    """Raised when the driver decides to end; not an error. ``cause``: None for an intended end.
+    """Raised when the driver decides to end, whether or not because of an error.
 
-    ``query``: the query with the error, empty for the driver's own error.
+    ``cause``: None for an intended end. ``query``: the query with the error, empty for an error of the driver itself.
     """
 
     def __init__(

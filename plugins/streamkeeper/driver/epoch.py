@@ -72,11 +72,12 @@ def claim_epoch(
     """Claim the next epoch of the query for this process alone.
     ``job``, ``instance``, ``generation``, ``query``: the claiming driver and its query.
     ``line``: the access to the store.
-    ``checkpoint``: the directory of its version; its present state is recorded with the claim.
+    ``checkpoint``: the directory of the claimed version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
-    ``seen``: the claims in its output and next to its checkpoint.
+    ``seen``: the claims in the query's output and next to the checkpoint.
     Raises Fenced when another instance is appointed, and JournalOutdated when the journal is older than the claims in
-    ``seen``. An outdated journal gets no claim: the new epoch would exceed the output's and would pass the fence."""
+    ``seen``. An outdated journal gets no claim: the new epoch would exceed the output's epoch and would pass the fence.
+    """
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 
@@ -123,7 +124,7 @@ def claim_epoch(
 def shadow_claim(
     job: str, instance: str, generation: int, query: Query, version: str, *, installation: str = ""
 ) -> Claim:
-    """Return a shadow's claim: the journal records no claim, and only older generations of the shadow are fenced.
+    """Return the claim of a shadow. It is not recorded in the journal, and fences only older generations of the shadow.
 
     ``job``: the job.
     ``instance``: this instance.
@@ -146,7 +147,7 @@ def shadow_claim(
 
 
 def writer_of(query: Query, claim: Claim, state: JobState, *, begun: bool = False) -> SinkWriter:
-    """Return a writer under this claim, without raising its fence; ``begun``: as in ``SinkContext``."""
+    """Return a writer under this claim, without raising the output's fence; ``begun``: as in ``SinkContext``."""
     serves = claim.role is WriterRole.SERVING
     return query.sink.open(
         SinkContext(
@@ -172,18 +173,18 @@ def open_writer(
     *,
     accepted: AcceptedLoss | None = None,
 ) -> SinkWriter:
-    """Return a writer whose fence is raised.
+    """Return a writer after raising the output's fence to the claimed epoch.
 
     ``query``: the query.
-    ``claim``: its claim.
-    ``checkpoint``: the directory of its version.
+    ``claim``: the query's claim.
+    ``checkpoint``: the directory of the claimed version.
     ``state``: the journal's state after the claim.
     ``history``: the version's history from before the claim.
     ``accepted``: the loss that a person accepted.
 
-    Raises Fenced. Raises OutputLost when the output lacks batches that the checkpoint has committed. Raises SinkAhead
-    when the sink has batches that the checkpoint lacks: Spark would plan their numbers again, and the sink would
-    silently skip as many batches.
+    Raises Fenced when the output has a newer epoch. Raises OutputLost when the output lacks batches that the checkpoint
+    has committed. Raises SinkAhead when the sink has batches that the checkpoint lacks: Spark would plan their numbers
+    again, and the sink would silently skip as many batches.
     """
     writer = writer_of(query, claim, state, begun=_has_begun(history, checkpoint))
     try:
@@ -209,12 +210,12 @@ def open_writer(
 def look_before_claim(
     job: str, query: Query, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> None:
-    """Raise OutputLost like ``refuse_lost_output``, before any claim; creates nothing.
+    """Raise OutputLost like ``refuse_lost_output``. Called before any claim; creates nothing.
 
     ``job``: the job.
     ``query``: the query.
     ``history``: the version's history.
-    ``checkpoint``: the directory of its version.
+    ``checkpoint``: the directory of the version.
     ``accepted``: the loss that a person accepted.
     """
     context = SinkContext(job=job, query=query.name, version=checkpoint.name, epoch=0)
@@ -240,11 +241,11 @@ def refuse_lost_output(
     ``query``: the query, for errors.
     ``output``: the output, for errors.
     ``history``: the version's history.
-    ``checkpoint``: the directory of its version.
+    ``checkpoint``: the directory of the version.
     ``accepted``: the loss that a person accepted.
 
-    Returns the batch after which the output continues without the lost batches, if ``accepted`` covers the loss; None
-    if no batch is lost. An output without its own record cannot be checked.
+    If ``accepted`` covers the loss, return the batch after which the output continues without the lost batches. Return
+    None if no batch is lost. An output without its own record cannot be checked.
     """
     # Read first, because a running driver writes a batch before it commits it.
     committed = last_committed(checkpoint.fresh())
@@ -296,12 +297,12 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
 
 
 def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Tree, sources: int) -> bool:
-    """Record where a checkpoint version started, once; return False if its first batch is not planned yet.
+    """Record once where a checkpoint version started. Return False if the version's first batch is not planned yet.
 
     ``line``: the access to the store.
     ``query``: the query.
     ``version``: the checkpoint version.
-    ``checkpoint``: its directory.
+    ``checkpoint``: the directory of the version.
     ``sources``: the number of the query's sources.
     """
     if last_planned(checkpoint.fresh()) is None:
@@ -322,7 +323,7 @@ def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mappi
     """Return the checkpoint ``<root>/<job>/<query>/<version>`` of a query.
 
     The root is the version's own, or ``checkpoints`` if no root is recorded. ``versions``: query -> version, from the
-    ``go`` command. Raises InvalidInput if it names no version for the query.
+    ``go`` command. Raises InvalidInput if ``versions`` has no version for the query.
     """
     if query not in versions:
         raise InvalidInput(f"query {query} has no assigned checkpoint version")

@@ -35,8 +35,8 @@ _STAY = f"deploy the job with `--conf {MASTER}={OWN_THREADS}`, so that its tasks
 
 
 def must_fit(manifests: Iterable[Manifest], master: str) -> None:
-    """Raise Unsupported for a query whose output a remote executor cannot write, or may still write after the driver's
-    end.
+    """Raise Unsupported for a query whose output a remote executor cannot write, or could still write after the driver
+    has ended.
     """
     for manifest in manifests:
         if why := why_not_from_elsewhere(manifest.sink.kind, manifest.sink.output):
@@ -54,7 +54,9 @@ def must_fit_any_node(manifests: Iterable[Manifest], runner: str) -> None:
 
 
 def must_answer(master: str) -> None:
-    """Raise Ending if the cluster's master does not answer; the job then waits for the master as for any dependency."""
+    """Raise Ending if the cluster's master does not answer. The job then waits for the master as for any other
+    dependency.
+    """
     try:
         check_master(master)
     except TemporaryError as error:
@@ -62,10 +64,11 @@ def must_answer(master: str) -> None:
 
 
 def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Path) -> None:
-    """Wait for the first executor, send it the job's code, and check that its Python has the driver's packages.
+    """Wait for the first executor, send it the job's code, and check that the executor's Python has the driver's
+    packages.
 
-    ``root``: the directory of the job's code. Raises Ending if no executor starts in time, PermanentError if its Python
-    lacks the packages, and Spark's error if an executor ends during the check.
+    ``root``: the directory of the job's code. Raises Ending if no executor starts in time, PermanentError if the
+    executor's Python lacks the packages, and Spark's error if an executor ends during the check.
     """
     context: Any = spark.sparkContext
     deadline = time.monotonic() + EXECUTOR_S
@@ -92,7 +95,9 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
 
 
 def lacks_python(told: str) -> bool:
-    """Whether Spark's text of a failed task names a permanent error: the next task on that executor would fail too."""
+    """Whether Spark's text of a failed task names a permanent error, so that the next task on that executor would also
+    fail.
+    """
     return any(sign in told for sign in _OF_ITS_PYTHON)
 
 

@@ -57,12 +57,14 @@ def describe_fault(error: BaseException, root: Path | None = None) -> str:
 
 
 def describe_text(text: str, condition: str = "") -> str:
-    """Describe an error like ``describe_fault``, from Spark's text, for a JVM that cannot be queried."""
+    """Describe an error like ``describe_fault``, but from Spark's text of the error. Used if the JVM cannot be
+    queried.
+    """
     return describe_links(links_of_text(text, condition))
 
 
 def describe_links(links: Sequence[Link]) -> str:
-    """Describe an error that Spark raised in one line, without secrets."""
+    """Describe an error that Spark raised. The description is one line without secrets."""
     links = _masked(links)
     if taken := another_writers_file(links):
         return f"another driver writes this checkpoint: {taken} existed before this driver wrote it"

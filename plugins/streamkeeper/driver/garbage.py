@@ -16,10 +16,10 @@ EVERY_S = 10.0
 
 
 def collect_regularly(every_s: float = EVERY_S) -> None:
-    """Collect until the process ends, from a separate thread, because releasing a Java object makes a request to the
-    JVM.
+    """Start a thread that collects Python's garbage regularly until the process ends.
 
-    After the first collection the existing objects, mostly modules, are frozen: later collections do not visit them.
+    Releasing a Java object makes a request to the JVM, so a separate thread does it. After the first collection, the
+    existing objects, mostly modules, are frozen: later collections do not visit them.
     """
     threading.Thread(target=_collect, args=(every_s,), name="garbage", daemon=True).start()
 

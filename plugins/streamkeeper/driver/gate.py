@@ -34,7 +34,7 @@ class GateClosed(Exception):
 
 
 class Gate:
-    """One query's gate under one epoch; Spark calls it for each batch, in a thread of its own."""
+    """The gate of one query under one epoch. Spark calls the gate for each batch, in a thread of its own."""
 
     def __init__(
         self,
@@ -108,14 +108,15 @@ class Gate:
             self._changed.notify_all()
 
     def hold(self) -> None:
-        """Make further batches wait here; a batch that is being written continues."""
+        """Make further batches wait at the gate; a batch that is being written continues."""
         with self._lock:
             self._held = True
 
     def hand_to(self, writer: SinkWriter, superseded_by: Callable[[JobState], str]) -> SinkWriter:
-        """Pass the waiting batches to another writer, under its claim; the gate must be held, and not be busy.
+        """Pass the waiting batches to another writer, under that writer's claim. The gate must be held, and no batch
+        may be running.
 
-        Returns the previous writer, which the caller must close.
+        ``superseded_by``: why the claim is no longer valid. Returns the previous writer, which the caller must close.
         """
         with self._lock:
             before, self._writer, self._superseded_by = self._writer, writer, superseded_by
@@ -134,7 +135,7 @@ class Gate:
             return self._inside
 
     def take_failure(self) -> BaseException | None:
-        """Return the error of the last batch and forget it; None without an error."""
+        """Return the error of the last batch and clear it; None if there is no error."""
         failure, self._failure = self._failure, None
         return failure
 

@@ -53,11 +53,11 @@ _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
 
 
 class NotLooked(Exception):
-    """Raised to omit a check; the message is the reason."""
+    """Raised by a check that cannot run and is omitted; the message is the reason."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """The subject of the evidence."""
+    """The job whose evidence is gathered, with the facts that the checks need."""
 
     job: str
     """The job."""
@@ -88,8 +88,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gather_evidence(of: Subject, scratch: str) -> Evidence:
-    """Run all checks of every query, and return the evidence. If a check raises, it counts as omitted, with its error
-    as the reason.
+    """Run all checks of every query, and return the evidence. A check that raises an error counts as omitted, with the
+    error as the reason.
 
     ``scratch``: as in ``rehearse``.
     """

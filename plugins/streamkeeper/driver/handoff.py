@@ -40,12 +40,12 @@ def hand_over(
     *,
     accepted: AcceptedLoss | None = None,
 ) -> JobState:
-    """Create the claimed version's checkpoint if it continues another version and does not exist yet; return the state
-    after that.
+    """Create the claimed version's checkpoint if the version continues another version, its predecessor, and its
+    checkpoint does not exist yet. Return the job's state after that.
 
     ``line``: the access to the store.
     ``query``: the query.
-    ``claim``: its claim.
+    ``claim``: the query's claim.
     ``checkpoint``: the directory of the claimed version.
     ``checkpoints``: the root of versions whose records name none.
     ``state``: the journal's state.

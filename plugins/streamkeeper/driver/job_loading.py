@@ -37,7 +37,7 @@ _VARIABLES = ("LANG", "LC_ALL", "TZ")
 
 
 class PlannedQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as the job yielded it; ``confs`` are the session's settings at that moment, which are restored when the
+    """A query as the job yielded it. ``confs``: the session's settings at that moment, which are restored when the
     query starts.
     """
 
@@ -49,8 +49,10 @@ class PlannedQuery(msgspec.Struct, frozen=True, kw_only=True):
 def build_queries(
     spec: LaunchSpec, root: Path, spark: SparkSession, secrets: Mapping[str, str]
 ) -> dict[str, PlannedQuery]:
-    """Build and describe every query of a launch's job; raises JobUnusable, Unsupported (also for a source without a
-    guarantee) or InvalidInput.
+    """Build and describe every query of a launch's job.
+
+    Raises JobUnusable or InvalidInput like ``describe_queries``. Raises Unsupported, also for a source without a
+    guarantee.
     """
     job: JobDefinition = load_job(root, spec.entry, spec.job)
     planned = describe_queries(job, spec.params, root, spark, secrets)
@@ -64,10 +66,10 @@ def describe_queries(
     """Build and describe every query of a job, whatever it reads; raises JobUnusable, Unsupported or InvalidInput.
 
     ``job``: the job's definition.
-    ``params``: its params, with references to secrets.
-    ``root``: the directory of its code.
+    ``params``: the job's params, with references to secrets.
+    ``root``: the directory of the job's code.
     ``spark``: the session.
-    ``secrets``: the values of the references.
+    ``secrets``: reference -> value of the secret.
     """
     planned: dict[str, PlannedQuery] = {}
     context = _context(root, params)
@@ -93,7 +95,9 @@ def _context(root: Path, params: Mapping[str, ParamValue]) -> str:
 def check_manifests(
     spec: LaunchSpec, described: Mapping[str, Manifest], store: Store, secrets: Mapping[str, str]
 ) -> None:
-    """Raise PermanentError when the job differs from the checked one; a different environment alone is allowed."""
+    """Raise PermanentError when the job differs from the one that was checked. A different environment alone is
+    allowed.
+    """
     expected = spec.expected_manifests
     if not expected:
         return

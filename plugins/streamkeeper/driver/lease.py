@@ -18,7 +18,7 @@ _FROZEN = 4
 
 
 class Heartbeat:
-    """Contacts the store regularly from its own thread, unless the driver has just done so."""
+    """Contacts the store regularly from its own thread, unless the driver has contacted the store just before."""
 
     def __init__(self, life_s: float, line: StoreLine, tell: Callable[[], None], wakeups: Wakeups) -> None:
         self._period_s = min(HEARTBEAT_S, life_s / 4)
@@ -54,7 +54,8 @@ class Heartbeat:
 
 
 class Lease:
-    """Monitors, from a separate thread, when the store last answered; other threads may hang in a request.
+    """The lease of this driver. A separate thread monitors when the store last answered, because other threads may hang
+    in a request.
 
     A process that was paused finds its lease expired when it resumes. It then has a quarter of the lease's duration to
     reach the store. The gate and the sink's fence protect writes; the lease does not.

@@ -13,7 +13,7 @@ from streamkeeper.errors import Fenced
 
 
 class Observer:
-    """Listens to the runs of queries, and maps runs to queries; used by the main thread only."""
+    """Listens to the runs of queries, and maps each run to its query; used by the main thread only."""
 
     def __init__(self, at: Surroundings) -> None:
         self._at = at
@@ -38,11 +38,11 @@ class Observer:
                 self._heard.append(session)
 
     def note_start(self, query: ServedQuery) -> None:
-        """Record that its present run belongs to this query."""
+        """Record that the query's present run belongs to this query."""
         self._runs[query.run_id] = query.name
 
     def take_ends(self) -> Iterator[tuple[str, RunEnded]]:
-        """Yield each query and the end of its run, once; runs that were not started here are ignored."""
+        """Yield each query whose run has ended, with the end, once. Runs that this driver did not start are ignored."""
         while self._listener.ended:
             event = self._listener.ended.pop(0)
             name = self._runs.pop(event.run, None)
@@ -55,8 +55,8 @@ class Observer:
             raise jvm_ended(self._at.session)
 
     def check_owner(self, queries: Iterable[ServedQuery]) -> None:
-        """Check ownership with the state that the gate and the heartbeat have read; makes no request. Raises Fenced,
-        and the heartbeat's error about missing records.
+        """Check, without a request, that this driver still owns the queries. The check uses the state that the gate and
+        the heartbeat have read. Raises Fenced, and the heartbeat's error about missing records.
         """
         if self._at.line.lost is not None:
             raise self._at.line.lost

@@ -27,7 +27,7 @@ _LOG = "_spark_metadata"
 def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator[Finding]:
     """Yield a finding for each problem with the input that the next start reads, such as missing files.
 
-    ``served``: whether a driver is running, which completes an open batch itself.
+    ``served``: whether a driver is running. A running driver completes an open batch itself.
     """
     yield from _topics(query, checkpoint)
     batch = open_batch(checkpoint.fresh())
@@ -39,7 +39,7 @@ def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator
 
 
 def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
-    """Yield a finding for each topic that no longer has all input since the checkpoint's start."""
+    """Yield a finding for each topic that no longer has all input since the checkpoint started."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
@@ -50,9 +50,11 @@ def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
 
 
 def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding]:
-    """Yield a finding if another query, job or installation writes the output, so that its fence could not be raised.
+    """Yield a finding if another query, job or installation writes the output, so that this query could not raise the
+    output's fence.
 
-    ``installation``: empty if the caller's is unknown. An output that does not answer is checked later by the fence.
+    ``installation``: this installation's id, empty if unknown. An output that does not answer is checked later, when
+    its fence is raised.
     """
     place, output = query.sink.fence_place, query.sink.describe().output
     if not place:
@@ -71,7 +73,7 @@ def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding
 
 
 def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
-    """Yield a finding for each name of the output, or of its internal tables and directories, that is not free."""
+    """Yield a finding if a name that the output or its internal tables and directories need is already taken."""
     described = query.sink.describe()
     serves = deployed is not None and deployed.sink.same_place(described)
     if conflict := query.sink.find_conflict(serves=serves):
@@ -79,10 +81,10 @@ def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
 
 
 def look_at_sink(job: str, query: Query, checkpoint: Tree, history: OutputHistory | None) -> Iterator[Finding]:
-    """Yield findings on the sink's content of this checkpoint version; raises StreamkeeperError if the sink cannot be
-    queried.
+    """Yield findings about what the sink contains of this checkpoint version; raises StreamkeeperError if the sink
+    cannot be queried.
 
-    ``history``: the batches that the output must have; None if unknown, or if the output is another one.
+    ``history``: the batches that the output must have; None if unknown, or if the deployed job writes another output.
     """
     version = _version(query, checkpoint)
     if version:

@@ -36,7 +36,7 @@ def _behind(sources: list[SourceProgress]) -> int | None:
 
 
 class StatusBoard:
-    """The status as it will be written next; threads may share it."""
+    """The driver's status that will be written next; threads may share it."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class StatusBoard:
         self._unseen: dict[str, int] = {}
 
     def put(self, query: QueryStatus) -> None:
-        """Start to report and measure a query."""
+        """Add a query to the status, and start to measure it."""
         with self._lock:
             self._queries[query.query] = query
             self._meters[query.query] = Meter(query.signals.trigger_s)
@@ -97,7 +97,7 @@ class StatusBoard:
             self._queries[query] = msgspec.structs.replace(self._queries[query], **changes)
 
     def note_failure(self, query: str, error: str, fault: Fault = Fault.UNCLASSIFIED) -> None:
-        """Count a failed run."""
+        """Count a failed run of a query."""
         with self._lock:
             before = self._queries[query]
             self._queries[query] = msgspec.structs.replace(
@@ -105,8 +105,8 @@ class StatusBoard:
             )
 
     def begin_to_serve(self, query: str, version: str, epoch: int, last_unseen: int | None) -> None:
-        """Restart the counts at a cutover. Shadow batches, up to ``last_unseen``, do not prove that the current query
-        runs.
+        """Restart the counts of a query at its cutover. Batches up to ``last_unseen`` were written as a shadow, and do
+        not prove that the current query runs.
         """
         with self._lock:
             before = self._queries[query]
@@ -117,7 +117,9 @@ class StatusBoard:
             )
 
     def note_trigger(self, query: str, progress: QueryProgress | None) -> None:
-        """Count a completed trigger; ``progress``: of its committed batch, None for a trigger without data."""
+        """Count a completed trigger. ``progress``: of the batch that the trigger committed, None for a trigger without
+        data.
+        """
         with self._lock:
             before = self._queries.get(query)
             if before is None:
@@ -178,19 +180,19 @@ class StatusBoard:
 
     @property
     def commits(self) -> dict[str, int]:
-        """``<query>/<version>`` -> the newest committed batch, including earlier generations."""
+        """``<query>/<version>`` -> the newest committed batch, also if an earlier generation committed it."""
         with self._lock:
             return dict(self._commits)
 
     def compose(self) -> DriverStatus:
-        """Return the next status to write, whose beat is one more than the last status's."""
+        """Return the next status to write. Its heartbeat is one more than that of the last status."""
         with self._spans.measure("status.compose"):
             with self._lock:
                 self._beat += 1
             return self.status()
 
     def status(self) -> DriverStatus:
-        """Return the present status without counting a beat."""
+        """Return the present status without increasing the heartbeat."""
         with self._lock:
             now = self._clock()
             measured = {name: meter.signals(now) for name, meter in self._meters.items()}
@@ -222,15 +224,17 @@ class StatusBoard:
         return redact_value(status, self._secrets)
 
     def tell(self) -> None:
-        """Write the status, and once a minute the history. Raises StoreUnavailable when the status is not written."""
+        """Write the status, and also the history if ``add_to_history`` returns one. Raises StoreUnavailable when the
+        status is not written.
+        """
         self._line.write_status(self.compose)
         # Lost history is not an error, and the status has just shown that the store answers.
         with suppress(StoreUnavailable), self._spans.measure("status.history"):
             self._line.write_history(self.add_to_history)
 
     def add_to_history(self) -> History | None:
-        """Return the history with one more point for each query. None while the last point is younger than a minute, or
-        than two minutes if no batch was committed since.
+        """Return the history with one more point for each query. Return None while the last point is younger than a
+        minute, or than two minutes if no batch was committed since that point.
         """
         with self._lock:
             now, every_s = self._clock(), HISTORY_EVERY_S if self._new else IDLE_HISTORY_EVERY_S
@@ -244,7 +248,7 @@ class StatusBoard:
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """Spark ended a run of a query; ``text`` is its exception, empty without one."""
+    """The end of a query's run, as Spark reports it; ``text`` is Spark's exception, empty if there is none."""
 
     run: str
     condition: str

@@ -56,7 +56,7 @@ class Ended(Enum):
 
 
 class ServedQuery:
-    """One query under one epoch, over all its runs in this process; used by the main thread only."""
+    """One query under its epoch, over all its runs in this process; used by the main thread only."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ServedQuery:
 
     @property
     def sources(self) -> int:
-        """The number of its sources."""
+        """The number of the query's sources."""
         return len(self._planned.manifest.sources)
 
     @property
@@ -115,8 +115,10 @@ class ServedQuery:
         return self._planned
 
     def start(self) -> None:
-        """Start a run from the checkpoint; raises CheckpointLost when the directory does not have the recorded
-        checkpoint, InputGone.
+        """Start a run from the checkpoint.
+
+        Raises CheckpointLost when the directory does not contain the recorded checkpoint. Raises InputGone when input
+        files of the open batch are missing.
         """
         query = self._planned.query
         crash_point("driver.open.before")
@@ -150,7 +152,8 @@ class ServedQuery:
             say(found.unchecked, query=self.name, level=logging.WARNING)
 
     def serve_under(self, claim: Claim, writer: SinkWriter) -> SinkWriter:
-        """Continue under another claim, with its writer; the gate must be held. Returns the previous writer.
+        """Continue under another claim, with the writer of that claim. The gate must be held. Returns the previous
+        writer.
 
         A query that had read all its input runs again, because it must also read the input that has arrived since.
         """
@@ -183,7 +186,7 @@ class ServedQuery:
             self.error = describe_fault(error)
 
     def note_end(self, event: RunEnded) -> None:
-        """Judge the end of the present run, and plan a restart if it failed within the budget."""
+        """Judge why the present run ended, and plan a restart if the run failed and the query has restarts left."""
         self.failure = self.gate.take_failure()
         if self.gate.refused is not None and self.failure is None:
             self.ended = Ended.DRAINED
@@ -227,7 +230,7 @@ class ServedQuery:
 
     @property
     def waits(self) -> bool:
-        """Whether a sink or a source has not answered since its last completed trigger."""
+        """Whether a sink or a source has not answered since the query's last completed trigger."""
         return self.ended is None and self.cause is Cause.DEPENDENCY
 
     def note_trigger(self) -> None:
@@ -262,7 +265,9 @@ class ServedQuery:
 
 
 def restore_confs(spark: Any, confs: Mapping[str, str]) -> None:
-    """Restore the session's confs as they were when the job yielded the query; a run copies them at its start."""
+    """Set the session's confs back to those that it had when the job yielded the query. A run copies the confs at its
+    start.
+    """
     present = dict(spark.conf.getAll)
     for key in present.keys() - confs.keys():
         if spark.conf.isModifiable(key):

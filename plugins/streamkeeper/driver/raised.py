@@ -49,7 +49,7 @@ _NO_FRAMES_OF = (
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One error of a chain."""
+    """One error in a chain of causes."""
 
     kind: str
     """Its class with its module or package; a builtin of Python has none."""
@@ -72,19 +72,21 @@ class Link:
 
     @property
     def short(self) -> str:
-        """The class without its module or package."""
+        """The name of the error's class without its module or package."""
         return short_name(self.kind)
 
     @property
     def raised_in(self) -> str:
-        """The innermost frame; for the JVM, the innermost one outside the libraries below Spark."""
+        """The innermost frame of the error's stack. For the JVM, the innermost frame outside the libraries
+        below Spark.
+        """
         if not self.java:
             return self.frames[0] if self.frames else ""
         return next((frame for frame in self.frames if not frame.startswith(_NO_FRAMES_OF)), "")
 
 
 def short_name(name: str) -> str:
-    """Return a class without its package or module."""
+    """Return the name of a class without its package or module."""
     return name.rpartition(".")[2].rpartition("$")[2]
 
 
@@ -102,7 +104,7 @@ def links_of(error: BaseException) -> tuple[Link, ...]:
 
 
 def links_of_throwable(throwable: Any) -> tuple[Link, ...]:
-    """Return the links of a JVM object, read over py4j; empty if the JVM does not answer."""
+    """Return the chain of errors of a JVM object, read over py4j; empty if the JVM does not answer."""
     found: list[Link] = []
     try:
         while throwable is not None and len(found) < _DEEPEST:
@@ -115,8 +117,9 @@ def links_of_throwable(throwable: Any) -> tuple[Link, ...]:
 
 
 def links_of_text(text: str, condition: str = "") -> tuple[Link, ...]:
-    """Return the links in Spark's text of a throwable, for use if only the text is left; ``condition``: Spark's
-    condition of the outermost link.
+    """Return the chain of errors in Spark's text of an exception. Used if the exception itself is no longer available.
+
+    ``condition``: Spark's condition of the outermost error.
     """
     if text.lstrip().startswith(_HEADER):
         return worker_links(text)
@@ -134,7 +137,7 @@ def links_of_text(text: str, condition: str = "") -> tuple[Link, ...]:
 
 
 def worker_links(text: str) -> tuple[Link, ...]:
-    """Return the links in a Python worker's traceback, starting with the error that ended it."""
+    """Return the chain of errors in a Python worker's traceback, starting with the error that ended the worker."""
     start = text.find(_HEADER)
     if start < 0:
         return ()
@@ -159,7 +162,7 @@ def is_of_spark(error: BaseException) -> bool:
 
 
 def plain_message(link: Link) -> str:
-    """Return a link's message without the leading condition and the trailing SQLSTATE."""
+    """Return the message of an error without the leading condition and the trailing SQLSTATE."""
     text = link.message.strip()
     if link.condition:
         text = text.removeprefix(f"[{link.condition}]").strip()

@@ -13,14 +13,16 @@ from streamkeeper.model.restarts import Cause
 
 
 class Recorder:
-    """Writes the status and the starts of versions; used by the main thread only."""
+    """Records the driver's status and where checkpoint versions started; used by the main thread only."""
 
     def __init__(self, at: Surroundings) -> None:
         self._at = at
         self._start_unknown: set[str] = set()
 
     def tell(self, state: DriverState | None = None) -> None:
-        """Write the status, with ``state`` from now on if it is given; raises StoreUnavailable."""
+        """Write the status; raises StoreUnavailable. ``state``: the driver's state from now on; None leaves it
+        unchanged.
+        """
         if state is not None:
             self._at.board.state = state
         self._at.board.tell()
@@ -34,14 +36,18 @@ class Recorder:
         return True
 
     def note_version(self, query: ServedQuery) -> None:
-        """Remember a query if the start of its version has not been recorded yet."""
+        """Remember a query if it is not recorded yet where the query's checkpoint version started."""
         known = self._at.line.state
         version = known.version(query.name, query.claim.version) if known is not None else None
         if version is not None and version.start_offsets is None:
             self._start_unknown.add(query.name)
 
     def note_start_offsets(self, queries: Mapping[str, ServedQuery]) -> None:
-        """Record once the start of each remembered version that has committed a batch; raises StoreUnavailable."""
+        """Record, for each remembered version that has committed a batch, where the version started; raises
+        StoreUnavailable.
+
+        Each version is recorded only once.
+        """
         for name in list(self._start_unknown):
             query = queries[name]
             if self._at.board.query(name).committed is None:
@@ -66,8 +72,8 @@ class Recorder:
     def note_waits(self, queries: Collection[ServedQuery]) -> None:
         """Record in the status whether queries wait for a dependency.
 
-        The previous generation's failure remains until every query of this generation has shown that the failure is
-        over.
+        The previous generation's failure stays in the status until every query of this generation has shown that the
+        failure is over.
         """
         board = self._at.board
         for query in queries:

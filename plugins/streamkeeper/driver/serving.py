@@ -34,7 +34,7 @@ _ABORT_S = 4.0
 
 
 class Serving:
-    """Runs all queries of a job until they have ended; ``run`` ends by raising Ending, or a permanent error."""
+    """Runs all queries of a job until they have ended. ``run`` ends by raising Ending, or a permanent error."""
 
     def __init__(self, at: Surroundings, planned: Mapping[str, PlannedQuery]) -> None:
         self._at = at

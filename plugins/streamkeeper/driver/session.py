@@ -116,9 +116,9 @@ def session_conf(
 
 
 def class_archive() -> str:
-    """Return the Java options for the archive of Spark's classes; empty without it.
+    """Return the Java options for the archive of Spark's classes; empty if there is no archive.
 
-    A JVM with other or changed classes ignores the archive, and would log that.
+    A JVM whose classes differ ignores the archive. The options suppress the log line about that.
     """
     if not _CLASSES.exists():
         return ""
@@ -146,7 +146,7 @@ class Session:
 
     @property
     def dead(self) -> bool:
-        """Whether the JVM has ended; the driver checks it at every turn."""
+        """Whether the JVM has ended; the driver checks this in each iteration of its main loop."""
         dead = self._process.poll() is not None
         if not dead:
             self.kills.look()
@@ -163,8 +163,8 @@ class Session:
 
     @property
     def last_word(self) -> str:
-        """How the JVM ended, as a clause, once it has exited or closed its connection. Its exit code is the only
-        information.
+        """A clause that describes how the JVM ended, once it has exited or closed its connection. The JVM's exit code
+        is the only information.
         """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)
@@ -213,11 +213,11 @@ def start_session(
     """Start the JVM and its session; raises PermanentError when Java is missing or of the wrong version.
 
     ``conf``: the session's confs.
-    ``secret_conf``: the confs with secrets. They are passed in a file that only this user can read, and that is deleted
-    once the JVM is up: other users can read command lines.
+    ``secret_conf``: the confs with secrets. They are passed in a file, not on the command line, which other users can
+    read. Only this user can read the file, and it is deleted once the JVM is up.
     ``scratch``: the driver's scratch directory.
     ``python_path``: the import path of Spark's Python workers.
-    ``unpacked``: the workers use the archive that executors get, not this interpreter.
+    ``unpacked``: whether the workers use the archive that executors get, instead of this interpreter.
     """
     find_java(os.environ)
     for folder in ("tmp", "local"):

@@ -37,7 +37,7 @@ _WINDOW = 120
 
 
 class SourceLooks:
-    """Checks every added query once a minute; ``look_s``: seconds between two checks."""
+    """Checks every added query regularly; ``look_s``: seconds between two checks, by default a minute."""
 
     def __init__(self, board: StatusBoard, *, look_s: float = LOOK_S) -> None:
         self._board = board
@@ -63,7 +63,7 @@ class SourceLooks:
 
 
 class QueryLooks:
-    """One query's sources and checkpoint."""
+    """The checks of one query's sources and checkpoint."""
 
     def __init__(self, query: ServedQuery, board: StatusBoard) -> None:
         self._query = query

@@ -24,7 +24,9 @@ class Spans:
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Add the time of the ``with`` block to ``name``; for the driver's own work, also its CPU time."""
+        """Add the duration of the ``with`` block to the sum of ``name``. For the driver's own work, also add its CPU
+        time.
+        """
         began, computed = time.perf_counter(), time.thread_time()
         try:
             yield
@@ -34,7 +36,7 @@ class Spans:
                 self.add(f"{name}.cpu", (time.thread_time() - computed) * 1000)
 
     def add(self, name: str, amount: float) -> None:
-        """Add to a sum; ``batches`` is a count."""
+        """Add ``amount`` to the sum of ``name``; under the name ``batches`` the amount is a count."""
         with self._lock:
             self._sums[name] = self._sums.get(name, 0.0) + amount
 

@@ -70,7 +70,7 @@ class Surroundings:
 
 
 def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> ServedQuery:
-    """Take a query over, to run as the current one; it is not started yet.
+    """Take a query over, to run as the current one; do not start it yet.
 
     Raises CheckpointLost, Fenced, OutputLost, SinkAhead or another PermanentError.
     """
@@ -99,8 +99,8 @@ def _accepted_loss(state: JobState, query: str, version: str, order: Command) ->
 def claim_and_fence(
     at: Surroundings, planned: PlannedQuery, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> tuple[Claim, SinkWriter]:
-    """Claim the query's next epoch and return the claim and a writer under it. From here on this version determines the
-    output.
+    """Claim the query's next epoch, and return the claim and a writer under that claim. From then on, the claimed
+    version determines the output.
 
     ``accepted``: the loss of output that a person accepted.
     """
@@ -128,7 +128,7 @@ def claim_and_fence(
 
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
-    """Take a query over, to run as a shadow; it is not started yet. Raises Fenced once its dual run is over."""
+    """Take a query over, to run as a shadow; do not start it yet. Raises Fenced once the query's dual run is over."""
     spec, query = at.spec, planned.query
     state = at.line.look()
     checkpoint = checkpoint_of(state, spec.checkpoints, query.name, versions)

@@ -9,7 +9,7 @@ from types import FrameType
 
 
 class Wakeup(Enum):
-    """The reason for the main thread to check."""
+    """The reason to wake the main thread."""
 
     NUDGE = "nudge"
     PROGRESS = "progress"
@@ -21,7 +21,9 @@ class Wakeup(Enum):
 
 
 class Wakeups:
-    """A mailbox that a signal handler may use, because SimpleQueue is re-entrant, unlike an Event."""
+    """A mailbox for reasons to wake the main thread. A signal handler may use it, because SimpleQueue is re-entrant,
+    unlike an Event.
+    """
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Wakeup] = queue.SimpleQueue()
@@ -31,7 +33,9 @@ class Wakeups:
         self._queue.put(why)
 
     def wait(self, timeout_s: float) -> set[Wakeup]:
-        """Wait for an event and return all events so far; empty after ``timeout_s`` seconds without any."""
+        """Wait until the main thread is woken, and return all reasons so far; empty if ``timeout_s`` seconds pass
+        without any.
+        """
         found: set[Wakeup] = set()
         try:
             found.add(self._queue.get(timeout=max(0.0, timeout_s)))

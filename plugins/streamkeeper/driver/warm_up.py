@@ -38,9 +38,9 @@ def warm_up(
 
     ``spark``: the session.
     ``planned``: query -> how the job built it.
-    ``live``: query -> checkpoint directory, for those that have one.
+    ``live``: query -> checkpoint directory, for queries that have one.
     ``scratch``: where clones are made.
-    ``rehearsed``: query -> result of its rehearsal, for those already rehearsed.
+    ``rehearsed``: query -> result of the rehearsal, for queries that were already rehearsed.
     """
     told: list[str] = []
     for name, query in planned.items():
@@ -53,8 +53,8 @@ def warm_up(
 
 
 def touch(spark: SparkSession, folder: str) -> None:
-    """Write, read and delete a file like a query does in its checkpoint, because a JVM's first request to S3 takes two
-    seconds. Raises no error; the next batch reports any.
+    """Write, read and delete a file, as a query does in its checkpoint. This prepares the JVM, whose first request to
+    S3 takes two seconds. Raises no error; the next batch reports any.
     """
     context: Any = spark.sparkContext
     with suppress(Exception):

@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def told_error(look: JobLook) -> str:
-    """Return the last error of the whole job, or the reason why its driver waits; empty without either."""
+    """Return the last error of the whole job, or the reason why the job's driver waits; empty if there is neither."""
     told = look.exit.error if look.exit is not None else ""
     return told or ((look.status.error or look.status.waiting) if look.status is not None else "")
 
@@ -43,9 +43,10 @@ def told_fault(look: JobLook) -> str:
 
 
 def told_cause(look: JobLook) -> Cause | None:
-    """Return the recorded cause why the driver ended or waits, or else the cause that its exit code means.
+    """Return the recorded cause why the driver ended or waits. If none is recorded, return the cause that the driver's
+    exit code means.
 
-    Older versions recorded only an exit code. None if nothing is recorded, or the exit code means a plain failure.
+    Older versions recorded only an exit code. None if neither is recorded, or if the exit code means a plain failure.
     """
     end, status = look.exit, look.status
     text = end.cause if end is not None else status.cause if status is not None else ""
@@ -78,7 +79,10 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
 
 
 def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
-    """Return a rule's search for errors of one kind; ``sentence``: the meaning of such an error for a person."""
+    """Return a function with which a rule finds errors of one kind.
+
+    ``fault``: the kind of error; ``sentence``: what such an error means, for a person.
+    """
 
     def find(look: JobLook, _: float) -> Found:
         if not look.wanted:

@@ -60,7 +60,8 @@ def tell_span(seconds: float) -> str:
 
 
 def is_handed_over(look: JobLook) -> bool:
-    """Whether an operation is replacing the driver now, or will start a driver that is down, and its carrier is alive.
+    """Whether an operation is replacing the driver now, or will start a driver that is down, and the operation's
+    carrier is alive.
 
     The carrier is the process or DAG run that executes the operation. Until a deploy drains the current driver, and
     while a question to a person is open, the current driver has to run.

@@ -63,7 +63,10 @@ PERMANENT = frozenset(
 
 
 def find_symptoms(look: JobLook, *, but: frozenset[str] = frozenset()) -> tuple[Symptom, ...]:
-    """Return the problems of a job, causes only, the worst first. ``but``: ids of rules to leave out."""
+    """Return the problems of a job, the worst first. Problems that another found problem causes are left out.
+
+    ``but``: ids of rules to leave out.
+    """
     found = [symptom for rule in RULES if rule.id not in but for symptom in rule.symptoms(look)]
     return tuple(sorted(_causes(found), key=lambda symptom: (list(Severity).index(symptom.severity), symptom.key)))
 
@@ -89,8 +92,10 @@ def find_rule(name: str) -> Rule:
 
 
 def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float | None]:
-    """Return rule -> threshold as set by a job, None for a rule that is switched off; raises InvalidInput, naming job
-    and rule."""
+    """Return rule -> threshold as set by a job, None for a rule that the job switches off.
+
+    Raises InvalidInput, which names the job and the rule.
+    """
     checked: dict[str, float | None] = {}
     for name, value in given.items():
         rule = find_rule(name) if isinstance(name, str) else None
