@@ -239,7 +239,7 @@ def test_a_key_that_the_form_does_not_have_is_refused_by_name() -> None:
     refuse_unknown_fields(context_of(Instance(), **GOOD))
     context = context_of(Instance(), **GOOD)
     context["dag_run"].conf = {**GOOD, "resaon": "why"}
-    with pytest.raises(InvalidInput, match=r"field 'resaon' is not known \(perhaps reason for resaon\)"):
+    with pytest.raises(InvalidInput, match=r"field 'resaon' is not known \(perhaps write reason for resaon\)"):
         refuse_unknown_fields(context)
     context["dag_run"].conf = None
     refuse_unknown_fields(context)

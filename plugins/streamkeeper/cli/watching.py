@@ -52,7 +52,8 @@ def watch(
         bool,
         typer.Option(
             "--dry-run",
-            help="Report the incidents that would be raised and the actions that would be taken, and write nothing",
+            help="Report the incidents that the watch would raise and the actions that it would take, and write"
+            " nothing",
         ),
     ] = False,
     overdue_s: Annotated[

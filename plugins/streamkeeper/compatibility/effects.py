@@ -138,7 +138,7 @@ BREAKING: dict[str, str] = {
     "time-zone-changed": _SETTING,
     "fails-inside-spark": "the first batch on this checkpoint would fail, and so would every restart",
     "refused-by-spark": "the query would fail at its start or in its first batch, as in the rehearsal on a copy of the "
-    "checkpoint; no row would be written or lost",
+    "checkpoint; no batch would be committed, and no row lost",
     "output-does-not-fit": "the first batch would fail, because the output does not accept its rows",
     "unexplained-difference": "the effect is unknown: no rule covers this difference",
     "output-changes-hands": "another query would write to this output from the beginning of its sources: rows would be "
