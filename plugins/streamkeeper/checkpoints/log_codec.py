@@ -74,8 +74,8 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed batch: ``state_ids`` is operator -> partition -> ids of its state files, if the commit names them
-    (checkpoint format 2).
+    """A committed batch. ``state_ids``: operator -> partition -> ids of the partition's state files, if the commit
+    names them (checkpoint format 2).
     """
 
     version: int
@@ -112,7 +112,7 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Every entry that has its own file, compacted or not."""
+        """The numbers of all entries that have a file of their own, compacted or not."""
         return self.plain.union(self.compacted)
 
     @property

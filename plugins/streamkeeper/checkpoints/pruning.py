@@ -70,21 +70,24 @@ def plan_unpublished(tree: Tree) -> PrunePlan:
 def plan_live(tree: Tree, *, now: float) -> PrunePlan:
     """Plan to remove files that a running query no longer needs; ``now``: seconds since 1970. Raises NotFound.
 
-    Every such file is older than MARGIN_S and is one of these:
+    Every such file is older than MARGIN_S and is of one of these kinds:
 
     - A temporary file, which Spark writes, renames, and never reads again. A temporary file of an uncommitted state
-    version stays, because its task may keep it open as long as the batch runs.
-    - A checksum of Hadoop or Spark whose file is missing, because it is read and rewritten only with its file.
-    Checksums of the newest log entry and of later ones stay, as evidence that reveals a rewound checkpoint.
-    - An SST or archived log of RocksDB that no archive of its store names, and that is older than all of these
-    archives. Files are uploaded before the archive that names them, and never change. A future version is based on a
-    version whose archive exists, so that archive names its files, or they were uploaded after it. Therefore a file of a
-    running upload is never older than the oldest archive, however long the upload takes. This requires that a store has
-    one writer at a time, which Spark's own cleanup also requires. A store with a single archive is left alone, as in
-    Spark. If its version was written twice, the archive's time does not reveal when the first attempt's files were
-    written.
+      version stays, because the task that writes it may keep it open as long as the batch runs.
+    - A checksum of Hadoop or Spark whose file is missing, because a checksum is read and rewritten only with its file.
+      Checksums of the newest log entry and of later entries stay, as evidence that reveals a rewound checkpoint.
+    - An SST or archived log of RocksDB that no archive of its store names, and that is older than all archives of that
+      store.
 
-    If an archive cannot be read or names a missing file, the SSTs of its store are left alone.
+    Removing files of the third kind is safe, because a file of a running upload is never older than the oldest archive,
+    however long the upload takes. Files are uploaded before the archive that names them, and never change. A future
+    version is based on a version whose archive exists, so that archive names the files of the future version, or they
+    were uploaded after it. This requires that a store has one writer at a time, which Spark's own cleanup also
+    requires.
+
+    A store with a single archive is left alone, as in Spark. If the archive's version was written twice, the archive's
+    time does not reveal when the first attempt's files were written. If an archive cannot be read or names a missing
+    file, the SSTs of its store are left alone.
     """
     plan, seen = _begun(tree, Extent.LEFTOVERS)
     if plan.kept_whole:

@@ -22,8 +22,8 @@ def names_its_place(path: str) -> bool:
 
 
 def relocated(path: str, content: bytes, location: str) -> bytes:
-    """Return a file's content for a copy of its checkpoint at ``location``: full paths into the checkpoint are
-    rewritten.
+    """Return a file's content for a copy of its checkpoint at ``location``. Full paths into the checkpoint are replaced
+    by paths into the copy.
 
     ``location``: as Hadoop writes paths, without escapes: ``file:/path``, ``s3a://bucket/path`` (``Tree.location``).
 

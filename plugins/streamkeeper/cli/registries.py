@@ -97,8 +97,8 @@ def rebuild(
     """Rebuild the journals of a lost store from checkpoints, outputs and snapshots. Existing journals are never
     replaced.
 
-    If a rebuild was interrupted, the same command continues with the remaining jobs. The exit code is 1 if a job could
-    not be rebuilt or, with --dry-run, would not be.
+    After an interruption, run the same command again to continue with the remaining jobs. The exit code is 1 if the
+    journal of a job could not be rebuilt or, with --dry-run, would not be.
     """
     if not dry_run and not reason:
         raise InvalidInput(

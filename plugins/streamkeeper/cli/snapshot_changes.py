@@ -175,7 +175,7 @@ def pin(
     ] = False,
     json: JsonResult = False,
 ) -> None:
-    """Pin a snapshot, so that it is kept whatever the retention rules drop. With --remove, unpin it."""
+    """Pin a snapshot, so that it is kept regardless of the retention rules. With --remove, unpin it."""
     with reporting("snapshot pin", as_json=json) as report:
         catalogue = read_place(series, "", store).catalogue()
         _name(report, catalogue)

@@ -136,8 +136,8 @@ def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: 
 def look_at_files(
     compare_pair: Callable[[int, int], OutputComparison], old: Tree, new: Tree
 ) -> OutputComparison | None:
-    """Compare the outputs up to the newest pair of batches that have read the same input; return None without such a
-    pair.
+    """Compare the outputs up to the newest pair of batches that have read the same input; return None if there is no
+    such pair.
     """
     pair = equal_batches(old.fresh(), new.fresh())
     return compare_pair(*pair) if pair is not None else None

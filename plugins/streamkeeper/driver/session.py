@@ -136,7 +136,7 @@ class Session:
         """The count of kills in the driver's control group, which the driver's JVM and Python workers share."""
 
     def ring_when_dead(self, wakeups: Wakeups) -> None:
-        """Wake the driver when the JVM exits on its own."""
+        """Start a thread that wakes the driver's main thread when the JVM exits."""
 
         def wait() -> None:
             self._process.wait()

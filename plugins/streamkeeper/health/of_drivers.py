@@ -56,7 +56,9 @@ def told_cause(look: JobLook) -> Cause | None:
 
 
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
-    """Return query -> the kind of its fault and the error text; the empty query stands for the whole job."""
+    """Return query -> kind of the query's fault and text of its error. The empty query name stands for the
+    whole job.
+    """
     queries = look.status.queries.items() if look.status is not None else ()
     told = {"": (told_fault(look), told_error(look))}
     told |= {query: (status.fault, status.error) for query, status in queries if status.error}

@@ -31,7 +31,7 @@ class _Unknown(Exception):
 
 
 def flags_of(code: CodeType) -> int:
-    """Return a code's flags, without the one for annotations."""
+    """Return the flags of a code object, without the flag for annotations."""
     return code.co_flags & ~_KEPT_AS_TEXTS
 
 
@@ -47,7 +47,7 @@ def resolved(kind: type) -> dict[str, Any]:
 
 
 def as_written(kind: type) -> dict[str, Any]:
-    """Return a class's own annotations unchanged, evaluated or as strings."""
+    """Return a class's own annotations unchanged, whether they are evaluated or strings."""
     return vars(kind).get("__annotations__") or {}
 
 
@@ -95,8 +95,8 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def steps_of(code: CodeType) -> tuple[list[dis.Instruction], Any]:
-    """Return a code's instructions and exception table; annotations of functions that it creates are one instruction
-    each.
+    """Return the instructions and the exception table of a code object. The annotations of each function that the code
+    creates count as one instruction.
     """
     steps = instructions(code)
     found = dict(_local_annotations(steps))

@@ -38,10 +38,11 @@ _LETS_FAIL = frozenset({"begin", "closing", "connect", "cursor", "open", "transa
 
 
 class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns of its batch that a function uses.
+    """The columns of its batch that a sink's function uses.
 
-    ``texts``: all names that the function contains, None if it may use any column; ``every``: whether it computes
-    something from all columns at once; ``reads``: column that it certainly reads from its batch -> ``file:line``.
+    ``texts``: all names that the function contains, None if the function may use any column; ``every``: whether the
+    function computes something from all columns at once; ``reads``: column that the function certainly reads from its
+    batch -> ``file:line``.
     """
 
     texts: frozenset[str] | None = None
@@ -49,7 +50,9 @@ class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
     reads: dict[str, str] = {}
 
     def used(self, columns: Iterable[str]) -> list[str] | None:
-        """Return those of the columns that the function names as a whole word; None if it may use any column."""
+        """Return the given columns whose name occurs as a whole word in the function; None if the function may use any
+        column.
+        """
         if self.texts is None:
             return None
         text = "\n".join(sorted(self.texts))

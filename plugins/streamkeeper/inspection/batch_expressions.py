@@ -37,15 +37,16 @@ _KEEPS_ROWS = frozenset({"iter", "list", "reversed", "sorted", "tuple"})
 
 
 class LostTrack(Exception):
-    """The code contains a construct that the walk cannot follow."""
+    """Raised if the code contains a construct that the walk cannot follow."""
 
 
 class BatchExpressions:
-    """One walk; ``texts``, ``reads``, ``any_column`` and ``every_column`` collect the findings.
+    """One walk over the code of a sink's function, which finds the batch's columns that the code uses. ``texts``,
+    ``reads``, ``any_column`` and ``every_column`` collect the findings.
 
-    ``sure``: whether every batch with rows reaches this point; ``frame``: the frame whose columns are named, None
-    outside of a frame's methods; ``payload``: whether a whole row is only written into the column ``value`` of a
-    message; ``weak``: whether a statement may not complete, so that a variable may keep its old value.
+    ``sure``: whether every batch with rows reaches the present point of the walk; ``frame``: the frame whose columns
+    are named, None outside of a frame's methods; ``payload``: whether a whole row is only written into the column
+    ``value`` of a message; ``weak``: whether a statement may not complete, so that a variable may keep its old value.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -86,7 +87,7 @@ class BatchExpressions:
             self.any_column |= any(frame.whole for frame in frames_in(value))
 
     def read(self, frame: Frame | None, name: str, node: ast.AST) -> None:
-        """Record the use of a column of the frame that the code names by a string."""
+        """Record that the code uses a column of the frame, which it names by a string."""
         self.texts.add(name)
         if frame is None or not (frame.whole and frame.firm and self.sure) or not re.fullmatch(r"\w+", name):
             return
@@ -94,7 +95,9 @@ class BatchExpressions:
             self.reads.setdefault(name, f"{self.file}:{getattr(node, 'lineno', 0)}")
 
     def known(self, found: object) -> Value:
-        """Return an object of the process as a value; strings in it are names that the function may use."""
+        """Return a Python object that exists in this process as a value. Strings in the object are names that the
+        function may use.
+        """
         if isinstance(found, CellType):
             try:
                 found = found.cell_contents
@@ -109,7 +112,9 @@ class BatchExpressions:
         return Known(found)
 
     def call(self, called: Value, given: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
-        """Call a function of the job's own; values passed to any other function are no longer followed."""
+        """Return the result of a call. A function of the job's own is followed; values passed to any other function are
+        no longer followed.
+        """
         raise NotImplementedError
 
     def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
@@ -117,18 +122,22 @@ class BatchExpressions:
         raise NotImplementedError
 
     def joined(self, values: Sequence[Value]) -> Value:
-        """Return one value for a variable that may have any of these; rows of values of different kinds are lost."""
+        """Return one value for a variable that may have any of the given values. If their kinds differ, their rows are
+        no longer followed.
+        """
         raise NotImplementedError
 
     def local(self, node: ast.FunctionDef | ast.Lambda, arguments: ast.arguments, scope: Scope) -> Value:
-        """Return a function that is created here; its defaults have their present values."""
+        """Return a function that the code creates at this point; its parameters' defaults have their present values."""
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:
                 self.lose(self.value(default, scope))
         return Local(node, scope)
 
     def children(self, node: ast.AST, scope: Scope) -> Value:
-        """Follow every part of an expression of unknown effect, and then stop following the batch's data in it."""
+        """Follow every part of an expression whose effect is unknown, and then stop following the batch's data in that
+        expression.
+        """
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.lose(self.value(child, scope))
@@ -169,7 +178,7 @@ class BatchExpressions:
                 return self.children(node, scope)
 
     def arguments(self, nodes: Iterable[ast.expr], scope: Scope) -> Iterator[Value]:
-        """Yield the values of arguments; those of an unpacked list one by one."""
+        """Yield the values of a call's arguments; those of an unpacked list one by one."""
         for node in nodes:
             if not isinstance(node, ast.Starred):
                 yield self.value(node, scope)
@@ -178,7 +187,7 @@ class BatchExpressions:
             yield from spread.values if isinstance(spread, Several) else [self.opaque(spread)]
 
     def opaque(self, *values: Value) -> Other:
-        """Return the value of a computation that is not followed, from these values."""
+        """Return the value of a computation that is not followed; ``values``: the values that the computation uses."""
         self.lose(*values)
         return UNKNOWN
 

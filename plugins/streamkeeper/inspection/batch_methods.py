@@ -69,7 +69,7 @@ _VALUE = "value"
 
 
 def chosen(frame: Frame) -> Frame:
-    """Return the frame as a choice of its rows."""
+    """Return a frame like the given one, but with possibly fewer rows."""
     return replace(frame, all_rows=False)
 
 
@@ -126,7 +126,7 @@ def makes_payload(node: ast.Call) -> bool:
 
 
 def attribute_of_frame(walk: BatchExpressions, frame: Frame, name: str, node: ast.AST) -> Value:
-    """Return the value of ``batch.x``, a column unless frames have an attribute of that name."""
+    """Return the value of ``batch.x``, which is a column unless frames have an attribute of that name."""
     if name == "write":
         return Writer(frame)
     if name in _TELLS_NOTHING | _OF_THE_FRAME:

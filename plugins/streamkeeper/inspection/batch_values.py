@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Rows of the batch."""
+    """A frame with rows of the batch."""
 
     whole: bool = True
     """Whether the rows have every column of the batch, not only those that the function names."""
@@ -40,14 +40,14 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Collected rows."""
+    """The rows that the function has collected from a frame."""
 
     frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One collected row."""
+    """One row that the function has collected from a frame."""
 
     frame: Frame
 
@@ -68,14 +68,14 @@ class Several:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An object of the process, without data of the batch."""
+    """A Python object that exists in this process and contains no data of the batch."""
 
     found: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of an object of the job's own."""
+    """A method of an object that the job defines."""
 
     function: FunctionType
     holder: Any
@@ -83,7 +83,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Local:
-    """A function that is defined inside of another one."""
+    """A function that is defined inside another function."""
 
     node: ast.FunctionDef | ast.Lambda
     scope: Scope
@@ -91,7 +91,9 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Any other value. With ``is_column`` an expression over recorded columns, else without data of the batch."""
+    """Any other value. With ``is_column``, the value is an expression over recorded columns; otherwise it has no data
+    of the batch.
+    """
 
     is_column: bool = False
 
@@ -118,12 +120,12 @@ class Scope:
     """The values that the function returns."""
 
     def find(self, name: str) -> Value | None:
-        """Return a variable's value, here or in the enclosing functions."""
+        """Return the value of a variable of this function or of the enclosing functions."""
         return self.variables[name] if name in self.variables else self.outer.find(name) if self.outer else None
 
 
 def frames_in(value: Value) -> Iterator[Frame]:
-    """Yield the batch's rows in a value."""
+    """Yield the frames in a value that have rows of the batch."""
     match value:
         case Frame():
             yield value

@@ -23,9 +23,11 @@ _CHUNK = 1 << 20
 
 
 def name_bundled_files(plan: Node, root: Path | None) -> bool:
-    """Replace the paths of static files below ``root`` in a walked plan; return whether the plan reads such files.
+    """Make the paths of static files below ``root`` in a walked plan independent of ``root``. Return whether the plan
+    reads such files.
 
-    Nothing is replaced if the query uses paths or times of files: a file at another place then gives other rows.
+    No path is replaced if the query uses paths or times of files, because files at another place would then give other
+    rows.
     """
     if root is None:
         return False

@@ -25,7 +25,7 @@ def instructions(code: CodeType) -> list[dis.Instruction]:
 
 
 def names_in(code: CodeType) -> Iterator[str]:
-    """Yield the globals and attributes that a function names, including those of inner functions."""
+    """Yield the globals and attributes that a function names, including those that its inner functions name."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -33,7 +33,9 @@ def names_in(code: CodeType) -> Iterator[str]:
 
 
 def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
-    """Return the positions of values under a secret's name: ``option("password", …)``, ``token = …``, ``key=…``."""
+    """Return the positions of values that the code stores under a secret's name: ``option("password", …)``, ``token =
+    …``, ``key=…``.
+    """
     found: set[int] = set()
     for number, step in enumerate(steps):
         match step.argval:

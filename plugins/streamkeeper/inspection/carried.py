@@ -24,7 +24,10 @@ Used = frozenset[int] | None
 
 
 def carried_results(plan: Node) -> frozenset[int]:
-    """Return the expression ids of Python functions' results that are only carried through deduplications."""
+    """Return the expression ids of Python functions' results that deduplications only pass on.
+
+    Nothing between the function and the topmost deduplication uses such a result.
+    """
     carried: set[int] = set()
     counted: set[int] = set()
     # Above the topmost deduplication, only a watermark uses columns in a way that matters.

@@ -42,7 +42,7 @@ _NAME = "_streamkeeper_clone_guard"
 
 
 class EffectInClone(BaseException):
-    """A function tried to change something outside of the clone in which it runs.
+    """Raised when a function tries to change something outside of the clone in which the function runs.
 
     This is not an ``Exception``, so that a function that catches its errors does not continue with other results.
     """
@@ -143,7 +143,7 @@ def _task() -> object:
 
 
 def arm() -> None:
-    """Stop effects until the present task of this worker ends."""
+    """Make this worker stop effects outside of the clone until its present task ends."""
     guard = getattr(sys, _NAME, None)
     if guard is None:
         guard = _Guard()

@@ -60,14 +60,16 @@ def clone_of(df: DataFrame) -> DataFrame:
 
 
 def stopped_effect(message: str) -> str:
-    """Return the effect that the guard stopped, as an error's message names it; empty if it names none."""
+    """Return the effect that the guard stopped, taken from an error's message; empty if the message names none."""
     found = _EFFECT.search(message)
     return found[1].strip() if found else ""
 
 
 @cache
 def guard() -> bytes:
-    """Return a pickle to put before a pickled function: it arms ``clone_guard`` in a worker and leaves no value."""
+    """Return a pickle that arms ``clone_guard`` in a worker. It is put before a pickled function, and leaves no value
+    on the pickle's stack.
+    """
     text = (_GUARD.read_text() + "\narm()\n").encode()
     size = len(text).to_bytes(4, "little")
     # The opcodes PROTO 2, GLOBAL, BINUNICODE, EMPTY_DICT, TUPLE2, REDUCE, POP: exec(text, {}), its result dropped.

@@ -33,7 +33,9 @@ _ROUTING_VERSION = 2
 
 
 class NormalForms(NamedTuple):
-    """Digests of one function that ignore a difference; each is empty if that difference may matter."""
+    """Digests of one function, each of which ignores one kind of difference. A digest is empty if that difference may
+    matter.
+    """
 
     renamed: str
     """The digest without the names of local variables (``local_names``)."""
@@ -50,11 +52,15 @@ class CodeDigest:
         self._bundle: BundleNames | None = None
 
     def of(self, function: object) -> str:
-        """Return the ``sha256`` in hex, or ``unreadable:<sha256>`` if it does not cover all that the code reaches."""
+        """Return the ``sha256`` of a function in hex, or ``unreadable:<sha256>`` if the digest does not cover
+        everything that the function's code reaches.
+        """
         return self.read(function)[0]
 
     def read(self, function: object) -> tuple[str, tuple[str, ...]]:
-        """Return the digest, and the strings in the function's code and values, including names of tables and paths."""
+        """Return a function's digest, and the strings in the function's code and values, including names of tables and
+        paths.
+        """
         reading = Recording(self.own, self.parts.texts)
         digest, texts = self._read(function, reading)
         self.parts.keep(digest, reading.noted)
@@ -65,7 +71,7 @@ class CodeDigest:
         return f"{_ROUTING_VERSION}:{self._read(function, Reading(self.own, Routing(function)))[0]}"
 
     def normal_forms(self, function: object) -> NormalForms:
-        """Return the digests that ignore how a function is written."""
+        """Return the digests of a function that ignore differences in how the function is written."""
         renamed = Reading(self.own, LocalNames())
         digest, texts = self._read(function, renamed)
         seen = digest.startswith(UNREADABLE) or may_see_locals(renamed.met, texts)

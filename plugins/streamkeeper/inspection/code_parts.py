@@ -43,7 +43,7 @@ _PLAIN = (type(None), bool, str, int, float, complex, bytes, date, datetime, tim
 
 
 class NotPlain(Exception):
-    """A value has no short text that contains all of it."""
+    """Raised if no short text contains all of a value."""
 
 
 class CodeParts:
@@ -54,13 +54,13 @@ class CodeParts:
         self._of: dict[str, Mapping[str, CodePart]] = {}
 
     def keep(self, digest: str, noted: Mapping[str, CodePart]) -> None:
-        """Store the parts of a function's digest."""
+        """Store the parts of the function with this digest."""
         self._of[digest] = {name: noted[name] for name in sorted(noted)[:MOST_PARTS]}
 
     def of(self, functions: Mapping[str, str]) -> tuple[dict[str, CodePart], dict[str, tuple[str, ...]]]:
-        """Return parts by name, and for each of these functions the names of the parts that it reaches.
+        """Return name -> part, and for each given function the names of the parts that it reaches.
 
-        The parts have texts up to a total size.
+        The texts of the parts are included up to a total size; further parts have no text.
         """
         parts: dict[str, CodePart] = {}
         reached = {}
@@ -86,7 +86,7 @@ def _named(name: str, part: CodePart, parts: dict[str, CodePart]) -> str:
 
 
 class Recording(Reading):
-    """A reading that records the job's own functions, classes, values and files as it meets them."""
+    """A reading that also records each function, class, value and file of the job that it meets."""
 
     def __init__(self, own: OwnCode, texts: SourceTexts) -> None:
         super().__init__(own)

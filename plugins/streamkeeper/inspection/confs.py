@@ -67,7 +67,7 @@ _JAVA_MEANING = re.compile(r"-D(?:user\.(?:timezone|language|country|region|vari
 
 
 def read_confs(spark: SparkSession) -> dict[str, str]:
-    """Return every relevant setting: those in ``ALWAYS``, and all others that are set to a non-default value.
+    """Return every relevant setting: the settings in ``ALWAYS``, and all others that are set to a non-default value.
 
     Values are as Spark reads them (``TRUE`` is ``true``, ``1m`` is 60000), under Spark's current key. Settings outside
     Spark SQL are given as a hash, and settings under the name of a secret are left out.

@@ -11,11 +11,13 @@ from streamkeeper.inspection.bundle_names import BundleNames
 
 
 class NotConstant(Exception):
-    """The value of an expression is only known when it runs."""
+    """Raised if the value of an expression is known only when the expression runs."""
 
 
 def constant_value(node: ast.expr, module: ModuleType, bundle: BundleNames) -> Any:
-    """Return the value of an expression in ``module`` if every process gives it the same; else raise NotConstant."""
+    """Return the value of an expression in ``module`` if the value is the same in every process; else raise
+    NotConstant.
+    """
     inner = lambda each: constant_value(each, module, bundle)  # noqa: E731
     match node:
         case ast.Constant(value=value):

@@ -40,7 +40,9 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Diverted(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run. ``rows``: finished batch -> its input rows; ``ended``: whether it ended within its limit."""
+    """The result of a run. ``rows``: finished batch -> its input rows; ``ended``: whether the run ended within the time
+    limit.
+    """
 
     fault: Fault | None = None
     rows: dict[int, int] = {}
@@ -62,8 +64,8 @@ def run_planned(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted
 def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
     """Run the planned batch, or else one batch within the sources' limits. Errors are in the result; none is raised.
 
-    The trigger is ``availableNow``, because ``once`` would ignore those limits and read the whole backlog. A second
-    batch is stopped before it is executed; its plan remains. Without new input no batch runs.
+    The trigger is ``availableNow``, because ``once`` would ignore the sources' limits and read the whole backlog. A
+    second batch is stopped before it is executed, but its plan remains. Without new input no batch runs.
     """
     return _run(query, checkpoint, timeout_s, {"availableNow": True})
 

@@ -33,7 +33,7 @@ class _Failed(Exception):
 
 
 def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, timeout_s: float) -> DrillAnswer:
-    """Run ``query`` from a scratch ``checkpoint`` restored as of committed ``batch``, then read all its state.
+    """Run ``query`` from a scratch ``checkpoint`` restored as of committed ``batch``, then read all the query's state.
 
     At most one batch runs: the planned one, else one within the sources' own limits. A batch whose function would
     change something outside of the clone is stopped; reading the state is then the only proof. Errors of the
@@ -43,8 +43,8 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
     ``spark``: the session of the query.
     ``query``: the job's real query.
     ``checkpoint``: the restored checkpoint. The drill may change it.
-    ``batch``: the last batch that was committed in it.
-    ``timeout_s``: the limit for the batch.
+    ``batch``: the last batch that was committed in ``checkpoint``.
+    ``timeout_s``: the time limit for the batch, in seconds.
     """
     started = time.monotonic()
     ran: int | None = None

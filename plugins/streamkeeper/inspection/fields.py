@@ -31,7 +31,9 @@ _EXACT = ("boolean", "byte", "date", "integer", "long", "short", "timestamp", "t
 
 
 def type_of(node: Node) -> Any:
-    """Return the type that an expression states, as decoded JSON; None if the type follows from other expressions."""
+    """Return the type that an expression states itself, as decoded JSON; None if other expressions determine
+    the type.
+    """
     while node.name in TRANSPARENT | ORDERED:
         node = node.fields["argument"] if node.name in ORDERED else node.children[0]
     if node.name in FIELDS:
@@ -44,12 +46,12 @@ def type_of(node: Node) -> Any:
 
 
 def chooses_in_any_order(node: Node) -> bool:
-    """Whether an expression chooses one of its arguments, and the same one in whatever order they are given."""
+    """Whether an expression chooses one of its arguments, and the choice does not depend on the arguments' order."""
     return node.name in _CHOOSE and type_of(node) in _EXACT
 
 
 def field_type(node: Node) -> Any:
-    """Return the type of the field that is read; None if the struct's type follows from other expressions."""
+    """Return the type of the field that an expression reads; None if other expressions determine the struct's type."""
     if node.name == "GetArrayStructFields":
         return node.fields["field"].fields["dataType"].found
     inner = type_of(node.fields["child"])
@@ -59,7 +61,7 @@ def field_type(node: Node) -> Any:
 
 
 def field_step(node: Node) -> str | None:
-    """Return the field that is read, as a step of a path; None if the struct's type is unknown."""
+    """Return the field that an expression reads, as a step of a path; None if the struct's type is unknown."""
     if node.name == "GetArrayStructFields":
         return f"[].{quoted_name(str(node.fields['field'].fields['name']))}"
     inner = type_of(node.fields["child"])
@@ -69,7 +71,7 @@ def field_step(node: Node) -> str | None:
 
 
 def without_default_mode(options: Tagged) -> Tagged:
-    """Return a parser's options without its default mode."""
+    """Return a parser's options, without the option for the mode if it only states the default."""
     kept = [
         option for option in options.found if (str(option[0]).lower(), str(option[1]).upper()) != ("mode", "PERMISSIVE")
     ]
@@ -83,18 +85,22 @@ def holds_fields(variable: Node) -> bool:
 
 
 def fields_before(parser: Node, field: Node) -> list[str]:
-    """Return the types of the fields before ``field`` if the parser finds fields by position; empty if by name."""
+    """Return the types of the fields before ``field`` if the parser finds fields by position; empty if it finds them by
+    name.
+    """
     if parser.name == "JsonToStructs":
         return []
     return [type_text(column["type"]) for column in type_of(parser)["fields"][: field.fields["ordinal"]]]
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
-    """Whether a parser gives each field the same value whatever other (for CSV: later) fields are requested.
+    """Whether a parser gives each field the same value whatever other fields are requested. For CSV, the other fields
+    are those after it.
 
-    That is true in the mode PERMISSIVE without a column for corrupt records (``corrupt_record`` unless an option names
-    another), if a JSON text with one field of the wrong type keeps its other fields
-    (``spark.sql.json.enablePartialResults``). Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.
+    This is true in the mode PERMISSIVE without a column for corrupt records, if a JSON text with one field of the wrong
+    type keeps its other fields (``spark.sql.json.enablePartialResults``). The column for corrupt records is
+    ``corrupt_record``, unless an option names another. Source: Spark's JacksonParser, UnivocityParser and
+    FailureSafeParser.
     """
     schema = type_of(node) if node.name in PARSERS else None
     if not isinstance(schema, dict) or schema.get("type") != "struct":

@@ -36,7 +36,10 @@ _SQL = re.compile(
 
 
 class PlanFunctions(NamedTuple):
-    """The functions and static rows of a plan, by ``place/number name`` (``model.manifest`` documents the places)."""
+    """The functions and static rows of a plan, by a name of the form ``place/number name``.
+
+    ``model.manifest`` documents the places.
+    """
 
     digests: dict[str, str]
     """Name -> digest."""
