@@ -8,7 +8,6 @@ import sys
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from streamkeeper.inspection.argument_names import ArgumentNames
 from streamkeeper.inspection.bytecode import package_of
 from streamkeeper.inspection.import_effects import binding_statements
 from streamkeeper.inspection.own_code import OwnCode, absolute
@@ -88,8 +87,7 @@ class BundleNames:
     ``stored``: names that a function assigns as a global, and attributes that any code assigns; ``defined``: names of
     functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice
     when an object ends; ``equality``: whether a class defines equality itself; ``order``: whether a class defines
-    comparisons itself, or a library may; ``errors``: whether code may see the text of an error that Python raises;
-    ``arguments``: names by which arguments may be passed.
+    comparisons itself, or a library may; ``errors``: whether code may see the text of an error that Python raises.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -101,7 +99,6 @@ class BundleNames:
         self.equality = False
         self.order = False
         self.errors = False
-        self.arguments = ArgumentNames()
         self._modules: dict[ModuleType, _ModuleNames] = {}
         trees = own.all_trees()
         self.unknown = trees is None or None in trees
@@ -110,7 +107,6 @@ class BundleNames:
                 self._meet(node)
 
     def _meet(self, node: ast.AST) -> None:
-        self.arguments.meet(node)
         self.errors |= shows_errors(node)
         match node:
             case ast.Global(names=names) | ast.Nonlocal(names=names):
@@ -149,7 +145,6 @@ class BundleNames:
         foreign = any(top not in _VALUES and not self._own.imports(top) for top in tops)
         self.lifetimes |= foreign
         self.order |= foreign
-        self.arguments.is_any |= foreign
 
     def _meet_name(self, name: str) -> None:
         self.unknown |= name in _REBINDS
@@ -160,11 +155,6 @@ class BundleNames:
     def keeps(self, name: str) -> bool:
         """Whether a global or an attribute of that name keeps its first value, according to the bundle's code."""
         return not self.unknown and name not in self.stored
-
-    def may_be_passed(self, name: str) -> bool:
-        """Whether a caller may pass an argument by this name, or an error for a missing argument may show it."""
-        arguments = self.arguments
-        return self.unknown or self.errors or arguments.is_any or name in arguments.passed
 
     def always_has(self, names: dict[str, Any], name: str) -> bool:
         """Whether a global of a module, or a builtin name, always exists and is always the same."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -22,34 +22,24 @@ LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST",
 
 
 class LocalNames:
-    """Tells a walk over code to replace local variables by numbers, in the order in which the code first uses them.
-
-    ``passed``: the parameters of a code that a caller may name. All of them unless something proves otherwise; the
-    others are replaced by their positions.
-    """
-
-    def __init__(self, passed: Callable[[CodeType], Collection[str]] | None = None) -> None:
-        self._passed = passed or parameters
+    """Tells a walk over code to replace local variables by numbers, in the order in which the code first uses them."""
 
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
     ) -> tuple[Sequence[int], dict[int, Any]]:
         """Return positions of the instructions that count, and by position the arguments that replace their own."""
-        named = parameters(code)
-        passed = self._passed(code)
-        unnamed = {name: number for number, name in enumerate(named) if name not in passed}
+        known = parameters(code)
         order: dict[str, int] = {}
-        first = len(named) if unnamed else 0
-        told: dict[int, Any] = {}
-        for number, step in enumerate(steps):
-            if step.opname in LOCALS and (name := str(step.argval)) not in passed:
-                told[number] = unnamed[name] if name in unnamed else first + order.setdefault(name, len(order))
+        told = {
+            number: order.setdefault(str(step.argval), len(order))
+            for number, step in enumerate(steps)
+            if step.opname in LOCALS and step.argval not in known
+        }
         return range(len(steps)), told
 
     def beside(self, code: CodeType, handlers: Any) -> list[Any]:
         """Return the parts of a code object that the digest includes besides the instructions."""
-        known = self._passed(code)
-        return [[name if name in known else number for number, name in enumerate(parameters(code))], handlers]
+        return [parameters(code), handlers]
 
 
 def parameters(code: CodeType) -> tuple[str, ...]:

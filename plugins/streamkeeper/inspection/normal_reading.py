@@ -7,10 +7,8 @@ import builtins
 import json
 import re
 import sys
-from collections.abc import Mapping
-from itertools import pairwise
 from re import _parser  # type: ignore[attr-defined]
-from types import CodeType, FunctionType, MappingProxyType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from streamkeeper.inspection.bundle_names import BundleNames
@@ -18,7 +16,7 @@ from streamkeeper.inspection.bytecode import instructions
 from streamkeeper.inspection.constant_values import NotConstant, constant_value
 from streamkeeper.inspection.import_effects import ImportEffects
 from streamkeeper.inspection.inert import NAMES, TYPES, Reach
-from streamkeeper.inspection.local_names import LocalNames, parameters
+from streamkeeper.inspection.local_names import LocalNames
 from streamkeeper.inspection.met import Met
 from streamkeeper.inspection.normal_code import NormalCode
 from streamkeeper.inspection.normal_references import MARK, Reference
@@ -27,8 +25,6 @@ from streamkeeper.inspection.reading import Reading
 
 _FILES = frozenset({"_io", "genericpath", "glob", "io", "ntpath", "os", "pathlib", "posix", "posixpath", "shutil"})
 """Libraries that read and write files, and never look at the code that calls them."""
-_HAS_DEFAULTS = 1
-"""A flag of ``MAKE_FUNCTION``."""
 _PATTERNS = frozenset({"flags", "pattern", "re"})
 """Attributes by which code sees the text of a regular expression."""
 
@@ -37,46 +33,11 @@ class NormalReading(Reading):
     """A walk that compares code by what it does."""
 
     def __init__(self, own: OwnCode, bundle: BundleNames, *, lifetimes: bool) -> None:
-        super().__init__(own, LocalNames(self._passed))
+        super().__init__(own, LocalNames())
         self._bundle = bundle
         self._normal = NormalCode(own, bundle, lifetimes=lifetimes)
         self._used: dict[int, Any] = {}
-        self._defined: dict[int, tuple[str, int]] = {}
         self.met: _Noting = _Noting()
-
-    def _passed(self, code: CodeType) -> list[str]:
-        """Return the parameters of a code that callers may name, and those whose names an inner function uses.
-
-        These are all parameters of methods, which libraries call, and those with a default or after ``*``.
-        """
-        names, last = parameters(code), code.co_argcount
-        place, defaults = self._defined.get(id(code), (code.co_qualname, 0))
-        method = place.rpartition(".")[0].rpartition(".")[2] not in ("", "<locals>")
-        optional = names[last - defaults : last + code.co_kwonlyargcount]
-        named = {*code.co_cellvars, *optional}
-        method |= code.co_name in self._bundle.arguments.members
-        return [name for name in names if method or name in named or self._bundle.may_be_passed(name)]
-
-    def _code(
-        self,
-        code: CodeType,
-        names: dict[str, Any],
-        cells: Mapping[str, ModuleType] = MappingProxyType({}),
-        *,
-        importing: bool = False,
-    ) -> Any:
-        """Like ``Reading``. All parameters of an inner function with defaults count."""
-        self._kept.append(code)
-        for before, step in pairwise(instructions(code)):
-            if step.opname == "MAKE_FUNCTION" and (step.arg or 0) & _HAS_DEFAULTS:
-                self._defined[id(before.argval)] = before.argval.co_qualname, before.argval.co_argcount
-        return super()._code(code, names, cells, importing=importing)
-
-    def _class(self, found: type) -> Any:
-        """Like ``Reading``, with the parameters of its functions: a plain function that is assigned is a method too."""
-        members = [getattr(member, "__func__", member) for member in vars(found).values()]
-        named = [parameters(each.__code__) for each in members if isinstance(each, FunctionType)]
-        return [*super()._class(found), *named]
 
     def whole(self, function: object) -> Any:
         """Return the result like ``Reading``, followed by the tables that code uses in other ways than by entries."""
@@ -110,7 +71,6 @@ class NormalReading(Reading):
     def _function(self, found: FunctionType) -> Any:
         made = self._normal.of(found)
         self._kept.append(made)
-        self._defined[id(made.__code__)] = found.__code__.co_qualname, len(made.__defaults__ or ())
         names = self.met.names
         told = super()._function(made)
         if _names_its_class(found.__code__):
