@@ -240,4 +240,6 @@ def _check_no_checkpoint_conf(spark: SparkSession, job: str) -> None:
 
 def _check_nothing_started(spark: SparkSession, job: str) -> None:
     if spark.streams.active:
-        raise JobUnusable(f"job {job} starts a streaming query by itself", hint="yield it as a Query instead")
+        raise JobUnusable(
+            f"job {job} starts a streaming query by itself", hint="yield the DataFrame as a Query instead"
+        )

@@ -30,7 +30,7 @@ def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
     if not location:
         raise InvalidInput(f"{what}: no path is given", hint=_LOCAL)
     if location != location.strip(_AROUND):
-        raise InvalidInput(f"{what} {location!r}: there are blanks or quotes around it", hint="remove them")
+        raise InvalidInput(f"{what} {location!r} has blanks or quotes around it", hint="remove the blanks and quotes")
     match scheme_of(location):
         case "":
             return Path(location).absolute()

@@ -310,7 +310,7 @@ STARTS: list[tuple[str, Damaging, str, str, Callable[[Start], bool]]] = [
         "twice",
         in_turn(),
         "source-log-shared",
-        "Spark starts if the query reads one source twice",
+        "Spark starts if both are one source that the query reads twice",
         lambda seen: seen == Start({BATCHES: 2 * ROWS}, ""),
     ),
     (

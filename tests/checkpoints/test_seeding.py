@@ -85,7 +85,7 @@ def test_one_that_is_there_is_left_alone(old: Path, tmp_path: Path) -> None:
     assert contents(target) == before
     for make in (lambda: seed(at(old), at(target), 12, number=12, query_id="other"),
                  lambda: seed_start(at(old), at(target), 12, query_id="other")):  # fmt: skip
-        with pytest.raises(InvalidInput, match="is the checkpoint of query"):
+        with pytest.raises(InvalidInput, match="is already the checkpoint of another query, "):
             make()
 
 
@@ -166,7 +166,7 @@ def test_a_file_that_its_owner_removes_meanwhile(old: Path, tmp_path: Path, monk
 def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
     """Offsets alone would begin it anew without a word; given up on purpose, its sources still begin there."""
     Tree(tmp_path / "old", kind, batches=3)
-    with pytest.raises(InvalidInput, match="keeps state"):
+    with pytest.raises(InvalidInput, match="has state, which a checkpoint with offsets alone lacks"):
         seed(at(tmp_path / "old"), at(tmp_path / "new"), 2, number=REBASED, query_id=NEW_ID)
     assert at(tmp_path / "new").names("") == []
     seed_start(at(tmp_path / "old"), at(tmp_path / "new"), 2, query_id=NEW_ID)
@@ -244,7 +244,7 @@ def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="neither files nor Kafka"):
         seed_start(at(old), at(tmp_path / "new"), 0, query_id=NEW_ID)
     plan(old, 1, '{"a":{"0":1}}', '{"a":{"0":1}}')
-    with pytest.raises(Unsupported, match="the source logs 0 for the sources 0, 1"):
+    with pytest.raises(Unsupported, match="its logs are 0, its sources 0, 1"):
         seed_start(at(old), at(tmp_path / "new"), 1, query_id=NEW_ID)
     assert at(tmp_path / "new").names("") == []
 

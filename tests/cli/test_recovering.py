@@ -126,7 +126,7 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
             ("--action", "restart"),
             "restart of sales is not possible: query totals: its checkpoint is not the recorded one",
         ),
-        (("--action", "restore", "--accept-loss"), "a reason is required for what is accepted"),
+        (("--action", "restore", "--accept-loss"), "--accept-loss and --accept-replay require a reason"),
         (("--action", "restore", "--snapshot", "s0001"), "is not QUERY=ID"),
         (("--action", "restart", "--snapshot", "totals=s0001"), "a snapshot can be named only for the action restore"),
         (("--query", "nope"), "query 'nope' is not known (known: totals)"),

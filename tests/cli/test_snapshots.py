@@ -176,7 +176,7 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
         (["snapshot", "restore", SERIES, "--store", "{root}/store", "--at", "noon"], "is not a time"),
         (
             ["snapshot", "restore", SERIES, "--store", "{root}/store", "--id", "s0001", "--batch", "3"],
-            "only one of them",
+            "give only an id, only a batch or only a time",
         ),
         (["snapshot", "pin", SERIES, "s0001", "--store", "{root}/store"], "a pin needs a reason"),
         (

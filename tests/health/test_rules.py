@@ -424,8 +424,11 @@ def test_the_runbook_has_a_heading_for_each_rule(rule) -> None:
         ),
         ({"lag-seconds": -1}, "job sales: the threshold of health rule lag-seconds is -1"),
         ({"lag-seconds": True}, "job sales: the threshold of health rule lag-seconds is True"),
-        ({"driver-dead": 3}, "job sales: health rule driver-dead has no threshold (use None to switch the rule off)"),
-        ({7: 3}, "job sales: health rule 7 is not a name"),
+        (
+            {"driver-dead": 3},
+            "job sales: health rule driver-dead accepts no threshold (use None to switch the rule off)",
+        ),
+        ({7: 3}, "job sales: 7 is not the name of a health rule"),
     ],
 )
 def test_a_threshold_that_cannot_be_is_one_clear_line(given: dict[str, object], line: str) -> None:

@@ -87,7 +87,7 @@ def test_an_environment_that_cannot_be_written_has_its_classes_elsewhere(
         assert classes.load_class(spark, source_of(tmp_path, "Homeless")).newInstance().said() == "Homeless"
         assert len([*(tmp_path / "tmp").rglob("*.class")]) == 2
         system.setProperty("java.io.tmpdir", str(tmp_path / "file"))
-        with pytest.raises(OSError, match="no writable place for the classes of Nowhere: not under"):
+        with pytest.raises(OSError, match="the classes of Nowhere cannot be written under"):
             classes.load_class(spark, source_of(tmp_path, "Nowhere"))
     finally:
         system.setProperty("java.io.tmpdir", before)

@@ -254,7 +254,7 @@ def test_a_claim_beside_the_checkpoints_says_which_version_served_into_a_functio
         assert decided(lost(*both, fences=(), claims=claims), unfenced=unfenced).record is None
     told = decided(lost(*both, fences=(), claims=claimed("v0002", 7)), unfenced=unfenced, versions={"totals": "v0001"})
     assert told.record is None
-    assert "its driver claimed v0002" in told.refusals[0]
+    assert "the driver claimed v0002" in told.refusals[0]
 
 
 def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:

@@ -84,7 +84,7 @@ def test_what_a_release_may_set_passes(key: str, value: str) -> None:
 def test_no_conf_comes_in_as_a_property_of_java(key: str) -> None:
     """Spark takes ``-Dspark.…`` for a conf, also where an installation allows options of Java."""
     check_release_conf({key: "-Xmx2g -Duser.timezone=UTC"}, [key])
-    with pytest.raises(InvalidInput, match="sets Spark confs by -D"):
+    with pytest.raises(InvalidInput, match="sets Spark confs with -D options"):
         check_release_conf({key: "-Xmx2g -Dspark.hadoop.fs.file.impl=com.example.X"}, [key])
 
 

@@ -194,7 +194,8 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
         return began(*given, **named)
 
     monkeypatch.setattr(Deploy, "open", overtaken)
-    with pytest.raises(OperationRefused, match="r0003 is now the current release: its params and conf differ"):
+    told = "r0003 has become the current release, so other params and conf would be inherited"
+    with pytest.raises(OperationRefused, match=told):
         asked(job, inherit_params=True, inherit_conf=True)
     assert asked(job, params={"input": "/in"}).params == {"input": "/in"}
 
@@ -225,7 +226,7 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
     file = tmp_path / "jobs" / f"{JOB}.py"
     file.write_text(file.read_text() + "\nMORE = 1\n")
     with pytest.raises(
-        OperationRefused, match=r"op2 .* is open with r0002; the code has changed since \(use `--on-open continue"
+        OperationRefused, match=r"op2 .* is open with r0002, but the code has changed since \(use `--on-open continue`"
     ):
         find_same(job.site, request)
     job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))

@@ -56,7 +56,7 @@ def test_params_come_as_they_were_declared(tmp_path: Path) -> None:
         ("open('no-such-file')", "orders.py:10: FileNotFoundError"),
         ("raise SystemExit('not today')", "orders.py:10: SystemExit: not today"),
         ("def f():\n    f()\nf()", "RecursionError: maximum recursion depth"),
-        ("Param(list); streaming_job(name='x', params={'a': Param(list)})", "param a has the type list"),
+        ("Param(list); streaming_job(name='x', params={'a': Param(list)})", "param a has the unsupported type list"),
         ("streaming_job(name='x', health={'lag': 3})", "lag"),
     ],
 )

@@ -178,7 +178,7 @@ def test_type_without_a_promise_is_refused(spark: SparkSession, database: Path) 
     """An array column is refused by its name."""
     writer = writer_of(database, 1)
     writer.raise_fence()
-    with pytest.raises(Unsupported, match="column tags has the type array<string>"):
+    with pytest.raises(Unsupported, match="column tags has the unsupported type array<string>"):
         writer.write(spark.createDataFrame([("a", ["x"])], "customer string, tags array<string>"), 0)
 
 

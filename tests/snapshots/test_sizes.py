@@ -56,7 +56,10 @@ def test_a_small_record_does_not_become_a_gigabyte(sized: bool) -> None:
     """It is refused by what its frame says, or by saying nothing; one line names it, and the way out."""
     data = sealed(many_zeros(1024, sized=sized))
     assert len(data) < 100_000
-    told = r"index/7 is not what was stored: unpacked it is .*, and at most [\d,]+ are expected \(restore from another"
+    told = (
+        r"index/7 is not what was stored: its unpacked size is .*, but at most [\d,]+ bytes are expected"
+        r" \(restore from another"
+    )
     with little(5), pytest.raises(SnapshotDamaged, match=told):
         unseal(data, Snapshot, where="index/7", newest_format=FORMAT, packed=True)
 
@@ -81,7 +84,7 @@ def test_a_pack_whose_index_or_chunk_is_a_bomb_is_damage() -> None:
     """Of a chunk no more is unpacked than a chunk can have, whatever the record says of it."""
     index = sealed(many_zeros(1024))
     pack = index + len(index).to_bytes(8, "little") + b"SKPACK01"
-    with little(5), pytest.raises(SnapshotDamaged, match="pack is not what was stored: unpacked it is"):
+    with little(5), pytest.raises(SnapshotDamaged, match="pack is not what was stored: its unpacked size is"):
         index_of(pack, where="pack")
     frame = many_zeros(1024)
     chunk = Chunk(hash="0" * 64, size=1024 * MIB, pack=0, at=0, stored=len(frame))
@@ -109,7 +112,7 @@ def test_a_record_whose_chunks_cannot_be_is_damage(claimed: dict[str, int]) -> N
     good = Chunk(hash="0" * 64, size=100, pack=0, at=0, stored=100)
     assert catalogue.read(catalogue.publish(snapshot(3, good), 0).number)
     number = catalogue.publish(snapshot(3, msgspec.structs.replace(good, **claimed)), 1).number
-    with pytest.raises(SnapshotDamaged, match="is not what was stored: a chunk of"):
+    with pytest.raises(SnapshotDamaged, match="is not what was stored: it lists an impossible chunk of"):
         catalogue.read(number)
 
 

@@ -93,7 +93,9 @@ def query_id(tree: Tree) -> str:
     except FileNotFoundError as error:
         raise CheckpointDamaged(f"{where} is missing") from error
     if found is None:
-        raise CheckpointDamaged(f"{where} contains no query id", hint="restore the checkpoint, or start a new version")
+        raise CheckpointDamaged(
+            f"{where} contains no query id", hint="restore the checkpoint, or start a new checkpoint version"
+        )
     return found
 
 

@@ -126,7 +126,7 @@ def _needed(tree: Tree, keep_batches: int) -> set[str]:
     pending = open_batch(tree)
     if pending not in (None, committed[-1] + 1):
         where = tree.where("")
-        raise CheckpointDamaged(f"{where} has planned batch {pending} after committed batch {committed[-1]}")
+        raise CheckpointDamaged(f"{where} has planned batch {pending}, but its last committed batch is {committed[-1]}")
     ahead = [] if pending is None else closed_set(tree, committed[-1], pending=True)
     return {*ahead, *(path for batch in committed for path in closed_set(tree, batch))}
 

@@ -60,7 +60,7 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     batch_of(source, batch)
     if operator_folders(source):
         raise InvalidInput(
-            f"{source.where('')} keeps state, which offsets alone cannot continue",
+            f"the query of {source.where('')} has state, which a checkpoint with offsets alone lacks",
             hint="rebuild the query, or discard its state",
         )
     read_offsets(source, batch)
@@ -145,7 +145,7 @@ def _beginning(source: Tree, name: str, end: str) -> bytes:
     if end == NO_OFFSET:
         return b""
     raise Unsupported(
-        f"source {name} of {source.where('')} is neither files nor Kafka: it cannot start at {end}",
+        f"source {name} of {source.where('')} cannot start at {end}, because it reads neither files nor Kafka",
         hint="rebuild the query",
     )
 
@@ -160,7 +160,8 @@ def _refuse_shared_logs(source: Tree, plan: Offsets, logs: dict[str, FileSource]
     if folders != set(plan.ends):
         there, named = ", ".join(sorted(folders)) or "none", ", ".join(plan.ends)
         raise Unsupported(
-            f"{source.where('')} has the source logs {there} for the sources {named}", hint="rebuild the query"
+            f"{source.where('')} does not have one source log per source: its logs are {there}, its sources {named}",
+            hint="rebuild the query",
         )
 
 
@@ -172,7 +173,8 @@ def _is_there(target: Tree, query_id: str) -> bool:
     if found == query_id:
         return True
     raise InvalidInput(
-        f"{target.where('')} is the checkpoint of query {found}", hint="seed a directory that does not exist"
+        f"{target.where('')} is already the checkpoint of another query, {found}",
+        hint="name a directory that does not exist",
     )
 
 

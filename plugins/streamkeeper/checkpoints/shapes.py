@@ -28,13 +28,13 @@ _SHAPES = {
     ),
     "metadata-missing": _Shape(
         "Spark refuses to start: STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-        hint="restore metadata with the query's old id, because sinks identify batches by that id",
+        hint="restore the file metadata with the query's old id, because sinks identify batches by that id",
     ),
     "metadata-empty": _Shape(
-        "Spark refuses to start: the file has no query id", hint="restore metadata with the query's old id"
+        "Spark refuses to start: the file has no query id", hint="restore the file metadata with the query's old id"
     ),
     "metadata-garbage": _Shape(
-        "Spark refuses to start: the file has no query id", hint="restore metadata with the query's old id"
+        "Spark refuses to start: the file has no query id", hint="restore the file metadata with the query's old id"
     ),
     "newer-format": _Shape(
         "Spark 4.2 refuses to start: it does not support the file's format",
@@ -42,7 +42,7 @@ _SHAPES = {
     ),
     "checksum-mismatch": _Shape(
         "Spark starts and reads the changed file without checking it",
-        hint="restore the file; if the change is intended, remove its .crc file too",
+        hint="restore the file. If the change is intended, remove the .crc file next to it",
     ),
     "checksums-missing": _Shape("Spark starts and reads the files without checking them", hint=_NOTHING, safe=True),
     "leftover-temporary-files": _Shape("Spark starts and ignores these files", hint=_NOTHING, safe=True),
@@ -67,7 +67,7 @@ _SHAPES = {
         safe=True,
     ),
     "last-offset-missing": _Shape(
-        "Spark emits the last planned batch again, then fails on the later commit: each start duplicates rows",
+        "Spark emits the last planned batch again, then fails on the later commit. Each start duplicates rows",
         hint="do not start the query. Restore the offsets of the committed batch",
     ),
     "open-batch": _Shape(
@@ -80,7 +80,7 @@ _SHAPES = {
         hint="restore the commit, or make sure that the sink skips batches that it already has",
     ),
     "commits-behind": _Shape(
-        "Spark reruns the last planned batch, or fails if commits name the state files: rows may double",
+        "Spark reruns the last planned batch, or fails if commits name the state files. Rows may be duplicated",
         hint="restore the commits, or make sure that the sink skips batches that it already has",
     ),
     "commit-missing-in-the-middle": _Shape("Spark starts: it reads only the last commit", hint=_NOTHING, safe=True),
@@ -88,7 +88,7 @@ _SHAPES = {
     "commit-cut-short": _Shape("Spark refuses to start: the commit cannot be read"),
     "commit-of-unknown-version": _Shape("Spark refuses to start: the file does not begin with a log version"),
     "rewound": _Shape(
-        "Spark starts and plans a batch that has already run, with other content under the same id: rows double",
+        "Spark starts and plans a batch that has already run, with other content under the same id. Rows are doubled",
         hint=_REWIND,
     ),
     "unplanned-source-entry": _Shape(
@@ -98,7 +98,7 @@ _SHAPES = {
     ),
     "source-log-missing": _Shape("Spark refuses to start: the files of the last batch are unknown"),
     "source-log-shared": _Shape(
-        "Spark starts if the query reads one source twice, and refuses to start if these are two sources",
+        "Spark starts if both are one source that the query reads twice, and refuses to start if they are different",
         hint="nothing to do if the query reads one source twice. If it reads two sources, restore the log",
         safe=True,
     ),

@@ -164,12 +164,16 @@ def _page_of(*, batch: str, changed: bool, markdown: str, as_json: bool, diff: b
     """Return the file for the differences, None without one; raises InvalidInput for options that exclude each
     other."""
     if batch and (changed or diff or diff_to):
-        raise InvalidInput("--batch prints one object per line", hint="leave out --changed, --diff and --diff-to")
+        raise InvalidInput(
+            "--batch prints one JSON object per line, and cannot be used with --changed, --diff or --diff-to",
+            hint="leave out --changed, --diff and --diff-to",
+        )
     if markdown and not changed:
         raise InvalidInput("--markdown reports all changed jobs", hint="add --changed")
     if as_json and diff:
         raise InvalidInput(
-            "--json prints one object and nothing else", hint="write the differences to a file with --diff-to FILE"
+            "--json prints one JSON object, so --diff cannot print too",
+            hint="write the differences to a file with --diff-to FILE",
         )
     return page_file("--diff-to", diff_to, ".md", ".html")
 

@@ -157,10 +157,13 @@ def _page_of(*, diff: bool, diff_to: str, dry_run: bool, as_json: bool) -> Path 
     """Return the file for the differences, None without one; raises InvalidInput unless this is a dry run."""
     page = page_file("--diff-to", diff_to, ".md", ".html")
     if (diff or page) and not dry_run:
-        raise InvalidInput("--diff prints differences that only a dry run finds", hint="add --dry-run")
+        raise InvalidInput(
+            "--diff and --diff-to require --dry-run, because only a dry run finds differences", hint="add --dry-run"
+        )
     if as_json and diff:
         raise InvalidInput(
-            "--json prints one object and nothing else", hint="write the differences to a file with --diff-to FILE"
+            "--json prints one JSON object, so --diff cannot print too",
+            hint="write the differences to a file with --diff-to FILE",
         )
     return page
 

@@ -107,7 +107,7 @@ def read_params(text: str) -> dict[str, ParamValue]:
             raise InvalidInput(f"param {name} must be a string, a number, true, false or null")
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput(
-                f"param {name} is a number outside the range that can be stored", hint="write it as a string"
+                f"param {name} is a number outside the range that can be stored", hint="write the number as a string"
             )
     return found
 
@@ -119,7 +119,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(constant: str) -> Any:
-    raise InvalidInput(f"--params has {constant}, which is not JSON", hint='write it as a string, like "NaN"')
+    raise InvalidInput(f"--params has {constant}, which is not JSON", hint='write the value as a string, such as "NaN"')
 
 
 def read_conf(pairs: list[str] | None) -> dict[str, str]:
@@ -129,7 +129,7 @@ def read_conf(pairs: list[str] | None) -> dict[str, str]:
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise InvalidInput(
-                f"--conf {pair!r} is not KEY=VALUE", hint="write it like `--conf spark.sql.shuffle.partitions=4`"
+                f"--conf {pair!r} is not KEY=VALUE", hint="write it as in `--conf spark.sql.shuffle.partitions=4`"
             )
         conf[key] = value
     return conf

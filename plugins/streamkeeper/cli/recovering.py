@@ -88,7 +88,9 @@ def recover(
     wrong. The same command continues an interrupted recovery."""
     by = caller()
     if (accept_loss or accept_replay) and not reason:
-        raise InvalidInput("a reason is required for what is accepted", hint='add --reason "the topic keeps a day"')
+        raise InvalidInput(
+            "--accept-loss and --accept-replay require a reason", hint='add --reason "the topic keeps a day"'
+        )
     asked = Asked(
         job=job,
         action=action,

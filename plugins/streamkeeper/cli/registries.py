@@ -168,7 +168,8 @@ def _read_versions(pairs: list[str] | None) -> dict[str, str]:
         query, separator, name = pair.partition("=")
         if not separator or "/" not in query:
             raise InvalidInput(
-                f"--version {pair!r} is not JOB/QUERY=VERSION", hint="write it like `--version sales/totals=v0002`"
+                f"--version {pair!r} is not JOB/QUERY=VERSION",
+                hint="write the option as in `--version sales/totals=v0002`",
             )
         found[query] = check_version(name)
     return found

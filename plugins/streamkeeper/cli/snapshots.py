@@ -281,7 +281,8 @@ def _there(catalogue: Catalogue, id: str) -> int:
     number = snapshot_number(id)
     if number not in catalogue.numbers():
         raise NotFound(
-            f"series {catalogue.series} has no snapshot {id}", hint="run `streamkeeper snapshot list` to see them"
+            f"series {catalogue.series} has no snapshot {id}",
+            hint="run `streamkeeper snapshot list` to see the snapshots",
         )
     return number
 

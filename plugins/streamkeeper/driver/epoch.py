@@ -82,7 +82,8 @@ def claim_epoch(
 
     def decide(state: JobState) -> Record | None:
         if state.appointed != instance:
-            raise Fenced(f"instance {state.appointed or 'none'} is appointed to job {job}, not {instance}")
+            other = f"instance {state.appointed}" if state.appointed else "no instance"
+            raise Fenced(f"{other} is appointed to job {job}, so {instance} may not write")
         if newer := find_newer(known_epoch(state, query.name), seen):
             raise JournalOutdated(told_outdated(job, query.name, newer), hint=way_out(line.store, job))
         newest = state.epochs.get(query.name)
@@ -290,7 +291,7 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
     if written is not None and (planned is None or written > planned):
         raise SinkAhead(
             f"query {claim.query}: output {claim.output} holds batch {written} of {claim.version},"
-            f" its checkpoint knows {'none' if planned is None else f'up to {planned}'}",
+            f" its checkpoint knows {'no batch' if planned is None else f'no batch after {planned}'}",
             hint="restore the checkpoint, or start a new checkpoint version",
         )
 

@@ -136,7 +136,7 @@ def _last_batch(
     if planned is None or written > planned:
         raise SinkAhead(
             f"query {claim.query}: output {claim.output} holds batch {written} of {parent}, its checkpoint knows"
-            f" {'none' if planned is None else f'up to {planned}'}",
+            f" {'no batch' if planned is None else f'no batch after {planned}'}",
             hint="restore the checkpoint, or rebuild the query",
         )
     return written if committed is None else max(written, committed)

@@ -109,7 +109,7 @@ def check_manifests(
     if differing:
         _check_surroundings(spec, described, store)
         raise PermanentError(
-            f"release {spec.release} of job {spec.job} is not what was checked: {', '.join(differing)} differs",
+            f"release {spec.release} of job {spec.job} builds other queries than were checked: {', '.join(differing)}",
             hint="build the same queries every time, without random names, times or unordered sets in the plan",
         )
 
@@ -130,8 +130,8 @@ def check_again(
         if now.sink != stored.sink:
             raise JobUnusable(
                 f"query {query} of job {spec.job}: after the restart its output is {_place(now)}, not {_place(stored)}",
-                hint="to keep the output, restore the target of its URL or path and start the job. To write to the new"
-                " place, deploy the job",
+                hint="to keep the output, make its URL or path lead to the old place again, and start the job. To write"
+                " to the new place, deploy the job",
             )
         if now != stored:
             fields = [name for name in Manifest.__struct_fields__ if getattr(now, name) != getattr(stored, name)]
@@ -163,7 +163,7 @@ def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], sto
         if before.spark_version != now.spark_version:
             raise PermanentError(
                 f"release {spec.release} of job {spec.job} was checked under Spark {before.spark_version}, but this is "
-                f"Spark {now.spark_version}: a start does not upgrade",
+                f"Spark {now.spark_version}. A start does not upgrade a release",
                 hint=f"run `streamkeeper deploy {spec.job}`, which checks the current code under Spark "
                 f"{now.spark_version}, or start {spec.release} where Spark {before.spark_version} is installed",
             )
@@ -173,8 +173,8 @@ def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], sto
             raise PermanentError(
                 f"release {spec.release} of job {spec.job} was checked with settings that differ here: "
                 f"{', '.join(others)}",
-                hint="restore these settings (STREAMKEEPER_CHECKPOINTS and AWS_ENDPOINT_URL set those of s3a), or run "
-                f"`streamkeeper deploy {spec.job}` to deploy the current code",
+                hint="restore these settings (STREAMKEEPER_CHECKPOINTS and AWS_ENDPOINT_URL set the s3a settings), or"
+                f" run `streamkeeper deploy {spec.job}` to deploy the current code",
             )
 
 
@@ -186,10 +186,10 @@ def _as_recorded(found: Manifest, stored: Manifest) -> Manifest:
         return found
     if is_schema(found.sink.server):
         raise PermanentError(
-            f"the URL of {found.sink.output} names a schema ({found.sink.server}), which the version of Streamkeeper"
-            " that checked the release ignored",
-            hint="to keep writing to the present table, remove the options from the URL. To move to that schema, deploy"
-            " the job",
+            f"the URL of {found.sink.output} names the schema {found.sink.server}. The version of Streamkeeper that"
+            " checked the release ignored this schema",
+            hint="to keep writing to the present table, remove the options from the URL. To write to the schema in the"
+            " URL, deploy the job",
         )
     return msgspec.structs.replace(found, sink=msgspec.structs.replace(found.sink, server=None))
 

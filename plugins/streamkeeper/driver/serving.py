@@ -150,7 +150,9 @@ class Serving:
         """Cut over. Queries without a shadow are taken over first; if that fails, no output has been swapped yet."""
         for name, query in self._shadows.items():
             if go.versions.get(name) != query.claim.version:
-                raise InvalidInput(f"query {name} must run {go.versions.get(name)} but writes {query.claim.version}")
+                raise InvalidInput(
+                    f"query {name} must use checkpoint {go.versions.get(name)}, but uses {query.claim.version}"
+                )
         if self._comparing is not None:
             self._comparing.stop()
         hold(self._at, self._shadows, self._check_while_held)

@@ -324,7 +324,7 @@ def _explain(error: Exception, master: str) -> Exception:
             return found
     if not master.startswith("local"):
         return TemporaryError(
-            f"no session on {master}: {describe_fault(error)}",
-            hint="check the master; if the executors exit at their start, read the logs of the workers",
+            f"no Spark session could be started on {master}: {describe_fault(error)}",
+            hint="check that the master runs. If the executors exit at their start, read the logs of the workers",
         )
     return error

@@ -101,7 +101,8 @@ def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float |
         rule = find_rule(name) if isinstance(name, str) else None
         if rule is None:
             raise InvalidInput(
-                f"job {job}: health rule {name!r} is not a name", hint='write it like health={"lag-seconds": 600}'
+                f"job {job}: {name!r} is not the name of a health rule",
+                hint='write rules as in health={"lag-seconds": 600}',
             )
         if value is None:
             checked[name] = None
@@ -116,7 +117,7 @@ def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float |
             )
         if not rule.unit:
             raise InvalidInput(
-                f"job {job}: health rule {name} has no threshold", hint="use None to switch the rule off"
+                f"job {job}: health rule {name} accepts no threshold", hint="use None to switch the rule off"
             )
         checked[name] = number
     return checked

@@ -116,7 +116,8 @@ def _read_state(spark: SparkSession, checkpoint: Tree, ran: int | None, batch: i
         return count, ""
     unread = f"Spark's reader does not know {', '.join(count.unsupported)}"
     if ran is None:
-        raise _Failed(STATE_UNPROVEN, f"no new input, and {unread}: this does not prove that the state can be loaded")
+        why = f"there was no new input, and {unread}, so the drill does not prove that the state can be loaded"
+        raise _Failed(STATE_UNPROVEN, why)
     return count, f"; {unread}"
 
 

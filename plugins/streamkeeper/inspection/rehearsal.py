@@ -251,8 +251,8 @@ def _go_on(
     count = read_all_state(spark, target, batch, owned=True)
     if count.unsupported:
         raise CheckpointDamaged(
-            f"it begins at batch {batch}, nothing new can be read, and Spark's reader does not know"
-            f" {', '.join(count.unsupported)}: this does not prove that the state loads"
+            f"after batch {batch} there is no new input, and Spark's reader does not know"
+            f" {', '.join(count.unsupported)}, so the rehearsal does not prove that the state can be loaded"
         )
     return batch, None, f"loaded {count.rows:,} rows of state at batch {batch}, without new input", True
 

@@ -66,6 +66,6 @@ def doubling_names(number: int, paths: list[str]) -> InputUnreadable:
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
     return InputUnreadable(
         f"batch {number} was stopped before it ran, because Spark 4.2.0 treats the characters {{ }} [ ] * ? \\ in a "
-        f"file's path as a pattern, and would read the batch's other files twice: {named}",
+        f"file's path as a pattern, and would read the batch's other files twice. Files with such paths: {named}",
         hint="rename the files, and continue as the runbook describes in *Input files that Spark takes for patterns*",
     )

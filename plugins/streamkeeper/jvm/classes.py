@@ -69,9 +69,7 @@ def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -
         cache = parent / f"{name}-{key}"
         if cache.is_dir() or _compile(jvm, loader, code, cache):
             return cache
-    raise OSError(
-        f"no writable place for the classes of {name}: not under {sys.prefix}, not in the JVM's java.io.tmpdir"
-    )
+    raise OSError(f"the classes of {name} cannot be written under {sys.prefix} or in the JVM's java.io.tmpdir")
 
 
 def _compile(jvm: Any, loader: Any, code: str, cache: Path) -> bool:

@@ -164,7 +164,7 @@ def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
             f" with your own function, which records no epoch, use `--unfenced {seen.job}/{query}`"
         )
     if query in asked.unfenced:
-        raise _Undecided(f"its output {fences[-1].output} records an epoch, so omit `--unfenced`")
+        raise _Undecided(f"output {fences[-1].output} records an epoch, so omit `--unfenced`")
     if len(fences) > 1 and fences[-2].claimed == fences[-1].claimed:
         raise _Undecided(
             f"{fences[-2].output} and {fences[-1].output} were both claimed under epoch {fences[-1].claimed}; name only"
@@ -181,17 +181,17 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
         written = claim.version
     elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:
         raise _Undecided(
-            f"its output {fence.output} was claimed last for {written} under epoch {fence.claimed}, but checkpoint"
-            f" {claim.version} was claimed later, under epoch {claim.epoch}. Restore the output to its last state. If"
-            f" {claim.version} has never written, move the folder .claims next to it away"
+            f"output {fence.output} was claimed last for {written} under epoch {fence.claimed}, but checkpoint"
+            f" {claim.version} was claimed later, under epoch {claim.epoch}. Put the output back in its last state. If"
+            f" {claim.version} has never written, move the folder .claims next to {claim.version} away"
         )
     if written and (said or written) != written:
         if written in there and not _is_ahead(fence, there[written]):
-            held = f"its output contains batches of {written}" if fence else f"its driver claimed {written}"
-            raise _Undecided(f"{held}, and that checkpoint exists, so omit `--version`")
+            held = f"the output contains batches of {written}" if fence else f"the driver claimed {written}"
+            raise _Undecided(f"{held}, and checkpoint {written} exists, so omit `--version`")
         if said not in there or version_number(said) <= _newest(seen, query, fence, without=said):
             raise _Undecided(
-                f"{said} cannot replace {written}. Restore a snapshot into"
+                f"checkpoint {said} cannot replace {written}. Restore a snapshot into"
                 f" {_restored_name(seen, query, fence)}, and name that version with `--version`"
             )
         return said
@@ -199,21 +199,21 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
         begun = fence is not None and len(fence.serving) > 1
         if written not in there and begun and fence is not None and fence.batch is None:
             raise _Undecided(
-                f"its output was handed over to {written}, which has not written yet and whose checkpoint is missing."
-                " Put that checkpoint back as it was"
+                f"the output was handed over to checkpoint {written}, which has written no batch yet and is missing."
+                f" Put checkpoint {written} back as it was"
             )
         return written
     if not there:
         return ""
     if said:
         if said not in there:
-            raise _Undecided(f"there is no checkpoint {said}; existing: {', '.join(sorted(there))}")
+            raise _Undecided(f"there is no checkpoint {said}; the query has {', '.join(sorted(there))}")
         return said
     if len(there) != 1:
         holds = f"{fence.output} contains no batch yet" if fence else "no output records the current version"
         raise _Undecided(
-            f"{holds}, and there are {len(there)} checkpoints ({', '.join(sorted(there))}), one of them possibly of a"
-            f" switch that never completed. Name the current one with `--version {seen.job}/{query}=v…`"
+            f"{holds}, and there are {len(there)} checkpoints ({', '.join(sorted(there))}). One of them may belong to a"
+            f" switch that never completed. Name the current checkpoint with `--version {seen.job}/{query}=v…`"
         )
     return next(iter(there))
 

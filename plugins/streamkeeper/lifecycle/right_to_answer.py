@@ -87,7 +87,7 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
     if accepted and (objection := right_to_answer(settings, state, by).objection(by)):
         raise OperationRefused(
             f"{', '.join(accepted)} may not be set: {objection}",
-            hint="omit these options; if an approval is required, a person is asked",
+            hint="omit these options. If an approval is required, the operation asks a person",
         )
     recover = request.recover
     if recover is None or not recover.accepted_by:

@@ -39,7 +39,9 @@ def check_approvers(where: str, given: object) -> tuple[str, ...]:
         raise InvalidInput(f"{where} is not a list of names", hint=_EXAMPLE)
     names = tuple(dict.fromkeys(_check(where, name) for name in given))
     if not names:
-        raise InvalidInput(f"{where} is empty: no answer could be accepted", hint=f"leave the list out, or {_EXAMPLE}")
+        raise InvalidInput(
+            f"{where} is empty, so no answer could be accepted", hint=f"leave the list out, or {_EXAMPLE}"
+        )
     return names
 
 
@@ -69,7 +71,9 @@ def _check(where: str, entry: str) -> str:
     if not whole or "," in found or not found.isprintable() or not any(map(str.isalnum, name or found)):
         raise InvalidInput(f"{where}: {entry!r} is not a user's name", hint=_EXAMPLE)
     if separator and name.startswith(CLI):
-        raise InvalidInput(f"{where}: {entry!r}: a user of the command line has no id in Airflow", hint=_EXAMPLE)
+        raise InvalidInput(
+            f"{where}: {entry!r} gives an Airflow id to a command-line user, who has none", hint=_EXAMPLE
+        )
     return f"{name.strip()}={number.strip()}" if separator else found
 
 

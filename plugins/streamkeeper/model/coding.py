@@ -63,8 +63,8 @@ def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | No
             found = decoder_of(_Format).decode(data).format
             if found > newest_format:
                 raise FormatTooNew(
-                    f"{where} has format {found}; this version reads formats up to {newest_format}",
-                    hint="update Streamkeeper here to the version that wrote it",
+                    f"{where} has format {found}, but this Streamkeeper reads only formats up to {newest_format}",
+                    hint="update Streamkeeper here to the version that wrote the record",
                 )
         return decoder_of(kind).decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

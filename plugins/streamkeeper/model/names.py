@@ -20,7 +20,7 @@ def check_name(what: str, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"{what} name {shorten(name)!r} is not allowed",
-            hint="use lower-case letters, digits and underscores, starting with a letter, at most 63",
+            hint="start with a letter, and use at most 63 lower-case letters, digits and underscores",
         )
     return name
 

@@ -47,7 +47,7 @@ def check_declared(job: str, declared: Mapping[str, Param]) -> None:
             raise JobUnusable(f"job {job}: param {name} is declared as {param!r}", hint="declare it as Param(...)")
         if param.type not in _TYPES:
             raise JobUnusable(
-                f"job {job}: param {name} has the type {getattr(param.type, '__name__', param.type)}",
+                f"job {job}: param {name} has the unsupported type {getattr(param.type, '__name__', param.type)}",
                 hint="declare the type str, int, float or bool",
             )
         default = param.default
@@ -75,7 +75,9 @@ def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str 
             faults.append(f"param {name} is {shorten(repr(value))}, not a {param.type.__name__}")
     if faults:
         prefix = f"job {job}: " if job else ""
-        raise InvalidInput(prefix + "; ".join(faults), hint=f"give the params that it declares: {_render(declared)}")
+        raise InvalidInput(
+            prefix + "; ".join(faults), hint=f"give the params that the job declares: {_render(declared)}"
+        )
     return values
 
 

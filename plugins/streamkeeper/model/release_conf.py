@@ -146,7 +146,9 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
         if key.lower() == UI.lower() and value.strip().lower() != "false":
             raise InvalidInput(f"conf {key}={shorten(value)} cannot be set: {_NO_LOGIN}", hint="leave it out")
         if key.lower() in _JAVA_OPTIONS and "-Dspark." in value:
-            raise InvalidInput(f"conf {key} sets Spark confs by -D", hint="give each of these confs separately")
+            raise InvalidInput(
+                f"conf {key} sets Spark confs with -D options", hint="give each of these confs separately"
+            )
         if reason := _reason_against(key.lower()):
             raise InvalidInput(f"conf {key} cannot be set: {reason}", hint="leave it out")
         if not (_is_usual(key) or _is_listed(key, known)):

@@ -32,7 +32,7 @@ def check_request(request: DeployRequest) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput(f"param {name} is {value}, which JSON cannot store", hint="give a finite number")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise InvalidInput(f"param {name} is {shorten(str(value))}, beyond 64 bits", hint="give it as a text")
+            raise InvalidInput(f"param {name} is {shorten(str(value))}, beyond 64 bits", hint="give the number as text")
         if isinstance(value, str):
             check_text(name, value)
     if (size := len(msgspec.json.encode(request))) > MOST_BYTES:

@@ -39,7 +39,7 @@ def split_reference(reference: str) -> tuple[str, str]:
     scheme, path = match.groups()
     if scheme not in SCHEMES or (scheme == "env" and "/" in path):
         raise InvalidInput(
-            f"{reference} is not a reference of a known form with the scheme {scheme!r}",
+            f"secret reference {reference} has an unknown scheme {scheme!r}, or the wrong form for it",
             hint="write secret://env/NAME or secret://airflow/CONN_ID[/field]",
         )
     return scheme, path

@@ -126,7 +126,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     _refuse_misspelt(environ)
     home = environ.get("STREAMKEEPER_HOME", "")
     if not home:
-        raise InvalidInput("STREAMKEEPER_HOME is not set", hint="set it to a directory for Streamkeeper's files")
+        raise InvalidInput(
+            "STREAMKEEPER_HOME is not set", hint="set STREAMKEEPER_HOME to a directory for Streamkeeper's files"
+        )
     if not home.startswith(("/", "file:")) and not scheme_of(home):
         hint = f"write the whole path, such as {Path(home).expanduser().absolute()}"
         raise InvalidInput(f"STREAMKEEPER_HOME={home} is relative, and so depends on where a command is run", hint=hint)
@@ -196,7 +198,8 @@ def _positive(variable: str, value: str | None, default: float) -> float:
         found = 0.0
     if not 0 < found < float("inf"):
         raise InvalidInput(
-            f"{variable}={value} is not a positive number", hint=f"give one, or leave it out for {default:g}"
+            f"{variable}={value} is not a positive number",
+            hint=f"give a positive number, or unset {variable} for {default:g}",
         )
     return found
 
@@ -278,7 +281,8 @@ def _queue(variable: str, environ: Mapping[str, str]) -> str:
         )
     if value and environ.get("STREAMKEEPER_DRIVERS", "").strip() != YARN:
         raise InvalidInput(
-            f"{variable}={value}: drivers do not run on YARN", hint=f"set STREAMKEEPER_DRIVERS={YARN}, or unset it"
+            f"{variable}={value}: drivers do not run on YARN",
+            hint=f"set STREAMKEEPER_DRIVERS={YARN}, or unset {variable}",
         )
     return value
 
@@ -289,12 +293,12 @@ def _pod_template(variable: str, environ: Mapping[str, str]) -> str:
     if on_kubernetes and not value:
         raise InvalidInput(
             f"STREAMKEEPER_DRIVERS={KUBERNETES}: {variable} is not set",
-            hint="set it to the template file of driver pods; start from deploy/kubernetes/driver-pod.yaml",
+            hint=f"set {variable} to the template file of driver pods; start from deploy/kubernetes/driver-pod.yaml",
         )
     if value and not on_kubernetes:
         raise InvalidInput(
             f"{variable}={value}: drivers do not run on Kubernetes",
-            hint=f"set STREAMKEEPER_DRIVERS={KUBERNETES}, or unset it",
+            hint=f"set STREAMKEEPER_DRIVERS={KUBERNETES}, or unset {variable}",
         )
     return _directory(variable, environ, Path(), hint="name a file on this machine") if value else ""
 
@@ -345,7 +349,7 @@ def _approvers(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 def _yes_or_no(variable: str, environ: Mapping[str, str]) -> bool:
     text = environ.get(variable, "").strip().lower() or "no"
     if text not in ("yes", "no"):
-        raise InvalidInput(f"{variable}={text} is neither yes nor no", hint="write yes, or leave it out for no")
+        raise InvalidInput(f"{variable}={text} is neither yes nor no", hint=f"write yes, or unset {variable} for no")
     return text == "yes"
 
 

@@ -48,7 +48,8 @@ def open_deploy(
     def allowed(now: JobState) -> None:
         if inherits and now.serving_release != state.serving_release:
             raise OperationRefused(
-                f"{now.serving_release} is now the current release: its params and conf differ", hint=_AGAIN
+                f"{now.serving_release} has become the current release, so other params and conf would be inherited",
+                hint=_AGAIN,
             )
 
     return Deploy.open(site, operation, admit(site, state, request), on_open=on_open, allowed=allowed)
@@ -71,7 +72,7 @@ def find_same(site: Installation, request: DeployRequest) -> str:
         now = build_bundle(Path(site.settings.jobs), request.job).sha256
         if now != state.releases[name].content.bundle:
             raise OperationRefused(
-                f"operation {found.operation} of job {request.job} is open with {name}; the code has changed since",
+                f"operation {found.operation} of job {request.job} is open with {name}, but the code has changed since",
                 hint=f"use `--on-open continue` to finish {name}, or `--on-open abort` to end it and deploy the current"
                 " code",
             )
@@ -140,7 +141,9 @@ def _check_release(site: Installation, state: JobState, request: DeployRequest, 
         hint = listing if state.number else "check the name: no job of that name is recorded"
         raise NotFound(f"job {request.job} has no release {name}", hint=hint)
     if request.params or request.conf:
-        raise InvalidInput(f"release {name} has its own params and conf", hint="push a new release to change them")
+        raise InvalidInput(
+            f"release {name} has its own params and conf", hint="push a new release to change params or conf"
+        )
     content = release.content
     bundle = read_object(site.store, request.job, "bundles", content.bundle, ".zip")
     declaration = _ask(site, request.job, bundle, content.entry)

@@ -219,7 +219,7 @@ def _same_findings(site: Installation, state: JobState, operation: OperationStat
     now, _ = judge(evidence_of(site, state, operation.operation, release), operation.request)
     came = _causes(now) - _causes(approved)
     if came:
-        raise OperationRefused(f"the approval is void: new findings: {', '.join(sorted(came))}")
+        raise OperationRefused(f"the approval is void: the check has new findings, {', '.join(sorted(came))}")
 
 
 def _causes(assessment: Assessment) -> set[str]:

@@ -109,8 +109,8 @@ def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error:
     """Raise CheckpointDamaged for a checkpoint that has a snapshot but no commit, because it was emptied."""
     if target.job and newest is not None and newest.version == target.origin.version:
         raise CheckpointDamaged(
-            f"checkpoint {newest.version} of {target.series} was emptied: {error.message}, but {newest.name}"
-            f" contains its batch {newest.batch}",
+            f"checkpoint {newest.version} of {target.series} was emptied: {error.message}, but snapshot"
+            f" {newest.name} contains its batch {newest.batch}",
             hint=f"run `streamkeeper snapshot restore {target.series}`",
         ) from None
 
@@ -122,4 +122,4 @@ def _committed_at(tree: Tree, first: int) -> float:
             return tree.stamp(f"commits/{batch}").modified / 1e9
         except FileNotFoundError:
             continue
-    raise CheckpointChanged(f"{tree.url} is cleaned up faster than its commits can be read")
+    raise CheckpointChanged(f"Spark deletes the commits of {tree.url} faster than they can be read")

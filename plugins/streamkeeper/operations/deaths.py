@@ -42,7 +42,8 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
     """
     if not reason.strip():
         raise InvalidInput(
-            "a stated termination needs a reason", hint="state how you know it, such as: the node was off"
+            "a stated termination needs a reason",
+            hint="state how you know that the driver has ended, such as: the node was off",
         )
     state = read_job(site, job)
     found = state.instances.get(check_instance(instance))

@@ -78,7 +78,7 @@ def plan_rebuild(
         raise OperationRefused(
             misplaced,
             hint="a copy must not take over the outputs of its original. If the original no longer exists, run"
-            " `streamkeeper home new --reason …`, then rebuild",
+            " `streamkeeper home new --reason …`, then run `streamkeeper registry rebuild`",
         )
     # Keyed by output: if a place is named twice, each output counts once.
     fences = {

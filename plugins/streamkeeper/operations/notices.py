@@ -139,7 +139,7 @@ def _bound(send: Sender, send_s: float, tell_s: float, until: float) -> Sender:
     def send_in_time(message: Message) -> None:
         nonlocal hung
         if hung:
-            raise TimeoutError("not retried: it did not answer before")
+            raise TimeoutError("not tried: an earlier message got no answer in time")
         left = min(send_s, until - time.monotonic())
         if left <= 0:
             raise TimeoutError(f"not tried: all notices together took longer than {tell_s:g} s")

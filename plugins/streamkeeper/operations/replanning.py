@@ -73,7 +73,7 @@ def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int
         if not lacks or holds.batch is None or holds.batch >= batch:
             told = holds.unknown or f"it contains {'no batch' if holds.batch is None else f'batch {holds.batch}'}"
             raise OperationRefused(
-                f"query {query}: {sink.output} does not prove that it lacks batch {batch}: {told}",
+                f"query {query}: output {sink.output} cannot be proven to lack batch {batch}: {told}",
                 hint=f"run `streamkeeper recover {state.job}` to see the remaining actions",
             )
 

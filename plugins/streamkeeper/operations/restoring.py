@@ -298,7 +298,7 @@ def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, serie
         )
     if objection := right_to_answer(site.settings, state, by).objection(by):
         raise OperationRefused(
-            f"restore of {series} from {plan.snapshot} is not accepted, because {objection}; it {plan.missing.loss}",
+            f"the restore of {series} from {plan.snapshot} {plan.missing.loss}, and this is not accepted: {objection}",
             hint="trigger the DAG streaming_recover, which asks a person who may accept the loss",
         )
     return f"; {by} accepted that it {plan.missing.loss} ({reason})"

@@ -124,7 +124,7 @@ class _Stop:
                 case Unprovable():
                     raise OperationRefused(
                         f"the stop of job {self._job} is recorded; {decision.reason}",
-                        hint=f"run `streamkeeper stop {self._job} --reason …` on that machine",
+                        hint=f"run `streamkeeper stop {self._job} --reason …` on the machine of this driver",
                     )
                 case Wait(on=on):
                     self._wait(on)

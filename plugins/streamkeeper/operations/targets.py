@@ -62,7 +62,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             raise CheckpointDamaged(
                 f"checkpoint {self.origin.version} of {self.series} is missing, or has no commit yet: {self.location}",
-                hint=f"wait for its first commit. If it had commits, run `streamkeeper snapshot restore {self.series}`",
+                hint="wait for the checkpoint's first commit. If the checkpoint had commits, run"
+                f" `streamkeeper snapshot restore {self.series}`",
             ) from None
 
 

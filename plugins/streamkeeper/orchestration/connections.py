@@ -39,13 +39,13 @@ def resolve_master(name: str) -> str:
     extra = connection.extra_dejson
     if extra.get("deploy-mode", "client") != "client":
         raise Unsupported(
-            f"{where} has the deploy mode {extra['deploy-mode']!r}: but drivers are started on this machine, where"
+            f"{where} has the deploy mode {extra['deploy-mode']!r}, but drivers are started on this machine, where"
             " their termination can be proven",
             hint="set the deploy mode to client",
         )
     if named := sorted({"keytab", "principal"} & extra.keys()):
         raise Unsupported(
-            f"{where} has a {named[0]}: a standalone master does not use it", hint=f"remove the {named[0]}"
+            f"{where} has a {named[0]}, which a standalone master does not use", hint=f"remove the {named[0]}"
         )
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 

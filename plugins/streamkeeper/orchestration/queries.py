@@ -71,7 +71,7 @@ class SeriesTask(StreamkeeperTask):
 
     def one(self, site: Installation, series: str, context: Context) -> str:
         """Do the work for one query and return a sentence; raises AirflowSkipException if there is nothing to do."""
-        raise TypeError(f"{type(self).__name__} has no work of its own")
+        raise TypeError(f"{type(self).__name__} does not implement one()")
 
     def each(self, context: Context) -> list[str]:
         """Do the work for every query, and return a sentence for each query that had work.

@@ -90,7 +90,7 @@ class StreamkeeperTask(BaseOperator):
 
     def work(self, context: Context) -> Any:
         """Do the task's work and return its result; implemented by each task."""
-        raise TypeError(f"{type(self).__name__} has no work of its own")
+        raise TypeError(f"{type(self).__name__} does not implement work()")
 
     def shows(self, job: str, operation: str = "") -> None:
         """Record that the task is about this job and, if it is named, this operation of the job."""

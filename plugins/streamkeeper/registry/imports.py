@@ -116,7 +116,7 @@ def _package_files(package: Path) -> list[Path]:
             if path.name.startswith(".") or path.name == "__pycache__":
                 continue
             if path.is_symlink() and path.is_dir():
-                raise InvalidInput(f"{path} is a link to a folder", hint="put a copy under the jobs root")
+                raise InvalidInput(f"{path} is a link to a folder", hint="replace the link by a copy of the folder")
             if path.is_dir() and not (path / "__init__.py").is_file():
                 waiting.append(path)
             elif path.is_file() and path.suffix not in {".py", ".pyc", ".pyo"}:

@@ -58,8 +58,8 @@ def open_installation(store: Store, home: str) -> InstallationRecord:
     if misplaced := find_misplaced(store, found, home):
         raise OperationRefused(
             misplaced,
-            hint="if it was moved, run `streamkeeper home moved --reason …`, or leave a link to it at the old place."
-            " If it is a copy, run `streamkeeper home new --reason …`",
+            hint="after a move, run `streamkeeper home moved --reason …`, or put a link to the new place at the old"
+            " one. For a copy, run `streamkeeper home new --reason …`",
         )
     if not (Path(home) / HOME_FILE).exists():
         _write_home(home)

@@ -240,7 +240,9 @@ class KubernetesApi:
             case HTTPStatus.CONFLICT:
                 return AlreadyThere(told)
             case HTTPStatus.FORBIDDEN if _NO_ROOM in told:
-                return TemporaryError(f"no room: {why}", hint="raise the namespace's quota, or remove unused objects")
+                return TemporaryError(
+                    f"the namespace has no room: {why}", hint="raise the namespace's quota, or remove unused objects"
+                )
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
                 return PermanentError(why, hint="grant the permissions in deploy/kubernetes/")
             case _ if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -272,7 +274,8 @@ class KubernetesApi:
             from kubernetes import client, config
         except ImportError as error:
             raise NotFound(
-                "drivers on Kubernetes need its Python client", hint="run `pip install 'streamkeeper[kubernetes]'`"
+                "drivers on Kubernetes need the Python client of Kubernetes",
+                hint="run `pip install 'streamkeeper[kubernetes]'`",
             ) from error
         found, named = client.Configuration(), self._environ.get("KUBECONFIG", "")
         file = named or str(Path(_OF_A_PERSON).expanduser())

@@ -49,7 +49,8 @@ def columns_of(schema: StructType, table: str) -> tuple[TableColumn, ...]:
 def _column(name: str, spark_type: str, table: str) -> TableColumn:
     if name.startswith("_sk_"):
         raise InvalidInput(
-            f"table {table}: the column name {name} is reserved", hint="rename it: Streamkeeper uses the prefix _sk_"
+            f"table {table}: the column name {name} is reserved",
+            hint="rename the column, because Streamkeeper uses the prefix _sk_",
         )
     if spark_type in _KINDS:
         return TableColumn(name=name, kind=_KINDS[spark_type])
@@ -57,8 +58,8 @@ def _column(name: str, spark_type: str, table: str) -> TableColumn:
         precision, scale = spark_type.removeprefix("decimal(").removesuffix(")").split(",")
         return TableColumn(name=name, kind="decimal", precision=int(precision), scale=int(scale))
     raise Unsupported(
-        f"table {table}: column {name} has the type {spark_type}",
-        hint="a table supports string, long, int, double, float, boolean, timestamp, date and decimal; cast it",
+        f"table {table}: column {name} has the unsupported type {spark_type}",
+        hint="cast the column to string, long, int, double, float, boolean, timestamp, date or decimal",
     )
 
 

@@ -121,7 +121,9 @@ def read_serving(spark: SparkSession, path: str) -> DataFrame:
     root = local_directory(path)
     claim = newest_epoch(root)
     if claim is None:
-        raise InvalidInput(f"{root} is not the output of a FileSink", hint="deploy the job that writes it first")
+        raise InvalidInput(
+            f"{root} is not the output of a FileSink", hint="first deploy the job that writes this output"
+        )
     found = read_spans(spark, root, claim.spans, claim.all_formats)
     if found is None:
         raise InvalidInput(f"output {root} has no batch yet", hint="wait for the first commit")

@@ -67,5 +67,5 @@ def refusal(where: str, name: str, *, text: bool) -> PermanentError:
         )
     return PermanentError(
         f"{where} has NaN in column {name}, which SQLite would store as NULL",
-        hint=f"write nanvl({name}, NULL) in the query, or to PostgreSQL, which keeps NaN",
+        hint=f"use nanvl({name}, NULL) in the query, or write to PostgreSQL, which keeps NaN",
     )

@@ -128,7 +128,7 @@ def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, 
 
     newest = connection.execute(sa.select(outputs.c.epoch).where(outputs.c.output == table)).scalar_one_or_none()
     if newest is None and in_shadow:
-        raise Fenced(f"table {table} is no longer written in shadow: it was taken over or discarded")
+        raise Fenced(f"table {table} is no longer a shadow: it became the current output or was discarded")
     if newest is None:
         raise OutputLost(
             f"table {table}: its database no longer holds the record of epoch {epoch}",

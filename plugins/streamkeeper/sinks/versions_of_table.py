@@ -63,7 +63,7 @@ def find_staging_table(connection: Connection, table: str) -> str | None:
         return None
     if {*inspector.get_pk_constraint(name)["constrained_columns"]} != _STAGING_KEY:
         raise InvalidInput(
-            f"table {name} exists and Streamkeeper did not create it: it stages the rows of {table} under that name",
+            f"table {name} exists and Streamkeeper did not create it, but needs the name to stage rows of {table}",
             hint="rename that table, or write to another output table",
         )
     return name
@@ -79,7 +79,7 @@ def check_outputs_table(connection: Connection, outputs: Table) -> None:
     there = {column["name"] for column in inspector.get_columns(outputs.name)}
     if not {"output", "owner", "epoch", "version", "batch_id"} <= there:
         raise InvalidInput(
-            f"table {outputs.name} exists and Streamkeeper did not create it: it records its outputs under that name",
+            f"table {outputs.name} exists and Streamkeeper did not create it, but needs the name to record outputs",
             hint="rename that table, or write to another database or schema",
         )
 
@@ -89,8 +89,8 @@ def check_shadow_name(table: str, version: str) -> None:
     longest = staged_name(version_table(table, version))
     if len(longest) > _LONGEST_NAME:
         raise InvalidInput(
-            f"table {table} cannot be rebuilt in shadow: the name {longest} is longer than {_LONGEST_NAME}",
-            hint=f"use a table name of at most {_LONGEST_NAME - (len(longest) - len(table))}",
+            f"table {table} cannot be rebuilt in shadow: the name {longest} has more than {_LONGEST_NAME} characters",
+            hint=f"use a table name of at most {_LONGEST_NAME - (len(longest) - len(table))} characters",
         )
 
 
@@ -182,7 +182,9 @@ def check_shadow(
             raise Fenced(f"table {table}: {version} is current and no longer a shadow")
     refuse_dependents(connection, table)
     if read_row(connection, outputs, name) is None and sa.inspect(connection).has_table(name):
-        raise InvalidInput(f"table {name} already exists, and no writer of {table} created it", hint="rename it")
+        raise InvalidInput(
+            f"table {name} already exists, and no writer of {table} created it", hint=f"rename table {name}"
+        )
 
 
 def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequence[str]) -> bool:
@@ -304,7 +306,8 @@ def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any
         drop_version(connection, outputs, retained)
     if sa.inspect(connection).has_table(retained):
         raise InvalidInput(
-            f"table {retained} already exists: the old {table} must be kept under that name", hint="rename it"
+            f"table {retained} already exists, but the old {table} must be kept under that name",
+            hint=f"rename table {retained}",
         )
     rename_table(connection, table, retained)
     connection.execute(

@@ -25,7 +25,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 def read_choice(*, name: str = "", batch: int | None = None, at: str = "") -> Choice:
     """Parse a choice from text. ``at`` is ISO 8601, UTC unless it names a zone. Raises InvalidInput."""
     if sum((bool(name), batch is not None, bool(at))) > 1:
-        raise InvalidInput("a snapshot is named by its id, by a batch or by a time", hint="give only one of them")
+        raise InvalidInput(
+            "a snapshot is named by its id, by a batch or by a time, but more than one was given",
+            hint="give only an id, only a batch or only a time",
+        )
     if name:
         snapshot_number(name)
     return Choice(name=name, batch=batch, at=_moment(at) if at else None)

@@ -68,9 +68,10 @@ def unpacked(frame: bytes, most: int, *, where: str) -> bytes:
         size = zstandard.frame_content_size(frame)
         # Every frame that Streamkeeper writes states its size, and zstd enforces it.
         if size < 0 or size > most:
-            told = f"{size:,} bytes" if size >= 0 else "of unknown size"
+            told = f"{size:,} bytes" if size >= 0 else "unknown"
             raise SnapshotDamaged(
-                f"{where} is not what was stored: unpacked it is {told}, and at most {most:,} are expected", hint=HINT
+                f"{where} is not what was stored: its unpacked size is {told}, but at most {most:,} bytes are expected",
+                hint=HINT,
             )
         return zstandard.ZstdDecompressor().decompress(frame)
     except zstandard.ZstdError as error:
