@@ -138,7 +138,7 @@ def test_files_over_several_versions_stay_one_output() -> None:
     assert current is not None
     assert current.batch == 0
     gone = decided(lost(directory("v0001"), fences=(replaced(fence, batch=None),)))
-    assert "handed over to v0002" in gone.refusals[0]
+    assert "handed over to checkpoint v0002" in gone.refusals[0]
 
 
 def replaced(fence: Fence, **changes: Any) -> Fence:

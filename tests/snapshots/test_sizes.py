@@ -88,7 +88,7 @@ def test_a_pack_whose_index_or_chunk_is_a_bomb_is_damage() -> None:
         index_of(pack, where="pack")
     frame = many_zeros(1024)
     chunk = Chunk(hash="0" * 64, size=1024 * MIB, pack=0, at=0, stored=len(frame))
-    with little(5), pytest.raises(SnapshotDamaged, match="at most 8,388,608 are expected"):
+    with little(5), pytest.raises(SnapshotDamaged, match="at most 8,388,608 bytes are expected"):
         open_chunk(frame, chunk, where="pack")
 
 
