@@ -30,10 +30,11 @@ _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 
 def run_job_file(root: Path, entry: str) -> ModuleType:
-    """Run the file ``entry`` below ``root`` as a module, and return the module; imports from the root run anew too.
+    """Run the file ``entry`` below ``root`` as a module, and return the module.
 
-    First the modules of any job that this process loaded earlier are removed, whatever its root. The root stays first
-    on ``sys.path``, because functions may import from it later. Raises JobUnusable with file and line.
+    Modules that the file imports from ``root`` run again too. First the modules of any job that this process loaded
+    earlier are removed, whatever that job's root was. The root stays first on ``sys.path``, because functions may
+    import from the root later. Raises JobUnusable with file and line.
     """
     root = root.resolve()
     path = (root / entry).resolve()
@@ -100,7 +101,7 @@ def _may_be_own(parent: str, name: str) -> bool:
 
 @contextmanager
 def modules_put_back() -> Iterator[None]:
-    """Restore the loaded modules that a job file replaces when it runs inside the context."""
+    """When the context ends, restore the loaded modules that a job file has replaced inside the context."""
     modules, path, loaded = dict(sys.modules), list(sys.path), set(_loaded_from)
     try:
         yield

@@ -14,7 +14,7 @@ _OURS = re.compile(r"\S+ [A-Z]+ streamkeeper(?:\.\w+)?(?: \w+=\S+)*: ")
 
 
 class LineFormatter(logging.Formatter):
-    """The format with the fields of ``about`` (field -> value) in every line, followed by a record's ``query``."""
+    """A formatter that adds the fields in ``about`` (field -> value) and then the record's ``query`` to every line."""
 
     def __init__(self, about: Mapping[str, str]) -> None:
         super().__init__()

@@ -15,9 +15,10 @@ LATELY_S = 10.0
 
 
 def memory_kills(root: Path = _ROOT, groups: Path = Path("/proc/self/cgroup")) -> int | None:
-    """Return the kernel's count of such kills, which only grows; None if the kernel provides no count.
+    """Return how many processes were killed for lack of memory in this process's control group; None if unknown.
 
-    In a container the files of the control group are at the root of the mount, whatever path the kernel reports.
+    The number only grows. In a container the files of the control group are at the root of the mount, whatever path
+    the kernel reports.
     """
     try:
         lines = groups.read_text().splitlines()

@@ -263,7 +263,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 def read_listen(text: str, *, where: str) -> Listen:
     """Parse ``127.0.0.1:9464``, ``9470`` (on the loopback) or ``0.0.0.0:9470-9569``.
 
-    ``where`` names the setting in the InvalidInput that another text raises.
+    ``where`` names the setting in the InvalidInput that is raised for any other text.
     """
     address, _, ports = text.rpartition(":")
     first, _, last = ports.partition("-")

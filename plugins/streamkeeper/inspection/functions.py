@@ -115,9 +115,9 @@ def _top_down(plan: Any) -> list[tuple[Any, str, _Above | None]]:
 
 
 class SinkFunctions(NamedTuple):
-    """All functions that a sink runs, by place and name.
+    """All functions that a sink runs.
 
-    Secrets are masked; a string of several words counts as a name only if it is SQL.
+    Secrets are masked. A string of several words is in ``names`` only if the string is SQL.
     """
 
     digests: dict[str, str]
@@ -134,7 +134,7 @@ class SinkFunctions(NamedTuple):
     """Name -> digest, as in ``Manifest.rewritten``."""
 
     def used(self, columns: Sequence[str]) -> tuple[str, ...] | None:
-        """Return those of ``columns`` that a function may use as a key, route or unit; None if it may use any."""
+        """Return the given columns that a function may use as a key, route or unit; None if it may use any column."""
         if any(each.every for each in self.columns):
             return (ALL_COLUMNS,)
         of_each = [each.used(columns) for each in self.columns]
@@ -142,7 +142,7 @@ class SinkFunctions(NamedTuple):
         return None if None in of_each else tuple(sorted(known))
 
     def reads(self, bundle_root: Path | None) -> dict[str, str]:
-        """Return column that a function certainly reads -> ``file:line`` in the bundle, empty outside the bundle."""
+        """Return column -> the ``file:line`` at which a function certainly reads it, empty outside the bundle."""
         found = {name: line for each in self.columns for name, line in each.reads.items()}
         lines = lines_in_bundle(found, bundle_root)
         return {name: lines.get(name, "") for name in sorted(found)}

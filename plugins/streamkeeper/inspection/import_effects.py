@@ -15,10 +15,10 @@ _HELD_ALONE = frozenset({"builtins", "collections", "logging", "numpy", "pandas"
 
 
 class ImportEffects:
-    """Finds the statements of a module that may change something outside of it, for example those that patch a library.
+    """Finds the statements that may change something outside of their module, such as those that patch a library.
 
     ``names``: the module's globals as they are now.
-    ``is_own``: says whether a module belongs to the job.
+    ``is_own``: returns whether a module belongs to the job.
     """
 
     def __init__(self, names: dict[str, Any], is_own: Callable[[object], bool]) -> None:
@@ -26,7 +26,7 @@ class ImportEffects:
         self._is_own = is_own
 
     def compiled(self, tree: ast.Module) -> CodeType | None:
-        """Return the found statements, compiled to code that is never run; None if there are no such statements."""
+        """Return the statements with effects outside of the module as compiled code, never run; None without any."""
         found = [effect for statement in tree.body for effect in self._effects(statement)]
         if not found:
             return None

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def unseen_by(query: Query) -> Mapping[str, str]:
-    """Return scheme -> reason, for files that the query reads and this process cannot check."""
+    """Return URL scheme -> why this process cannot check the files of that scheme that the query reads."""
     return other_s3(read_confs(query.df.sparkSession), os.environ)
 
 
 def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
     """Return which source files of a batch are missing, and which could not be checked.
 
-    Raises NotFound if the batch is not planned, and CheckpointDamaged.
+    Raises NotFound if the batch is not planned, CheckpointDamaged if the checkpoint is damaged.
     """
     return look_at_batch(checkpoint.fresh(), batch, unseen=unseen_by(query))
 

@@ -21,7 +21,7 @@ _CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "cl
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Records that a partition no longer has."""
+    """A range of records that a query needs and that one partition no longer has."""
 
     told: str
     """The missing records, as a clause for a sentence."""
@@ -34,19 +34,20 @@ class Gap(msgspec.Struct, frozen=True):
 def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str, list[Gap]]:
     """Return source -> the records that batches after ``batch`` would need and the topics no longer have.
 
-    There is one gap per partition. If ``batch`` is None, the check covers all batches from the first. Sources without
-    gaps are left out. Raises SourceOutOfReach if the brokers do not answer, and CheckpointDamaged.
+    Each gap is the missing range of one partition. If ``batch`` is None, the check covers all batches from the first.
+    A source without missing records is left out. Raises SourceOutOfReach if the brokers do not answer. Raises
+    CheckpointDamaged if the checkpoint is damaged.
     """
     return _missing(query, stands_at(checkpoint.fresh(), batch))
 
 
 def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
-    """Return source -> missing records like ``missing_after``, but of those that ``batch`` itself reads."""
+    """Return source -> the records that ``batch`` itself reads and the topics no longer have, as Gaps."""
     return _missing(query, read_by(checkpoint.fresh(), batch))
 
 
 def reads_all_of(query: Query, checkpoint: Tree) -> bool:
-    """Whether the query reads every topic that the checkpoint's Kafka sources began with, each in the same source."""
+    """Whether every Kafka source of the checkpoint is in the query and still reads all topics that it began with."""
     began = stands_at(checkpoint.fresh(), None)
     frame: Any = query.df
     readings = kafka_readings(frame._jdf.queryExecution().analyzed()) if began else {}
@@ -54,7 +55,7 @@ def reads_all_of(query: Query, checkpoint: Tree) -> bool:
 
 
 class HeldTopics:
-    """The topics of one Kafka source, observed by a client that stays open; use it from one thread only."""
+    """A client for the topics of one Kafka source, which stays open; use each client from one thread only."""
 
     def __init__(self, jvm: Any, reading: KafkaReading) -> None:
         self._jvm = jvm
@@ -64,7 +65,10 @@ class HeldTopics:
         self._requests: tuple[Any, Any] | None = None
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> tuple[dict[tuple[str, int], int], ...]:
-        """Return each partition's oldest offset, and each partition's next offset; raises SourceOutOfReach."""
+        """Return partition -> oldest offset, and partition -> next offset.
+
+        Raises SourceOutOfReach if the brokers do not answer.
+        """
         from py4j.protocol import Py4JJavaError
 
         wanted = frozenset(partitions)
@@ -79,7 +83,7 @@ class HeldTopics:
             raise SourceOutOfReach(_no_answer(self._reading, error)) from error
 
     def close(self) -> None:
-        """Close the client. An open client that gets no answer logs this several times per second."""
+        """Close the client. While the brokers do not answer, an open client logs this several times per second."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close(self._jvm.java.time.Duration.ofSeconds(1))

@@ -112,7 +112,7 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lineage:
-    """The operators and watermarks of one plan, bottom-up, in the order of ``operators.stateful_nodes``."""
+    """The stateful operators and the watermarks of one plan, bottom-up, in the order of ``stateful_nodes``."""
 
     def __init__(self, plan: Node, source_names: list[str | None], session: Session) -> None:
         self._meanings = Meanings(session, self._of_subquery)
@@ -126,7 +126,7 @@ class Lineage:
         self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
 
     def meaning(self, number: int) -> str:
-        """Return the meaning of a column of the output."""
+        """Return the meaning of the plan's column with this expression id; ``?`` if unknown."""
         return self._meanings.known(number) or "?"
 
     def _flow(self, node: Node) -> Flow:

@@ -22,12 +22,12 @@ LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST",
 
 
 class LocalNames:
-    """Tells a walk over code to replace local variables by numbers, in the order in which the code first uses them."""
+    """Makes a walk over code replace local variables by numbers, in the order in which the code first uses them."""
 
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
     ) -> tuple[Sequence[int], dict[int, Any]]:
-        """Return positions of the instructions that count, and by position the arguments that replace their own."""
+        """Return the positions of the instructions to compare, and position -> argument that replaces the original."""
         known = parameters(code)
         order: dict[str, int] = {}
         told = {

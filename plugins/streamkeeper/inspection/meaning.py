@@ -89,10 +89,10 @@ class Meanings:
     """The meanings of attributes found so far, by expression id.
 
     ``of_plan``: gives the meaning of a subquery's plan.
-    ``unresolved``, ``unknown``: what could not be resolved, and the classes that this version knows nothing about.
+    ``unresolved``: the parts that could not be resolved; ``unknown``: the classes that this version does not know.
     ``nesting``: counts how deep expressions and plans are nested in each other.
-    ``written``: the ``file:line`` of a meaning, if known, for expressions with arguments or an alias.
-    ``function_names``: the name of a Python function by its number in meanings.
+    ``written``: meaning -> its ``file:line``, if known, for expressions with arguments or an alias.
+    ``function_names``: number of a Python function in meanings -> name of the function.
     """
 
     def __init__(self, session: Session, of_plan: Callable[[Node], str]) -> None:
@@ -110,13 +110,13 @@ class Meanings:
         self.function_names: dict[int, str] = {}
 
     def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
-        """Set an attribute's meaning; ``made_by``: its expression, if code may read fields of the value separately."""
+        """Set an attribute's meaning; ``made_by``: the expression of a value whose fields may be read separately."""
         self._of.setdefault(number, shortened(meaning))
         if made_by is not None:
             self._made_by.setdefault(number, made_by)
 
     def redefine(self, number: int, meaning: str) -> None:
-        """Replace the meaning of an attribute for all nodes above."""
+        """Replace the meaning of an attribute for all plan nodes above the present one."""
         self._of[number] = shortened(meaning)
         self._made_by.pop(number, None)
 
@@ -157,11 +157,11 @@ class Meanings:
         return self._whole(node)
 
     def conjuncts(self, node: Node) -> list[str]:
-        """Return the parts of a condition, in a fixed order."""
+        """Return the parts of a condition that ``AND`` joins, each once, in sorted order."""
         return self._parts(node, "And")
 
     def ordered_conjuncts(self, node: Node) -> list[str]:
-        """Return the parts of a condition, in the order in which they are written."""
+        """Return the parts of a condition that ``AND`` joins, each once, in the order in which they are written."""
         return list(dict.fromkeys(self.of(conjunct) for conjunct in flattened(node, "And")))
 
     def _parts(self, node: Node, name: str) -> list[str]:
@@ -195,7 +195,7 @@ class Meanings:
             self.function_names[self._functions[function.found]] = str(node.fields.get("name"))
 
     def arguments(self, node: Node, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
-        """Yield name and text of each argument that counts; the name is empty for expressions in their position."""
+        """Yield name and text of each argument to compare; the name is empty if the position identifies it."""
         named: list[tuple[str, str]] = []
         missing = False
         for key, value in stable_fields(node):
@@ -329,7 +329,7 @@ class Meanings:
         return self._whole(node) if kind is None else f"{self.place(node)}:{type_text(kind)}"
 
     def place(self, node: Node) -> str:
-        """Return where an expression's value comes from, without the type: the fields that are read have theirs."""
+        """Return the origin of an expression's value without its type, such as a column and a field's path in it."""
         return self.nesting.call(self._place, self.behind(node))
 
     def _place(self, node: Node) -> str:
@@ -348,7 +348,7 @@ class Meanings:
         return self.of(node)
 
     def behind(self, node: Node) -> Node:
-        """Return the expression that made an attribute, if there is one."""
+        """Return the expression that computes an attribute, if it is known; else return the node itself."""
         while node.name in TRANSPARENT:
             node = node.children[0]
         while node.name == "AttributeReference" and node.expression_id in self._made_by:

@@ -8,7 +8,7 @@ from streamkeeper.inspection.inert import NAMES, SEES_LOCALS, TYPES, Reach, reac
 
 
 class Met:
-    """What one walk over code has met: flags for what the code can see, and lists of what it would then see."""
+    """The observations of one walk over code: flags for what the code can see, and the objects behind some flags."""
 
     def __init__(self) -> None:
         self.reach = Reach.NOTHING
@@ -33,17 +33,17 @@ class Met:
         """What code would see with ``types``."""
 
     def meet(self, reach: Reach) -> None:
-        """Note something that reaches this far."""
+        """Record that the code can reach this far into the bundle."""
         self.unreadable |= reach is Reach.ENVIRONMENT
         self.reach = max(self.reach, reach)
 
     def meet_library(self, reach: Reach) -> None:
-        """Note code of a library that reaches this far."""
+        """Record that the code uses a library that can reach this far into the bundle."""
         self.foreign |= reach >= Reach.DATA
         self.meet(reach)
 
     def name(self, name: object) -> None:
-        """Note a string in code, or the name of an attribute that the code reads."""
+        """Record a string in the code, or the name of an attribute that the code reads."""
         self.meet(reach_of_attribute(str(name)))
         self.names |= name in NAMES
         self.attributes |= name == "__dict__"
@@ -51,7 +51,7 @@ class Met:
         self.locals |= name in SEES_LOCALS
 
     def merge(self, inner: Met) -> None:
-        """Add what another walk met, which read one element of a set separately."""
+        """Add the observations of another walk, which has read one element of a set separately."""
         for flag in ("foreign", "unreadable", "names", "attributes", "types", "locals"):
             setattr(self, flag, getattr(self, flag) or getattr(inner, flag))
         self.reach = max(self.reach, inner.reach)

@@ -24,8 +24,9 @@ class Nesting:
         self._open = 0
 
     def call(self, function: Callable[[Given], Answer], given: Given) -> Answer:
-        """Run ``function(given)``. It may call this method again any number of times, and must not rely on its
-        thread.
+        """Run ``function(given)`` and return its result, possibly in another thread.
+
+        The function may call this method again, nested to any depth.
         """
         self._open += 1
         try:

@@ -22,7 +22,7 @@ _SEED = re.compile(r"\b(rand|randn|uniform|randstr|uuid|shuffle)\(([^()]*?,\s*)?
 
 
 def normalised(text: str, tree: Node) -> str:
-    """Return a text with a plan's normalised ``toString`` and the digest of the walked plan."""
+    """Return a plan's ``toString``, given as ``text``, in normal form, followed by the digest of the walked plan."""
     literals = sorted({literal for literal in texts(tree) if _ID.search(literal)}, key=len, reverse=True)
     return f"{normalised_text(text, literals).rstrip()}\nstructure {structure_digest(tree)}"
 

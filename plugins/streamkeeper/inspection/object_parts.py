@@ -46,11 +46,11 @@ _OF_MODULES = frozenset(
 
 
 class Hidden(Exception):
-    """The parts of an object cannot be determined."""
+    """Raised if the parts of an object cannot be determined."""
 
 
 def known_parts(found: Any) -> tuple[str, list[Any]] | None:
-    """Return a label and the parts, for types whose pickled form is not suitable; None for other types."""
+    """Return label and parts of an object whose pickled form is no suitable description; None for other objects."""
     kind = type(found)
     match (kind.__module__, kind.__name__):
         case ("_thread" | "threading", "lock" | "RLock"):
@@ -123,12 +123,12 @@ class Unordered(list[Any]):
 
 
 def frozenset_of(found: Iterable[Any]) -> Unordered:
-    """Return the elements as a set without an order, even if they are not hashable."""
+    """Return the elements as a list whose order does not count; unlike in a set, they need not be hashable."""
     return Unordered(found)
 
 
 def is_handle(found: object) -> bool:
-    """Whether an object stands for something in a JVM or in another process."""
+    """Whether an object refers to another object that lives in a JVM or in another process."""
     home = type(found).__module__
     return home.startswith("py4j.") or (home.startswith("pyspark.") and type(found).__name__ in _HANDLES)
 
@@ -180,7 +180,7 @@ def _hints(found: Any) -> list[Any]:
 
 
 def own_parts(found: Any) -> list[Any]:
-    """Return all that an object of one of the job's classes contains, even what its own pickling leaves out."""
+    """Return all parts of an instance of one of the job's classes, also those that its pickling leaves out."""
     kind = type(found)
     held: list[Any] = [members(found)]
     for base in kind.__mro__:
@@ -226,20 +226,20 @@ _COPIED = ("__annotations__", "__doc__", "__module__", "__name__", "__qualname__
 
 
 class Slots(dict[str, Any]):
-    """Attributes in their pickled form. Their names do not count as strings."""
+    """Attributes of an object, as pickled: name -> value. The names are not recorded as strings of the code."""
 
 
 class Members(list[tuple[str, Any]]):
-    """Attributes whose names do not count as strings.
+    """Names and values of an object's attributes. The names are not recorded as strings of the code.
 
-    ``copied``: attributes that were left out because the object only has copies of them from a function.
+    ``copied``: attributes that are left out, because they were only copied from a callable inside the object.
     """
 
     copied: tuple[tuple[str, Any], ...] = ()
 
 
 def members(found: Any, *, but: str = "") -> Members:
-    """Return an object's own attributes by name, without copies of the names of a function in it."""
+    """Return an object's own attributes by name, without those copied from a callable inside the object."""
     held = attributes(found)
     wrapped = [value for _, value in held if callable(value)]
     copied = [pair for pair in held if pair[0] in _COPIED and any(_has(each, *pair) for each in wrapped)]
@@ -285,7 +285,7 @@ def _plain(found: Any) -> Any:
 
 
 def class_members(found: type, annotations: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return what a class itself defines, by name. For a msgspec struct, also what only its metaclass knows."""
+    """Return the members that a class itself defines, by name; for a msgspec struct also those of its metaclass."""
     struct = [(name, getattr(found, name)) for name in _OF_STRUCTS if hasattr(found, name)]
     own = {name: value for name, value in vars(found).items() if name not in _DERIVED}
     return [*sorted_items({**own, **({"__annotations__": annotations} if "__annotations__" in own else {})}), *struct]
@@ -298,7 +298,7 @@ def field_parts(found: Field[Any], types: Mapping[int, Any]) -> list[Any]:
 
 
 def module_members(found: ModuleType) -> list[tuple[str, Any]]:
-    """Return a module's globals by name, without those that the interpreter put there."""
+    """Return a module's globals by name, without those that the interpreter sets."""
     return [pair for pair in sorted_items(vars(found)) if pair[0] not in _OF_MODULES]
 
 
@@ -315,8 +315,9 @@ _MADE_AT_RUN_TIME = 1 << 9
 
 
 def is_held_by_its_module(kind: type) -> bool:
-    """Whether a class is found in the place that it names. A class made by a library's function may only claim that
-    place.
+    """Whether a class can be found under its own module and name; true for a class inside a function.
+
+    A class that a library's function made may have a name under which it cannot be found.
     """
     if not kind.__flags__ & _MADE_AT_RUN_TIME:
         return True

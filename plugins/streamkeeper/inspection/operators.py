@@ -20,7 +20,7 @@ def find_operators(plan: QueryPlan, lineage: Lineage) -> tuple[Operator, ...]:
 
 
 def stateful_nodes(plan: Any) -> list[Any]:
-    """Return the plan's nodes for the results of ``find_operators``, in the same order."""
+    """Return the nodes of a plan that ``find_operators`` describes, in the order of its result."""
     return [node for node in bottom_up(plan) if keeps_state(node)]
 
 
@@ -31,7 +31,7 @@ def keeps_state(node: Any) -> bool:
 
 
 def find_watermarks(plan: Any) -> tuple[str, ...]:
-    """Return the text ``column delay`` for each watermark."""
+    """Return one text for each watermark of a plan, such as ``column delay``."""
     return tuple(
         f"{node.eventTime().sql()} {node.delay().toString()}"
         for node in bottom_up(plan)
@@ -40,7 +40,7 @@ def find_watermarks(plan: Any) -> tuple[str, ...]:
 
 
 def find_delays(plan: Any, lineage: Lineage) -> tuple[Watermark, ...]:
-    """Return the column and the delay of each watermark."""
+    """Return the column and the delay of each watermark of a plan."""
     nodes = [node for node in bottom_up(plan) if class_name(node) == spark_classes.WATERMARK]
     return tuple(
         Watermark(column=column, delay_ms=int(node.getDelayMs(node.delay())))

@@ -12,11 +12,11 @@ _CALL = "pythonud"
 
 
 def functions_of(meaning: str, names: Mapping[int, str], described: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the functions in a canonical expression, in its order, with their names from the manifest.
+    """Return the entries of ``described`` for the functions in a canonical expression, in the expression's order.
 
-    ``names``: number in canonical expressions -> name of the function.
-    ``described``: place, number and name of all functions; two functions of one name are both returned.
-    None if a function's number is missing, as in a long expression that was replaced by a digest.
+    ``names``: number of a function in canonical expressions -> name of the function.
+    ``described``: place, number and name of all functions. If two functions have one name, both are returned.
+    Returns None if a function's number is missing, as in a long expression that was replaced by a digest.
     """
     bare = _QUOTED.sub("", meaning)
     numbers = [int(found) for found in _FUNCTION.findall(bare)]

@@ -55,7 +55,7 @@ class OwnCode:
         return self.is_own_file(file) if file else module.__name__ == "__main__"
 
     def is_own_home(self, name: object) -> bool:
-        """Whether a module of this name belongs to the job; true also without one, as for code pickled by value."""
+        """Whether the module of this name belongs to the job; true if none is loaded, as for code pickled by value."""
         module = sys.modules.get(name) if isinstance(name, str) else None
         return not isinstance(module, ModuleType) or self.is_own(module)
 
@@ -85,7 +85,7 @@ class OwnCode:
         return str(path.relative_to(self._root)) if self._root and path.is_relative_to(self._root) else path.name
 
     def loaded(self) -> list[ModuleType]:
-        """Return the modules below the bundle's root that this process has imported, by name."""
+        """Return the modules below the bundle's root that this process has imported, in the order of their names."""
         found = [module for _, module in sorted(sys.modules.items()) if isinstance(module, ModuleType)]
         return [module for module in found if self._is_below(module) and self.is_own(module)]
 
@@ -94,7 +94,7 @@ class OwnCode:
         return isinstance(file, str) and any(file.startswith(f"{place}/") for place in self._places)
 
     def data_files(self) -> list[list[str]] | None:
-        """Return name and digest of every file of the bundle that is not a loaded module; None if unknown."""
+        """Return name and digest of every file in the bundle that is no loaded module; None if unknown."""
         loaded = {str(getattr(module, "__file__", "")) for module in self.loaded()}
         return self._contents(lambda path: str(path) not in loaded)
 
@@ -112,13 +112,13 @@ class OwnCode:
         return [[self.relative(file), self.content(file, as_written)] for file in self._files if wanted(file)]
 
     def all_trees(self) -> list[ast.Module | None] | None:
-        """Return the syntax of each code file of the bundle, None for one without source; None if files are unknown."""
+        """Return the syntax tree, or None without source, of each code file; return None if the files are unknown."""
         if self._contents(lambda path: False) is None:
             return None
         return [self.tree(file) for file in self._files or () if file.suffix in _CODE]
 
     def content(self, path: Path, as_written: bool = False) -> str:
-        """Return a digest of a file, for Python source without comments, docstrings and formatting."""
+        """Return a digest of a file; comments, docstrings and formatting of Python source do not count."""
         tree = None if as_written else self.tree(path)
         if tree is not None:
             return _sha256(ast.dump(tree).encode())
@@ -134,7 +134,7 @@ class OwnCode:
         return self._trees[key]
 
     def compiled(self, module: object) -> str:
-        """Return a digest of the file of one of the job's modules without source; empty for all other modules."""
+        """Return a digest of a module's file if the module is the job's and has no source; empty otherwise."""
         file = getattr(module, "__file__", None) if self.is_own(module) else None
         return self.content(Path(file)) if file and self.tree(Path(file)) is None else ""
 
@@ -154,15 +154,15 @@ class OwnCode:
         return self._bindings[key].get(name, [])
 
     def effects(self, module: ModuleType) -> CodeType | None:
-        """Return what importing a module does besides assigning its names, as code that is never run."""
+        """Return the effects of importing a module besides assigning its names, as code that is never run."""
         tree = self.source_of(module)
         return ImportEffects(vars(module), self.is_own).compiled(tree) if tree else None
 
     def imports(self, name: str) -> list[Path] | None:
         """Return the files that run when one of the job's modules is imported, found without running any of them.
 
-        They include the ``__init__`` of parent packages, and what these files import themselves, wherever the import is
-        written. None for a library's module.
+        They include the ``__init__`` of parent packages, and the files that these files import, wherever in the code
+        the import is. Returns None for a library's module.
         """
         found: dict[Path, None] = {}
         waiting = [name]

@@ -23,15 +23,15 @@ _LIMITS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxMetadat
 
 
 class QueryPlan:
-    """The plans of one streaming DataFrame before its start: the ``analyzed`` plan, and the ``chosen`` one to describe.
+    """The ``analyzed`` and the ``chosen`` plan of one streaming DataFrame before its start. The latter is described.
 
     The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes the state. The
-    current time is removed before, because the optimizer would write the present moment into the plan, and could not
-    move some parts of the plan past it.
+    current time is removed before the optimization, because the optimizer would write the present moment into the
+    plan, and could not move some parts of the plan past it.
 
     ``tree``: every node of the chosen plan with all of its arguments.
-    ``reads_bundle``: whether the plan reads files below ``bundle_root`` as static tables, which the tree then has by
-    name and content.
+    ``reads_bundle``: whether the plan reads files below ``bundle_root`` as static tables. ``tree`` then contains the
+    names and contents of these files.
     """
 
     def __init__(self, spark: SparkSession, df: DataFrame, bundle_root: Path | None = None) -> None:

@@ -28,10 +28,10 @@ class Tagged:
 
 
 class Node:
-    """A plan, an expression or another case class in one, with its class and its arguments by name, in order.
+    """A node of a plan, such as an expression: its class, and its arguments by name, in order.
 
     The value of a field is None (also for Spark's None), a bool, an int, a text, a list, a ``Node`` or a ``Tagged``.
-    ``written``: the ``file:line`` of the Python call that made an expression, if Spark knows it. It is in no digest.
+    ``written``: the ``file:line`` of the Python call that made an expression, if Spark knows it. No digest contains it.
     """
 
     __slots__ = ("fields", "kind", "name", "written")
@@ -44,7 +44,7 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        """The nodes of the same kind among the arguments, alone or in a list, in order."""
+        """The arguments, or elements of list arguments, that are nodes of the same kind as this node, in order."""
         return [node for value in self.fields.values() for node in _nodes(value) if node.kind == self.kind]
 
     @property
@@ -68,17 +68,17 @@ def structure_digest(plan: Node) -> str:
 
 
 def unnumbered(text: str) -> str:
-    """Return the text without the numbers of columns that Spark makes, which it counts over the whole session."""
+    """Return the text without the numbers of generated columns, which Spark counts over the whole session."""
     return _NUMBERED.sub(r"\1", text)
 
 
 def texts(found: Any) -> Iterator[str]:
-    """Yield every text in a plan's arguments, in no order: literals, names, options."""
+    """Yield every text in a plan's arguments, such as literals, names and options, in no particular order."""
     return (value for value in values_in(found) if isinstance(value, str))
 
 
 def values_in(found: Any) -> Iterator[Any]:
-    """Yield an argument and every value in it, with nodes and lists, in no order."""
+    """Yield an argument and every value inside it, including nodes and lists, in no particular order."""
     waiting = [found]
     while waiting:
         value = waiting.pop()
@@ -158,7 +158,7 @@ def _json(found: Any) -> str:
 
 
 def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments of a node that are the same in two builds of a query, without those that only name things."""
+    """Yield the arguments of a node that are equal in two builds of a query, but not those that are only names."""
     if node.name in spark_classes.STREAMING_RELATIONS:
         # The described sources say what is read, and how.
         yield "output", node.fields["output"]

@@ -33,7 +33,7 @@ class PlanWalker:
         return read_plan(str(self._java.walk(plan)))
 
     def without_time(self, plan: Any) -> Any:
-        """Return an analyzed plan with the current time as in a micro-batch, and not as a fixed moment."""
+        """Return an analyzed plan in which the current time is that of each micro-batch, not one fixed moment."""
         return self._java.withoutTime(plan)
 
     def optimized(self, plan: Any) -> Any:

@@ -45,8 +45,8 @@ _ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(Not
 
 
 class Reading:
-    """One walk from a function. The result is plain JSON. Cycles are cut: an object seen before is given by a
-    number.
+    """One walk over everything that a function reaches. The result is plain JSON, in which a number replaces an
+    object that was read before.
     """
 
     def __init__(self, own: OwnCode, look: Routing | LocalNames | None = None) -> None:
@@ -61,7 +61,7 @@ class Reading:
         self.texts: set[str] = set()
 
     def whole(self, function: object) -> Any:
-        """Return a function with everything else of the job that may influence what it does."""
+        """Return the JSON of a function and of all other parts of the job that may influence the function."""
         found = [self.value(function)]
         self._silent += 1
         found.append(self._effects())

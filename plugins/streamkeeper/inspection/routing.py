@@ -66,21 +66,21 @@ Steps = Sequence[dis.Instruction]
 
 
 def is_told_where(module: str) -> bool:
-    """Whether a library writes only to what its caller names, and to nothing that it finds by itself."""
+    """Whether a library writes only to targets that its caller names, and never to a target of its own choice."""
     return module.partition(".")[0] in _WRITES
 
 
 class Routing:
-    """The rule for a walk over code that leaves out what cannot decide where rows of a sink's function go."""
+    """Restricts a walk over code to the parts that may decide where a sink's function writes its rows."""
 
     def __init__(self, function: object) -> None:
         self._sink = _batch_of(function)
 
     def counting(self, code: CodeType, steps: Steps, names: Mapping[str, Any]) -> tuple[Sequence[int], dict[int, Any]]:
-        """Return positions of the instructions that count, and by position the arguments that replace their own.
+        """Return the positions of the instructions to compare, and position -> argument that replaces the original.
 
         ``steps``: the instructions of ``code``.
-        ``names``: its globals.
+        ``names``: the globals of ``code``.
         """
         parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         batch = self._sink[1] if self._sink and code is self._sink[0] else None
@@ -88,7 +88,7 @@ class Routing:
         return kept, _arguments(steps, kept, parameters)
 
     def beside(self, _code: CodeType, _handlers: Any) -> list[Any]:
-        """Return nothing: only a code's instructions count here."""
+        """Return an empty list, because only the instructions of the code are compared."""
         return []
 
 

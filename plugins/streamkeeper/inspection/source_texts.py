@@ -32,7 +32,7 @@ class Written(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The place of the source as ``file:line``."""
+        """The ``file:line`` at which the source begins."""
         return f"{self.file}:{self.line}"
 
 
@@ -53,7 +53,7 @@ class SourceTexts:
         self._found: dict[tuple[str, int, str], Written | None] = {}
 
     def function(self, code: CodeType) -> Written | None:
-        """Return a function with its decorators; None if it is in none of the job's files."""
+        """Return the source of a function with its decorators; None if the function is in none of the job's files."""
         key = (code.co_filename, code.co_firstlineno, code.co_qualname)
         if code.co_name == _LAMBDA or key not in self._found:
             self._found[key] = self._function(code)
@@ -69,7 +69,7 @@ class SourceTexts:
         return self._written(held[0], code.co_filename) if held else None
 
     def class_header(self, kind: type) -> Written | None:
-        """Return a class with its decorators, bases and attributes, without its methods."""
+        """Return the source of a class with its decorators, bases and attributes, without its methods."""
         module = sys.modules.get(kind.__module__)
         body: list[ast.stmt] = getattr(self._module_tree(module), "body", [])
         found: ast.stmt | None = None
@@ -83,7 +83,10 @@ class SourceTexts:
         return self._written(header, str(getattr(module, "__file__", "")))
 
     def binding(self, home: str, name: str) -> Binding | None:
-        """Return the last assignment to a global, in the module from which it was imported; None if there is none."""
+        """Return the last assignment to a global; None without one.
+
+        For an imported global, this is the assignment in the module from which the global was imported.
+        """
         for _ in range(_MOST_IMPORTS):
             module = sys.modules.get(home)
             statement = _assigned(getattr(self._module_tree(module), "body", []), name)
@@ -100,7 +103,7 @@ class SourceTexts:
         return None
 
     def statements(self, module: ModuleType | None, lines: set[int]) -> Written | None:
-        """Return the top-level statements of a module, and decorators among them, with code in any of these lines."""
+        """Return the source of a module's top-level statements and decorators that have code in any of ``lines``."""
         found = list(_in_lines(getattr(self._module_tree(module), "body", []), lines))
         if not found:
             return None

@@ -25,7 +25,7 @@ _FORMAT_WITH_IDS = 2
 def state_layout(checkpoint: Tree) -> dict[str, str]:
     """Return the confs for the layout of a checkpoint's state, as far as its logs record it; raises CheckpointDamaged.
 
-    Empty for a checkpoint without state, whose commits name no state files whatever the session's settings are.
+    The result is empty for a checkpoint without state, because its commits name no state files under any settings.
     """
     facts = read_facts(checkpoint.fresh())
     if "state/" not in checkpoint.fresh().names(""):

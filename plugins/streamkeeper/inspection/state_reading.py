@@ -51,7 +51,7 @@ class StateStore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_state_stores(spark: SparkSession, checkpoint: Tree, batch: int) -> tuple[StateStore, ...]:
-    """Return everything that can be read of a checkpoint's state after a batch, in order; empty if there is no state.
+    """Return the readable stores of a checkpoint's state after a batch, in order; empty if there is no state.
 
     Raises Spark's error if the description of an operator cannot be read.
     """
@@ -118,8 +118,8 @@ def _stores(operator: int, name: str, store: str, partitions: int, properties: s
 def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
     """Whether any key that was ever in an operator's state may be missing in it after the last committed batch.
 
-    False only with a proof. There is none if batches were pruned, if there are too many, or if the reader does not
-    support the layout.
+    Returns False only with a proof that no key is missing. The proof is impossible if batches were pruned, if there
+    are too many batches, or if the reader does not support the layout.
     """
     batches = sorted(numbered(checkpoint.fresh(), "commits"))
     if not batches or batches != list(range(len(batches))) or len(batches) > MOST_BATCHES:
@@ -135,7 +135,7 @@ def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
 def holds_null_key(spark: SparkSession, checkpoint: Tree, operator: int, position: int) -> bool:
     """Whether any key of an operator's state may be null in a column, as of the last committed batch.
 
-    The whole state is read. True if it cannot be read, because nothing is proven then.
+    Reads the whole state. Returns True if the state cannot be read, because nothing is proven then.
     """
     try:
         state = _state(spark, checkpoint, operator, max(numbered(checkpoint.fresh(), "commits")))

@@ -9,7 +9,7 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.S
 
 
 def seen_elsewhere(function: ast.AST) -> Iterator[str]:
-    """The names that inner functions use, which may run later, or that ``finally`` uses, which runs after a return."""
+    """Yield the names that inner functions use, which may run later, and ``finally``, which runs after a return."""
     for node in ast.walk(function):
         parts: Sequence[ast.AST] = [node] if isinstance(node, _INNER) and node is not function else ()
         if isinstance(node, ast.Try | ast.TryStar):
@@ -19,7 +19,7 @@ def seen_elsewhere(function: ast.AST) -> Iterator[str]:
 
 
 def uses_of(function: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield every name in a function, including inner functions, with what is done to it."""
+    """Yield every name in a function, including inner functions, with the kind of its use."""
     for node in ast.walk(function):
         match node:
             case ast.Name(id=name, ctx=ast.Load()):

@@ -17,7 +17,7 @@ def is_window(parts: Sequence[str]) -> bool:
 
 
 def window_text(parts: Sequence[str]) -> str:
-    """Return a time window: its column, its durations in microseconds, and a digest of how they are used."""
+    """Return a time window as text: its column, its durations in microseconds, and a digest of its definition."""
     whole = ", ".join(parts)
     column = _first_argument(_first_argument(whole.rpartition(_BOUND)[2]).removeprefix("timestampaddinterval("))
     durations = sorted(set(_LENGTHS.findall(whole)), key=int)

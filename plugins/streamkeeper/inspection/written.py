@@ -13,7 +13,7 @@ _MOST, _LONGEST = 500, 1_000
 
 
 def lines_in_bundle(written: Mapping[str, str], bundle_root: Path | None) -> dict[str, str]:
-    """Return expression -> ``file:line`` with the file's path in the bundle, for the job's own code only."""
+    """Return expression -> ``file:line``, with the path within the bundle, for code inside the bundle only."""
     if bundle_root is None or len(written) > _MOST:
         return {}
     root = os.path.join(os.path.realpath(bundle_root), "")

@@ -23,7 +23,7 @@ OURS = "streamkeeper.jvm.CreateOnlyCheckpointFileManager"
 def create_only(spark: SparkSession) -> None:
     """Make the session create each checkpoint file on s3a with one PUT, so that only one of several writers succeeds.
 
-    Other file systems are not affected. Called before the session's first query. The setting is outside the job's
+    Other file systems are not affected. Call this before the session's first query. The setting is outside the job's
     confs, because these are part of the job's description.
     """
     source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
@@ -35,9 +35,9 @@ def create_only(spark: SparkSession) -> None:
 
 
 def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
-    """Raise JobUnusable for a checkpoint on S3 in a session that does not use this manager.
+    """Raise JobUnusable for a checkpoint on S3 in a session that ``create_only`` has not prepared.
 
-    ``checkpoint``: its location in Spark's form. A version keeps the root under which it was created, whatever the
+    ``checkpoint``: the location in Spark's form. A version keeps the root under which it was created, whatever the
     installation's present setting.
     """
     context: Any = spark.sparkContext

@@ -42,11 +42,11 @@ class RecordDescription(msgspec.Struct, frozen=True):
 
 
 class Assess(msgspec.Struct, frozen=True):
-    """Compare the candidate's manifests with the current release's, both ways."""
+    """Compare the candidate's manifests with those of the current release, for the deploy and for a rollback."""
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send an instance a command, and notify it."""
+    """Send a command to an instance, and notify the instance."""
 
     instance: str
     kind: CommandKind
@@ -76,11 +76,11 @@ class BackUp(msgspec.Struct, frozen=True):
 
 
 class CheckDrift(msgspec.Struct, frozen=True):
-    """Compare the approved evidence with the present one; mark the step done, or raise that the approval is void."""
+    """Compare the approved with the present evidence; mark the step done, or raise that the approval is void."""
 
 
 class Shadow(msgspec.Struct, frozen=True):
-    """Create the versions that a dual run fills, and let the instance fill them."""
+    """Create the checkpoint versions that a dual run fills, and let the instance fill these versions."""
 
     instance: str
 
@@ -121,7 +121,7 @@ class MarkDone(msgspec.Struct, frozen=True):
 
 
 class FallBack(msgspec.Struct, frozen=True):
-    """Record that the candidate will not take over; ``untouched`` as in FallBackDecided."""
+    """Record that the candidate will not take over; ``untouched`` has the meaning that FallBackDecided documents."""
 
     untouched: Outcome
 

@@ -54,12 +54,15 @@ def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
 
 
 def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | None:
-    """Return a person's answer about this subject; None without one."""
+    """Return the recorded answer of a person about this subject; None without an answer."""
     return operation.review if about is About.OUTPUT else operation.approval
 
 
 def get_ready(at: Observation) -> Decision:
-    """Gather the evidence again on the present checkpoint: in the standby of a warm handover, else in a describer."""
+    """Return the decision to gather the evidence again on the present checkpoint, and then to compare it.
+
+    The standby of a warm handover gathers the evidence; in a cold handover a describer does.
+    """
     step, operation = Step.READY, at.operation
     release = operation.release
     if operation.request.handover is Handover.WARM:

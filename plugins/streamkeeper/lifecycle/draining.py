@@ -48,7 +48,7 @@ def drain(at: Observation) -> Decision:
 
 
 def prove_dead(at: Observation) -> Decision:
-    """Return the decision to record the end of every owner once it is proven."""
+    """Return the decision to record the end of every owner once that end is proven."""
     step = Step.PROVE_DEAD
     for owner in at.state.owners:
         seen = at.of(owner.instance)
@@ -85,7 +85,10 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
 
 
 def gathered(at: Observation, step: Step, name: str) -> Decision | None:
-    """Return the decision to wait for a describer, stop it or give it up; None once it has delivered and ended."""
+    """Return the next decision about a describer: to wait for its evidence, to stop it, or to give up.
+
+    None once the describer has gathered its evidence and ended.
+    """
     if not at.state.instances[name].ended:
         if not at.of(name).gathered:
             return not_yet(at, step, name, "evidence")
@@ -94,7 +97,7 @@ def gathered(at: Observation, step: Step, name: str) -> Decision | None:
 
 
 def last_word(seen: Seen) -> str:
-    """Return how an instance ended, for the record of its end: its last reported state, or a text if it has none."""
+    """Return the last reported state of an instance for the record of its end; a fixed text if none was reported."""
     return seen.state.value if seen.state is not None else "without a word"
 
 

@@ -35,7 +35,7 @@ _START_S = 10.0
 
 
 def keep_reserve(at: Observation, step: Step) -> Decision | None:
-    """Return the decision to start the old release on standby, as a reserve; None once that was tried or is of no use.
+    """Return the decision to start the old release on standby, as a reserve; None once that was tried or has no use.
 
     The reserve owns nothing. There is room for it if the candidate was on standby next to the old driver. Whatever
     happens to the reserve, the candidate keeps running. Only ``fall_back`` needs the reserve, and starts another
@@ -67,7 +67,7 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
 
 
 def end_reserve(at: Observation, step: Step) -> Decision | None:
-    """Return the decision to stop the reserve; None if there is none, or if it cannot be stopped from here.
+    """Return the decision to stop the reserve; None without a reserve, and if the reserve cannot be stopped from here.
 
     The reserve owns nothing, and exits by itself once it reads that the operation has ended.
     """
@@ -238,7 +238,7 @@ def _versions_back(at: Observation) -> dict[str, str]:
 
 
 def ways_back(operation: OperationState) -> dict[str, QueryWay]:
-    """Return query -> its transition, for the rollback paths that restore a snapshot."""
+    """Return query -> its transition, for every query whose rollback path restores a snapshot."""
     return {query: way for query, way in operation.ways.items() if way.back is Way.RESTORE}
 
 

@@ -11,7 +11,7 @@ from streamkeeper.model.job_state import JobState
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision; ``state``: the final state of an instance that is not restarted."""
+    """The decision whether an instance runs another generation; ``state``: the final state of one that does not."""
 
     goes_on: bool
     reason: str = ""
@@ -19,7 +19,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -> Verdict:
-    """Whether another generation of an instance may start; ``orders``: all commands that it ever received.
+    """Whether another generation of an instance may start; ``orders``: all commands to that instance so far.
 
     An open operation decides about its own instances, even if its job is stopped, because a person deploys the job.
     """

@@ -42,7 +42,7 @@ def give_up(step: Step, reason: str, *, untouched: Outcome = Outcome.REFUSED) ->
 
 
 def start(at: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
-    """Return the decision to plan, launch or give up an instance; None once any trace of it was observed.
+    """Return the decision to plan, launch or give up an instance; None once any sign of the instance was seen.
 
     ``at``: the observation.
     ``step``: the step of the decision.
@@ -109,7 +109,7 @@ def shadows(at: Observation, name: str) -> bool:
 
 
 def failed_to_serve(at: Observation, name: str, limit_s: float, what: str) -> str:
-    """Return why an instance that was ordered to go will not take over; empty as long as it may."""
+    """Return why an instance with a GO command will not take over; empty as long as it may still take over."""
     seen = at.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return seen.error or f"{name} ended before its {what}: {seen.liveness.why}"

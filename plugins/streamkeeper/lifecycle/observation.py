@@ -35,37 +35,37 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> DriverState | None:
-        """Its last reported state: from its exit if there is one, otherwise from its status."""
+        """The driver's last reported state: from its exit record if there is one, otherwise from its status."""
         if self.exit is not None:
             return self.exit.state
         return self.status.state if self.status is not None else None
 
     @property
     def error(self) -> str:
-        """The last error that it reported, if any."""
+        """The last error that the driver reported; empty without an error."""
         if self.exit is not None and self.exit.error:
             return self.exit.error
         return self.status.error if self.status is not None else ""
 
     @property
     def held_up_by(self) -> str:
-        """What it waits for, otherwise the last error that it reported; empty if it reported neither."""
+        """What the driver waits for, else the last error that it reported; empty if the driver reported neither."""
         return (self.status.waiting if self.status is not None else "") or self.error
 
     @property
     def gathered(self) -> bool:
-        """Whether the requested evidence has been gathered."""
+        """Whether the driver has gathered the evidence that was requested from it."""
         return self.status is not None and self.status.gathered
 
     @property
     def broken(self) -> str:
-        """Why it will fail: a query that fails repeatedly without progress; empty otherwise."""
+        """The name and error of a query of the driver that fails repeatedly without progress; empty without one."""
         told = self.status.queries.values() if self.status is not None else ()
         return next((f"query {query.query}: {query.error}" for query in told if query.failures >= FAILURES), "")
 
     @property
     def waits(self) -> bool:
-        """Whether it continues by itself once a store, sink or source answers."""
+        """Whether the driver only waits for a store, sink or source, and continues once that answers."""
         return self.exit is None and self.status is not None and self.status.cause == Cause.DEPENDENCY.value
 
     @property
@@ -79,7 +79,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lag(self) -> dict[str, int]:
-        """Query -> number of waiting records, where its sources report it."""
+        """Query -> number of waiting records, for queries whose sources report that number."""
         told = self.status.queries.values() if self.status is not None else ()
         return {query.query: query.behind for query in told if query.behind is not None}
 
@@ -90,7 +90,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """The complete input of a decision."""
+    """The complete input for deciding the next action of an operation."""
 
     state: JobState
     """The job, as its journal records it."""

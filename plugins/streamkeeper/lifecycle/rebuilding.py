@@ -41,7 +41,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The record for one job."""
+    """The plan for rebuilding the journal of one job."""
 
     job: str
     """The job's name."""
@@ -62,7 +62,7 @@ class _Undecided(Exception):
 
 
 def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPlan:
-    """Return the plan: the record that recreates the journal, or the reasons why it must not be written.
+    """Return the plan: the record that recreates the journal, or the reasons why no such record may be written.
 
     ``installation``: the id of the installation that wrote the job's outputs.
     """

@@ -30,7 +30,9 @@ MENDED = frozenset({"last-commit-missing"})
 
 
 def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
-    """Return one cause with its evidence, and every action: possible ones first, of these the ones without loss first.
+    """Return one cause with its evidence, and all actions, impossible ones last.
+
+    Of the possible actions, those that need no acceptance come first.
 
     ``chosen``: queries that a person wants to restore or rebuild; empty for the damaged ones.
     """
@@ -311,7 +313,7 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
 
 
 def mendable(query: QueryLook) -> bool:
-    """Whether a start repairs the damage itself: its output recognises the replayed batch."""
+    """Whether a start repairs the damage to a query, because the output recognises the replayed batch."""
     shapes = {harm.shape for harm in query.harmed}
     knows = capabilities_of(query.sink).knows_batches
     alone = not (query.lost or query.ahead or query.unproven)

@@ -23,7 +23,7 @@ def price_of_restart(query: QueryLook) -> Price:
 
 
 def too_short(query: QueryLook) -> str:
-    """Return why an output that lacks batches cannot continue from the snapshot; empty if it has all of them."""
+    """Return why an output cannot continue from the snapshot; empty if the output has all earlier batches."""
     if not query.output_lost or query.replay is None:
         return ""
     held = -1 if query.holds is None else query.holds

@@ -7,11 +7,11 @@ from streamkeeper.model.ways import Way
 
 
 def reasons_to_review(operation: OperationState) -> tuple[str, ...]:
-    """Return why a person must review, one sentence per query; none if it is not needed or not compared yet.
+    """Return why a person must review the outputs, one sentence per query; empty if no review is needed yet.
 
     A review is needed for outputs that differ by more than the request allows, for outputs that could not be compared,
-    and for changed code whose effect no rule proves. Each can be accepted in advance: by thresholds and columns,
-    ``compare=false``, ``accept_risk``.
+    and for changed code whose effect no rule proves. Each reason can be accepted in advance: by
+    thresholds and columns, by ``compare=false``, or by ``accept_risk``.
     """
     request = operation.request
     reasons: list[str] = []

@@ -22,7 +22,7 @@ _USUAL = DeployRequest(job="")
 
 
 class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule for one operation.
+    """The rule for who may answer the questions of one operation.
 
     ``lists``: owner of a list -> the names on it; a person must be on every list to answer.
     ``four_eyes``: whether the requester may not answer.
@@ -34,7 +34,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: str
 
     def objection(self, by: str, user_id: str = "") -> str:
-        """Return why an answer by this person does not count, else empty. ``user_id``: the id in Airflow, if known."""
+        """Return why this person's answer does not count; empty if it does. ``user_id``: the id in Airflow, if any."""
         if not by.strip():
             return "the user who answers is unknown"
         for whose, names in self.lists.items():
@@ -49,7 +49,10 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def named(self) -> tuple[Approver, ...] | None:
-        """Return the people who may answer; None without a list, so that every user may whom no rule excludes."""
+        """Return the people who may answer; None without a list.
+
+        Without a list, every user may answer, except the requester if ``four_eyes`` is set.
+        """
         if not self.lists:
             return None
         return tuple(approver for approver in self.listed if not self.objection(approver.name, approver.id))
@@ -81,7 +84,7 @@ def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> Right
 
 
 def must_have_right(settings: Settings, state: JobState, request: DeployRequest) -> None:
-    """Raise OperationRefused for a request with an advance answer that its author may not give."""
+    """Raise OperationRefused if a request answers a question in advance that its author may not answer."""
     accepted = tuple(_said_beforehand(request))
     by = request.requested_by
     if accepted and (objection := right_to_answer(settings, state, by).objection(by)):
@@ -100,9 +103,9 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
 
 
 def may_change_approvers(settings: Settings, state: JobState, request: DeployRequest, release: str) -> None:
-    """Raise OperationRefused for a release with another list than the current one's.
+    """Raise OperationRefused for a release whose list of approvers differs from the current release's list.
 
-    A person on the current release's list may deploy it.
+    A person on the current release's list may deploy such a release.
     """
     serving = _own_list(state, state.serving_release)
     if request.dry_run or not serving or set(serving) == set(_own_list(state, release)):

@@ -211,7 +211,7 @@ def path(operation: OperationState) -> tuple[Step, ...]:
 
 
 def current_step(operation: OperationState) -> Step:
-    """Return the step of an open operation: the first on its path that is not done, or FALL_BACK after it gave up."""
+    """Return the step of an open operation: the first one not done on its path, or FALL_BACK once it has given up."""
     if operation.fall_back:
         return Step.FALL_BACK
     return next((step for step in path(operation) if not operation.has_done(step)), Step.PROMOTE)

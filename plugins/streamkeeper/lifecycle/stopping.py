@@ -17,15 +17,15 @@ from streamkeeper.model.liveness import Life
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """No process of the job is left."""
+    """The stop is complete, because no process of the job is left."""
 
 
 class TakenOver(msgspec.Struct, frozen=True):
-    """A later recorded decision determines what runs."""
+    """The stop ends, because a decision that was recorded later determines which driver runs."""
 
 
 class Unprovable(msgspec.Struct, frozen=True):
-    """A driver's termination cannot be proven from here."""
+    """The stop cannot continue, because a driver's termination cannot be proven from here."""
 
 
 class StopDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class StopDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StopView(msgspec.Struct, frozen=True, kw_only=True):
-    """The complete input of a decision."""
+    """The complete input for deciding the next action of a stop."""
 
     state: JobState
     """The job, as its journal records it."""
@@ -53,7 +53,7 @@ class StopView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_stop(at: StopView) -> StopDecision:
-    """Return the next action: drain an owner, kill it after the deadline, or record its end once it is proven."""
+    """Return the next action: drain an owner, kill it after the deadline, or record its end once that end is proven."""
     stopped, operation = at.state.stopped, at.state.open_operation
     if stopped is None or stopped.operation != at.stop:
         return _say(TakenOver(), "a later request replaced this one")

@@ -61,7 +61,7 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tuple[dict[str, QueryWay], str]:
-    """Return query -> its transition, and why a query has none; that reason, if not empty, refuses the whole deploy."""
+    """Return query -> its transition, and why the deploy is refused if a query has none; empty otherwise."""
     ways: dict[str, QueryWay] = {}
     for name, at in sorted(facts.items()):
         found = _choose(request, at) if request.recover is None else _recover(request, request.recover, name, at)

@@ -27,7 +27,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question whether ``candidate`` can resume from ``checkpoints`` in place of ``deployed``."""
+    """The request to check whether ``candidate`` can resume from ``checkpoints`` in place of ``deployed``."""
 
     candidate: JobFile
     """The job to check."""
@@ -60,7 +60,7 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The assessment with its evidence, or the reason why there is none."""
+    """The assessment with its evidence, or the reason why there is no assessment."""
 
     assessment: Assessment | None = None
     """Verdict and findings; None after an error."""

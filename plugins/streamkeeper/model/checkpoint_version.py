@@ -99,7 +99,7 @@ def output_history(versions: Sequence[CheckpointVersion], version: str) -> Outpu
 
 
 def checkpoint_location(root: str, job: str, query: str = "", version: str = "") -> str:
-    """Return ``<root>/<job>/<query>/<version>``; without version or query, the folder of a query or of a job."""
+    """Return ``<root>/<job>/<query>/<version>``; without version the query's, without query the job's folder."""
     return "/".join(part for part in (root.rstrip("/"), job, query, version) if part)
 
 
@@ -133,7 +133,7 @@ def created(record: CheckpointVersionCreated) -> CheckpointVersion:
 
 
 def seen(query: str, version: RebuiltVersion) -> CheckpointVersion:
-    """Return a version that a rebuild of the journal has found; the release that created the version is unknown."""
+    """Return a version that was found while rebuilding the journal; the release that created it is unknown."""
     return CheckpointVersion(
         query=query,
         version=version.version,
@@ -182,7 +182,7 @@ def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersio
 
 
 def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
-    """Return the version with its start from ``record``; unchanged for another version's record or a known start."""
+    """Return the version with its start added; unchanged if ``record`` is another version's or the start is known."""
     if version.version != record.version:
         return version
     match record:

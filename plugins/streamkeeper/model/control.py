@@ -84,7 +84,7 @@ SENTENCES = {
 
 
 class ExitCode(IntEnum):
-    """Exit code of a driver process; its supervisor restarts it only after a temporary or an unknown one."""
+    """Exit code of a driver process; the supervisor restarts the driver only after a temporary or an unknown error."""
 
     DRAINED = 0
     FINISHED = 3

@@ -11,7 +11,7 @@ FORMAT = 1
 
 
 class DrillRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question whether ``query`` of ``job`` resumes from ``checkpoint``, restored as of committed ``batch``."""
+    """A request to test whether ``query`` of ``job`` resumes on ``checkpoint``, restored as of ``batch``."""
 
     job: JobFile
     """The job's file."""

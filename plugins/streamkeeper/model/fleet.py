@@ -44,7 +44,7 @@ class OperationFacts(msgspec.Struct, frozen=True, kw_only=True):
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts in a job's journal up to entry ``number``, valid until there is a later entry.
 
-    A field whose default is None is None if an earlier version of Streamkeeper wrote the facts.
+    A field with the default None stays None in facts that an earlier version of Streamkeeper wrote.
     """
 
     number: int
@@ -252,7 +252,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> str:
-        """The person who deployed the current release; empty without one, or if unknown."""
+        """The person who deployed the current release; empty without a current release, or if unknown."""
         return (self.memory.facts.owner or "") if self.memory.facts is not None else ""
 
     @property
@@ -302,11 +302,11 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, now - self.last_pass_at(now))
 
     def last_pass_at(self, now: float) -> float:
-        """Return the start of Airflow's last pass, if Airflow makes passes, else of any watch's; seconds since 1970."""
+        """Return when the last pass started, in seconds since 1970; if Airflow makes passes, only Airflow's count."""
         return self.airflow_pass_at if self.is_behind_airflow(now) else self.started
 
     def is_behind_airflow(self, now: float) -> bool:
-        """Whether another watch made this pass, although Airflow belongs to the installation and makes passes too."""
+        """Whether another watch than Airflow's made this pass, while Airflow's watch makes passes too."""
         kept = now - self.airflow_pass_at <= AIRFLOW_WATCH_REMOVED_S
         return kept and self.airflow_pass_at != self.started
 

@@ -26,14 +26,14 @@ def tell_lag(queries: Iterable[QueryRow]) -> str:
 
 
 def tell_commit(queries: Iterable[QueryRow], at: float) -> str:
-    """Return the time, at ``at``, since the last commit of the query whose last commit is the oldest."""
+    """Return the age, at the moment ``at``, of the oldest among the last commits of the queries."""
     return _age(least(query.committed_at for query in queries), at)
 
 
 def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
-    """Return the age, at ``at``, of the newest verified snapshot of the query that has the oldest one.
+    """Return the age, at the moment ``at``, of the oldest among the newest verified snapshots of the queries.
 
-    ``none`` if a query has no verified snapshot; ``-`` if the snapshots of a query were not examined.
+    Returns ``none`` if a query has no verified snapshot, ``-`` if the snapshots of a query were not examined.
     """
     found = list(queries)
     if not found or not all(query.snapshots_known for query in found):
@@ -46,7 +46,7 @@ def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
 def slowest(queries: Iterable[QueryRow]) -> QueryRow | None:
     """Return the query whose batches take the largest share of their trigger; None without batches.
 
-    If no query has a trigger interval, it is the query with the longest batches.
+    If no query has a trigger interval, return the query with the longest batches.
     """
     ran = [query for query in queries if query.batch_s is not None]
     return max(ran, key=lambda query: (share_of_trigger(query) or 0.0, query.batch_s or 0.0), default=None)

@@ -43,7 +43,7 @@ class WatchActed(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
 
 
 class NoticeSent(msgspec.Struct, frozen=True, kw_only=True, tag="sent"):
-    """The notice of entry ``of`` has reached the notifiers ``to``; with ``done`` no further notifier is missing."""
+    """The notifiers ``to`` have got the notice about entry ``of``; ``done``: whether no further delivery is due."""
 
     of: int
     to: tuple[str, ...]

@@ -62,7 +62,7 @@ UNKNOWN_RELEASE = "the release of before the store was lost"
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
-    """One driver instance that was planned. ``proof`` and the following fields record its end, empty until then."""
+    """One planned driver instance. ``proof`` and the fields after it record its end; before, they are empty."""
 
     instance: str
     operation: str
@@ -82,10 +82,11 @@ class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs.
 
-    ``shadow``: the instance that may fill new versions as a shadow. ``current``: query -> current version, if an
-    appointment named one. ``stopped``: the record of a stop, None if the job should run. ``forgotten``: the record of
-    the retirement. ``served``: release -> query -> its last version, ordered by when the release was last current.
-    ``rebuilt``: the record of a rebuilt journal.
+    ``shadow``: the instance that may fill new versions as a shadow.
+    ``current``: query -> current version, if an appointment named one.
+    ``stopped``: the record of a stop, None if the job should run.
+    ``forgotten``: the record of the retirement; ``rebuilt``: the record of a rebuilt journal; each None without one.
+    ``served``: release -> query -> last version on which the release ran, ordered by when it was last current.
     """
 
     format: int = FORMAT
@@ -114,17 +115,17 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def predecessor(self) -> str:
-        """The name of the release before a candidate, for a person; empty for a job that never ran."""
+        """The release that a candidate would replace, as a text for a person; empty for a job that never ran."""
         return self.serving_release or (UNKNOWN_RELEASE if self.rebuilt is not None else "")
 
     def next_epoch(self, query: str) -> int:
-        """Return an epoch above all that were ever claimed, in this journal or in a lost one that it replaces."""
+        """Return an epoch above all claimed epochs, also above those in a lost journal that this journal replaces."""
         before, newest = self.rebuilt, self.epochs.get(query)
         return max(newest.epoch if newest is not None else 0, before.epoch if before is not None else 0) + 1
 
     @property
     def next_release(self) -> int:
-        """Return a number that no release ever had, in this journal or in a lost one that it replaces."""
+        """Return a number that no release ever had, here or in a lost journal that this journal replaces."""
         before = self.rebuilt.newest_release if self.rebuilt is not None else 0
         return max((release.number for release in self.releases.values()), default=before) + 1
 
@@ -164,7 +165,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
-        """Return the segments of the output while ``version`` is current: those of its parents, then its own."""
+        """Return the segments of the output while ``version`` is current: its parents', then that of ``version``."""
         found, heir = [Span(version=version)], self.version(query, version)
         while heir is not None and heir.parent and heir.parent_batch is not None:
             found.append(Span(version=heir.parent, last=heir.parent_batch))

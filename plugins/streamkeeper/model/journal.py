@@ -245,7 +245,7 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
 
 
 class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-answered"):
-    """A person has answered a question; the answer applies to this bundle only, and from these batches on."""
+    """A person has answered a question. The answer applies only to ``bundle``, and only from ``batches`` on."""
 
     operation: str
     """The operation."""
@@ -386,7 +386,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PassedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of a newer Streamkeeper that this reader has skipped; ``kind`` is the record's tag."""
+    """An entry that a newer Streamkeeper wrote and this reader has skipped; ``kind`` is the record's tag."""
 
     number: int
     at: str

@@ -14,10 +14,10 @@ def journal_prefix(job: str) -> str:
 
 
 def fold_key(job: str, number: int) -> str:
-    """Return the key ``registry/<job>/folds/0000000100.json`` of the state after that journal entry."""
+    """Return the key ``registry/<job>/folds/0000000100.json`` of the job's state after entry ``number``."""
     return f"{fold_prefix(job)}{number:010d}.json"
 
 
 def fold_prefix(job: str) -> str:
-    """Return the prefix of the keys of a job's folded copies."""
+    """Return the prefix of the keys of a job's stored states, which ``fold_key`` returns."""
     return f"registry/{job}/folds/"

@@ -33,7 +33,7 @@ class KnownCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str, int]) -> KnownCheckpoint:
     """Return the recorded facts about a version of a job's query.
 
-    ``version`` comes from the journal. ``commits`` is ``commits_of`` the status of the driver that last claimed it.
+    ``version`` comes from the journal. ``commits``: ``commits_of(status)`` of the driver that last claimed the version.
     A handoff is recorded before the directory of the new version is created. Until that version has committed a batch
     of its own, the directory may be missing and can be created again.
     """

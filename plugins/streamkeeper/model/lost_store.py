@@ -64,7 +64,7 @@ class SeenSnapshots(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeenDriver(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver, according to what remains of its records, or to its processes."""
+    """A driver of a lost job, as found in its remaining records or processes."""
 
     instance: str
     """The instance's name."""

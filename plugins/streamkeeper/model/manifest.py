@@ -129,7 +129,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):
-    """The time for which a query waits for late rows of the event-time column, which is given by its expression."""
+    """How long a query waits for late rows; ``column`` is the expression of the event-time column."""
 
     column: str
     delay_ms: int
@@ -148,14 +148,14 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
     """For a table, the server and schema in its URL, in addition to ``output``; None if not recorded."""
 
     def same_place(self, other: SinkDescription) -> bool:
-        """Whether both descriptions name the same place; ``server`` is only compared if both record it."""
+        """Whether both descriptions name the same output; ``server`` is only compared if both record a server."""
         known = None not in (self.server, other.server)
         same = (self.kind, self.output) == (other.kind, other.output)
         return same and (not known or self.server == other.server)
 
 
 def is_schema(server: str) -> bool:
-    """Whether ``server`` names a schema by options of the URL, which versions without ``server`` ignored."""
+    """Whether ``server`` names a schema by options of the URL, which manifests without ``server`` do not record."""
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
 
@@ -261,8 +261,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def without_context(manifest: Manifest) -> Manifest:
     """Return the manifest without the parts that depend on source lines or on the environment.
 
-    Two builds of the same query are equal in what remains. It also lacks all that earlier versions did not record and
-    that follows from the rest: the functions that compute a column, the filters and joins of the output's rows, and
+    The result is equal for two builds of the same query. It also lacks facts that earlier versions did not record and
+    that follow from other facts: the functions that compute a column, the filters and joins of the output's rows, and
     facts about functions other than their digests.
     """
     columns = tuple(msgspec.structs.replace(column, functions=None) for column in manifest.columns)

@@ -55,7 +55,7 @@ class SourceProgress(msgspec.Struct, frozen=True):
 
 
 class OperatorMetrics(msgspec.Struct, frozen=True):
-    """Custom metrics of the state stores. A repaired store counts its repair as long as the store is loaded."""
+    """Custom metrics of the state stores. A repair of a store counts as long as the store is loaded."""
 
     rocksdbNumSnapshotsAutoRepaired: int = 0
 
@@ -128,7 +128,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 def checkpoint_write_s(progress: QueryProgress) -> float:
     """Return the seconds for writing a batch's offsets and commit, plus the longest commit of a state.
 
-    Spark adds up the commits of parallel tasks, so that this sum counts for at most the batch's duration.
+    Spark adds up the commit times of parallel tasks. Such a sum counts for at most the duration of ``addBatch``.
     """
     durations = progress.durationMs
     state = max((operator.commitTimeMs for operator in progress.stateOperators), default=0)
@@ -156,7 +156,7 @@ def _next_due(moment_ms: int, interval_ms: int) -> int:
 
 
 def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
-    """Return the number of records beyond ``end`` in the partitions of ``end``."""
+    """Return the number of records from ``end`` to ``newest``, summed over the partitions of ``end``."""
     return sum(max(0, newest[partition] - offset) for partition, offset in end.items() if partition in newest)
 
 
@@ -188,7 +188,7 @@ _POSITIONS = decoder_of(dict[str, dict[str, int]])
 def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:
     """Return the seconds until the first partition drops its next unread offset, at the rate since ``before``.
 
-    0 if a partition has dropped it already. None if no partition with unread data drops data.
+    Returns 0 if a partition has already dropped that offset, None if no partition with unread data drops data.
     """
     found = []
     for partition, offset in needed.items():
@@ -246,7 +246,7 @@ class Meter:
         self._bytes = checkpoint_bytes
 
     def commit(self, progress: QueryProgress, now: float) -> None:
-        """Record the commit of a batch. A late report does not end a batch that started after it."""
+        """Record the commit of a batch. A late report does not end a batch that started after the reported one."""
         if progress.runId != self._run:
             self._run, self._before, self._repairs = progress.runId, None, ()
         took_ms = progress.durationMs.triggerExecution
@@ -291,7 +291,7 @@ class Meter:
         )
 
     def point(self, now: float) -> HistoryPoint:
-        """Return the next point of the history, and start anew to search for the slowest batch."""
+        """Return the next point of the history, and begin a new search for the slowest batch."""
         slowest, self._slowest = self._slowest, 0.0
         return HistoryPoint(at=now, slowest_batch_s=slowest, signals=self.signals(now))
 

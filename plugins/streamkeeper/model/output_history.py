@@ -24,7 +24,7 @@ class OutputRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is recorded about the batches of a checkpoint version, inherited ones included."""
+    """The recorded facts about the batches of a checkpoint version and those that it inherited."""
 
     version: str
     """The version."""

@@ -6,7 +6,10 @@ import msgspec
 
 
 class RebuiltVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version. ``origin`` is where it was observed; the other fields are as in CheckpointVersion."""
+    """One checkpoint version in a rebuilt journal.
+
+    ``origin`` is where the version was observed; the other fields are as in CheckpointVersion.
+    """
 
     version: str
     origin: str
@@ -20,7 +23,7 @@ class RebuiltVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebuiltQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """One query: its output (empty if unknown), its current checkpoint version, and all its versions."""
+    """One query in a rebuilt journal: its output, empty if unknown, its current version, and all its versions."""
 
     output: str
     version: str

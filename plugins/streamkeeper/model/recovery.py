@@ -304,7 +304,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """A recovery as a person was shown it, stored with the operation's request."""
+    """A recovery as it was announced to a person, stored with the operation's request."""
 
     action: RecoveryAction
     """The action; RESTORE for a replan, which is carried out like a restore."""

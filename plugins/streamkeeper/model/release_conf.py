@@ -213,12 +213,12 @@ def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
 
 
 def installation_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Return the confs that a job may not set, those of Hadoop with and without the prefix ``spark.hadoop.``."""
+    """Return those of ``confs`` that a job may not set; confs of Hadoop count with and without ``spark.hadoop.``."""
     return {key: value for key, value in confs.items() if _reason_against(key.lower())}
 
 
 def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raise JobUnusable if a job's code has set, changed or unset one of ``installation_confs``."""
+    """Raise JobUnusable if a job's code has set, changed or unset a conf in ``installation_confs``."""
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):
             reason = _reason_against(key.lower())

@@ -43,12 +43,12 @@ class Handover(Enum):
 class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request; durations are in seconds. The fields with a title carry their own descriptions. The others are:
 
-    ``rollback``: whether to make an older release current: ``release``, or the previous one if that is None.
+    ``rollback``: whether to make ``release`` current again, or the previous release if ``release`` is None.
     ``start``: whether to start the current release where it stopped, because no driver runs.
     ``recover``: the announced recovery; None for any other operation.
     ``inherit_params``, ``inherit_conf``: whether to use the params, or the confs, of the current release.
     ``inherited_from``: the release that inherited values were copied from; empty before they are copied.
-    ``not_inherited``: params of that release that the code no longer declares.
+    ``not_inherited``: params of ``inherited_from`` that the code no longer declares.
     """
 
     job: Annotated[str, Meta(title="Job", description="Name of the job", extra={"pattern": "^[a-z][a-z0-9_]{0,62}$"})]

@@ -59,8 +59,8 @@ def names_secret(key: str) -> bool:
 def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
     """Yield the secrets that params or confs contain as plain values, where a reference should be.
 
-    Under the name of a secret this is the whole value, if it is long enough to be recognised in any text. Under another
-    name it is each password in the value, as in a URL.
+    A value under the name of a secret is yielded whole, if it is long enough to be recognised in any text. Of a value
+    under another name, each password inside the value is yielded, as in a URL.
     """
     for key, value in values.items():
         if not isinstance(value, str) or is_reference(value):

@@ -96,7 +96,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scratch(self) -> Path:
-        """The scratch space of drivers, drills and dry runs, which each needs only until it ends."""
+        """The scratch space of drivers, drills and dry runs; no file there is needed after the end of its user."""
         return Path(self.home, "scratch")
 
     def log(self, job: str, instance: str) -> Path:

@@ -13,7 +13,7 @@ _LIKENESS = 0.96
 
 
 class Role(Enum):
-    """The effect on a query that resumes if a conf has another value than before."""
+    """The effect of a changed conf on a query that resumes."""
 
     MEANING = "meaning"
     TUNING = "tuning"
@@ -37,7 +37,7 @@ CODE = (
 
 
 def current_key(key: str) -> str:
-    """Return the key under which Spark reads a conf, for a former key its current one; keys are case-sensitive."""
+    """Return the key under which Spark reads a conf: for a former key the current one, else ``key``; case matters."""
     return _FORMER.get(key, key)
 
 

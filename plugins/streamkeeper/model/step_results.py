@@ -13,7 +13,7 @@ from streamkeeper.model.step import Step
 
 
 class StepResult(msgspec.Struct, frozen=True):
-    """The result of a step, by default empty. ``read`` of a subclass accepts ``stored``, or an empty dict."""
+    """The result of a step, by default empty. ``read`` of a subclass decodes a dict from ``stored`` or an empty one."""
 
     def stored(self) -> dict[str, str]:
         """Return the ``result`` for the record StepDone, in a form that every version reads."""

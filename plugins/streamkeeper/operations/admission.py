@@ -35,7 +35,7 @@ _AGAIN = "check the current release, and deploy again"
 def open_deploy(
     site: Installation, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE
 ) -> Deploy:
-    """Check the request and start the operation, or return it if it was started; ``on_open``: as in ``Deploy.open``.
+    """Check the request and start the operation, or return the started one; ``on_open``: as in ``Deploy.open``.
 
     Raises the errors of ``admit`` and ``Deploy.open``.
     """
@@ -58,7 +58,7 @@ def open_deploy(
 def find_same(site: Installation, request: DeployRequest) -> str:
     """Return the id of the open operation of the same person with the same request; empty without one.
 
-    Raises OperationRefused if the code has changed since, because that operation would deploy the earlier code.
+    Raises OperationRefused if the code has changed since that operation started, because it deploys the earlier code.
     """
     state = site.journal(check_name("job", request.job), "reader").state()
     found = state.open_operation
@@ -82,10 +82,15 @@ def find_same(site: Installation, request: DeployRequest) -> str:
 def admit(site: Installation, state: JobState, request: DeployRequest) -> DeployRequest:
     """Check a request, which takes seconds, and return it with its inherited params and conf.
 
-    Raises NotFound (job or release), JobUnusable (the code is not Python, does not import or does not declare the job),
-    InvalidInput (params, conf or secrets), OperationRefused (a revival of a job that was not forgotten, a rollback
-    without an earlier release, a checkpoint that a driver with a stated termination may still write), PermanentError
-    (Java), WrongMachine.
+    Raises these errors:
+
+    - NotFound: the job or the release does not exist.
+    - JobUnusable: the code is not Python, does not import or does not declare the job.
+    - InvalidInput: params, conf or secrets are wrong.
+    - OperationRefused: a revival of a job that was not forgotten, a rollback without an earlier release, or a
+      checkpoint that a driver with a stated termination may still write.
+    - PermanentError: Java is missing or unsuitable.
+    - WrongMachine: the job's drivers or its checkpoint are on another machine.
     """
     must_be_here(site, state)
     if request.strategy is not Strategy.REBUILD:

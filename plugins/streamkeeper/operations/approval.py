@@ -75,9 +75,9 @@ def answer_approval(
 ) -> ApprovalAnswered:
     """Record a person's answer and return it.
 
-    ``site``, ``job`` and ``operation``: whose question it is; ``approved``: yes or no; ``by`` and ``reason``: of the
-    person who answers; ``user_id``: their id in Airflow, empty outside it; ``bundle``: the sha256 that they have seen,
-    empty if not named; ``about``: the subject of the question, None if not named.
+    ``site``, ``job`` and ``operation``: the operation that asks; ``approved``: yes or no; ``by`` and ``reason``: the
+    person who answers, and why; ``user_id``: the person's id in Airflow, empty outside Airflow; ``bundle``: the sha256
+    that the person has seen, empty if not named; ``about``: the subject of the question, None if not named.
 
     Raises OperationRefused if no question is open, the person may not answer, the question already has the opposite
     answer or is about another bundle, or the answer does not name which of two questions it is about.
@@ -91,15 +91,15 @@ def decline_for_silence(
 ) -> ApprovalAnswered:
     """Record that no answer arrived in time, which every caller may do; raises as ``answer_approval`` does.
 
-    ``site``, ``job`` and ``operation``: whose question it is; ``reason``: of the record; ``bundle``: the sha256 that
-    the question was about, empty if not named; ``about``: its subject, None if not named.
+    ``site``, ``job`` and ``operation``: the operation that asked; ``reason``: why, for the record; ``bundle``: the
+    sha256 that the question was about, empty if not named; ``about``: the question's subject, None if not named.
     """
     given = _Given(approved=False, by=NOBODY, reason=reason, bundle=bundle, about=about, silence=True)
     return _record(site, job, operation, given)
 
 
 def right_of(site: Installation, state: JobState, operation: OperationState) -> RightToAnswer:
-    """Return who may answer the operation's question."""
+    """Return the rule for who may answer the operation's question."""
     return right_to_answer(site.settings, state, operation.request.requested_by)
 
 
@@ -175,7 +175,7 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
 
 
 def asked_about(operation: OperationState) -> About | None:
-    """Return the subject of the newest question of an open operation; None if it has not asked one."""
+    """Return the subject of the newest question of an open operation; None without a question."""
     if operation.outcome is not None or operation.fall_back:
         return None
     if current_step(operation) is Step.REVIEW or operation.review is not None:

@@ -17,8 +17,10 @@ from streamkeeper.model.control import SECRETS, ExitCode
 
 
 class DriverDied(PermanentError):
-    """The process ended before it had answered every request. ``refused``: the process could not start; ``killed``: a
-    signal ended it, so its requests are not the cause."""
+    """A driver process ended before it had answered every request.
+
+    ``refused``: the process could not start; ``killed``: a signal ended it, so its requests are not the cause.
+    """
 
     def __init__(self, reason: str, *, refused: bool, killed: bool = False) -> None:
         super().__init__(reason)

@@ -74,7 +74,7 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
 
 
 def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[str, int]]:
-    """Return the assessment, and query -> newest committed batch that its output may lack, if that is accepted."""
+    """Return the assessment, and query -> newest batch that its output may lack, for accepted losses of output."""
     if not request.accept_output_loss:
         return assess_evidence(evidence), {}
     accepted, lacks = accept_output_losses(evidence)
@@ -93,9 +93,9 @@ def find_ways(
 ) -> tuple[dict[str, QueryWay], str]:
     """Return query -> its transition, and a refusal, which is empty if every query has a transition.
 
-    ``site``: the installation; ``state``: the job's; ``request``: the deploy's; ``release``: the candidate's, for a
-    rollback; ``deployed`` and ``candidate``: query -> manifest of the current release and of the candidate; ``forward``
-    and ``backward``: the assessments of the change and of its reversal.
+    ``site``: the installation; ``state``: the state of the job; ``request``: the request of the deploy; ``release``:
+    the name of the candidate, which a rollback needs; ``deployed`` and ``candidate``: query -> manifest of the current
+    release and of the candidate; ``forward`` and ``backward``: the assessments of the change and of its reversal.
     """
     facts = {
         query: _facts(site, state, request, release, query, deployed.get(query), manifest, forward, backward)
@@ -107,7 +107,7 @@ def find_ways(
 def evidence_of(site: Installation, state: JobState, operation: str, release: str) -> Evidence:
     """Return the evidence of the operation's newest instance, with findings from the records as they are now.
 
-    Without such evidence, return one that gives the reason why nothing was inspected.
+    If the instance gathered no evidence, return an Evidence with the reason why no query was inspected.
     """
     mine = [
         instance
@@ -213,7 +213,7 @@ def _is_kept(site: Installation, state: JobState, query: str, version: str) -> b
 
 
 def gone_of_sources(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Return why the input read so far cannot be read again completely; empty if it can."""
+    """Return why the input that a query has read so far cannot be read again completely; empty if it can."""
     try:
         tree = site.checkpoint(state, query, version).fresh()
         gone, total = missing_files(tree, unseen=unseen_input(site, state, query))
@@ -293,8 +293,8 @@ def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
     """Return the cost of a transition, as a clause.
 
-    ``site``, ``state`` and ``query``: of which job and query; ``way``: the transition; ``conf``: the candidate's Spark
-    conf.
+    ``site``, ``state`` and ``query``: the query and its job; ``way``: the transition; ``conf``: the Spark conf of the
+    candidate.
     """
     match way.way:
         case Way.START:

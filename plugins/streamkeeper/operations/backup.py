@@ -51,9 +51,9 @@ def back_up(
 ) -> Captured:
     """Take a snapshot, unless the newest one is up to date.
 
-    ``store``: of the snapshots; ``target``: the checkpoint; ``batch``: by default the last committed one; ``pending``:
-    whether the plan of the open batch after it is included; ``hold``: keeps the snapshot for an operation; ``show``:
-    called with the progress.
+    ``store``: the store of the snapshots; ``target``: the checkpoint; ``batch``: by default the last committed one;
+    ``pending``: whether to include the plan of the open batch after ``batch``; ``hold``: protects the snapshot for an
+    operation; ``show``: called with the progress.
 
     Raises the errors of ``capture``, and CheckpointDamaged for a deployed query whose directory is missing or emptied.
     """
@@ -78,7 +78,7 @@ def lateness_of(site: Installation, target: Target, *, now: datetime | None = No
 
 
 def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, now: datetime | None) -> Lateness | None:
-    """Like ``lateness_of`` for a given newest snapshot; reads only the checkpoint."""
+    """Return the same as ``lateness_of``, given the newest snapshot, so that only the checkpoint is read."""
     tree = target.open()
     try:
         anchor = find_anchor(tree)

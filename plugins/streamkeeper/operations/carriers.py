@@ -20,7 +20,7 @@ from streamkeeper.stores.contract import Store
 
 
 class Carrier(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of a machine, or a run of a DAG."""
+    """The process on a machine, or the run of a DAG, that carries out an operation."""
 
     format: int = 1
     """Version of the stored format."""

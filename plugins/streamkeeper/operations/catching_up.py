@@ -21,7 +21,7 @@ _BESIDE_THE_HEAP = 500 * 2**20
 
 
 def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
-    """Whether ``new`` contains all input that ``old`` has read up to a batch, and the estimated time left.
+    """Return whether ``new`` contains all input that ``old`` has read up to a batch, and the estimated time left.
 
     ``until``: that batch; None for the last commit.
     """
@@ -35,13 +35,13 @@ def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
 
 
 def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | None) -> int | None:
-    """Return the last batch that the terminated driver of a version may have written; None if it planned none.
+    """Return the last batch that the terminated driver of a version may have written; None if no batch is planned.
 
     A planned batch counts, because a killed driver may have written it without committing it, and readers must not see
-    its rows vanish. Only the status of a drained driver is more precise. Its gate admitted no batch after the one that
-    the status names, and no other driver is further, because that batch had not been committed before.
+    its rows vanish. Only the status of a drained driver is more precise: it names the last batch that the driver's
+    gate admitted. No other driver has written a later batch, because that batch had not been committed before.
 
-    ``epoch``: the query's newest; ``status``: the last status of the driver that claimed it.
+    ``epoch``: the query's newest epoch; ``status``: the last status of the driver that claimed this epoch.
     """
     planned = last_planned(old.fresh())
     if epoch is None or status is None or status.state is not DriverState.DRAINED:
@@ -56,7 +56,7 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
 def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
     """Return a clause with the input of a rebuild, the memory that a second driver needs, and the free memory here.
 
-    ``conf``: the candidate's; ``beside``: more input, which the query has never read, as a clause.
+    ``conf``: the candidate's Spark conf; ``beside``: a clause with more input, which the query has never read.
     """
     try:
         reads = compare(position(old.fresh()), Position()).lacking

@@ -32,7 +32,7 @@ class ChangeKind(StrEnum):
 
 
 class JobChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One job and how it differs."""
+    """One job, and how it compares with its current release."""
 
     job: str
     """The job's name."""

@@ -73,9 +73,9 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
 def is_stated(site: Installation, job: str, instance: str, *, by: str, reason: str) -> bool:
     """Whether exactly this statement is recorded.
 
-    If it is, a task that was killed after recording it has nothing left to do.
+    A task that is repeated after it was killed has then nothing left to do.
 
-    ``site``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: of the statement.
+    ``site``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: who stated it, and why.
     """
     found = read_job(site, job).instances.get(check_instance(instance))
     return found is not None and found.proof == _statement(by, reason)
@@ -116,7 +116,8 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
     ``versions``: query -> version to check; by default the current versions. A version without a committed batch
     passes, because no copy of it can be made.
 
-    Two drivers cannot both create the same file of Spark, but each deletes state files that the other has written.
+    Two drivers cannot both create the same file of a Spark checkpoint, but each deletes state files that the other has
+    written.
     """
     for query, version in (versions or dict.fromkeys(state.versions, "")).items():
         current = state.current_version(query)
@@ -134,9 +135,9 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
 
 
 def bury(site: Installation, job: str, instance: str) -> None:
-    """Release the resources that were kept to prove the end of an instance, now that its end is recorded.
+    """Free the resources that were kept to prove the end of an instance, now that its end is recorded.
 
-    If they cannot be released now, a prune releases them together with the instance's records.
+    If these resources cannot be freed now, a prune frees them together with the instance's records.
     """
     crash_point("bury.before")
     with suppress(StreamkeeperError):

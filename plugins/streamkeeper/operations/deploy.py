@@ -117,7 +117,7 @@ class Deploy:
         """Start the operation and return it, or return it if it was started before.
 
         ``site``: the installation; ``operation``: a new id; ``request``: what to deploy; ``on_open``: what to do about
-        another open operation (REFUSE raises OperationOpen, CONTINUE returns the other one, ABORT ends it first);
+        another open operation (REFUSE raises OperationOpen, CONTINUE returns that operation, ABORT ends it first);
         ``allowed``: raises if the operation must not start in that state of the job.
 
         Raises OperationOpen, InvalidInput, JournalOutdated and JournalLost. Raises OperationRefused if the id belongs
@@ -152,7 +152,7 @@ class Deploy:
     def load(cls, site: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> Deploy:
         """Return a started deploy; raises NotFound.
 
-        ``site``, ``job`` and ``operation``: which one; ``on`` and ``waited_s``: those of its last ``Progress``.
+        ``site``, ``job`` and ``operation`` identify the deploy; ``on`` and ``waited_s``: as in its last ``Progress``.
         """
         deploy = cls(site, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
         if operation not in deploy.state.operations:

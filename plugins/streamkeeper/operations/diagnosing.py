@@ -76,7 +76,7 @@ def diagnose_without_store(job: str, error: StoreUnavailable) -> Diagnosis:
 def look_at_job(
     site: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> RecoveryLook:
-    """Return all observations for a diagnosis; that the store does not answer is one of them."""
+    """Return all observations for a diagnosis; a store that does not answer is an observation, not an error."""
     try:
         return _look(site, read_job(site, job), chosen, snapshots or {})
     except StoreUnavailable as error:

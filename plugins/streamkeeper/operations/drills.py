@@ -31,7 +31,7 @@ _MODULE = "streamkeeper.driver.drill"
 
 
 class DrillPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The other inputs of a drill: the job's code, its query, and a scratch directory."""
+    """The inputs of a drill besides the snapshot: the job's code, its query, and a scratch directory."""
 
     job: JobFile
     query: str
@@ -62,7 +62,7 @@ def drill(
 ) -> DrillResult:
     """Run a drill and store its result with the snapshot, which the result marks as verified or not verified.
 
-    ``catalogue`` and ``snapshot``: what to restore; ``place``: code, query and scratch space; ``resolvers``: of secret
+    ``catalogue`` and ``snapshot``: what to restore; ``place``: code, query and scratch space; ``resolvers``: for secret
     references; ``timeout_s``: for one batch, seconds.
 
     Failures of the snapshot or its query are results, not errors. Raises StoreUnavailable, and PermanentError if no

@@ -33,7 +33,7 @@ class DualRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | None:
-    """Return the dual run that this operation must wait for; None if its own may start, has started or is unneeded."""
+    """Return another job's dual run that this operation must wait for before its own; None if it need not wait."""
     state = site.journal(job, f"operation:{operation}").state()
     if not _is_to_begin(state, state.operations[operation]):
         return None
@@ -42,7 +42,7 @@ def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | N
 
 
 def never_came(before: DualRun, limit_s: float) -> str:
-    """Return why an operation ends that has waited ``limit_s`` for another job's dual run."""
+    """Return the reason for ending an operation that has waited ``limit_s`` for another job's dual run."""
     return f"{before.sentence} and has not ended within {limit_s:g} s"
 
 

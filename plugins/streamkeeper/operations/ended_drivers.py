@@ -163,10 +163,10 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
 
 
 def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
-    """Release resources whose release was interrupted or had to wait for a proof. Return failures, one sentence each.
+    """Free resources of ended instances that were not freed at the end, and return failures, one sentence each.
 
-    Only instances whose records stay, because the job's current state depends on them, are covered here. The resources
-    of other instances are released together with their records.
+    This happens if freeing them was interrupted, or had to wait for a proof of the end. Only instances whose records
+    stay, because the job's current state depends on them, are covered. Other resources are freed with the records.
     """
     failed = []
     for job in jobs:

@@ -94,7 +94,7 @@ class Seen:
 
     @property
     def instance(self) -> str:
-        """The recorded current instance."""
+        """The name of the instance that the journal records as the current one."""
         return self.facts.serving_instance if self.facts is not None else ""
 
     @contextmanager
@@ -124,10 +124,10 @@ def look_at_fleet(
     whole: bool = True,
     job: str = "",
 ) -> list[Seen]:
-    """Observe every job, or one.
+    """Observe every job, or only ``job``.
 
     ``site``: the installation; ``before``: the last index; ``now``: seconds since 1970; ``run_is_over``: whether a DAG
-    run has ended; ``whole``: False for statuses and snapshots only; ``job``: only this one.
+    run has ended; ``whole``: False for statuses and snapshots only; ``job``: empty for all.
 
     Raises StoreUnavailable if not even the jobs can be listed.
     """

@@ -22,7 +22,7 @@ _ENDS_WITH_OPERATIONS = EXPLAINS["machine-rebooted"] | set(EXPLAINS)
 def reconcile(
     log: IncidentLog, look: JobLook, symptoms: Iterable[Symptom], *, now: float, dry_run: bool = False
 ) -> list[str]:
-    """Record raised, repeated and cleared incidents. Return one line each. ``now``: seconds since 1970.
+    """Record raised, repeated and cleared incidents; return one line per record. ``now``: seconds since 1970.
 
     ``log``: the job's incidents; ``look``: its observation; ``symptoms``: the findings; ``dry_run``: return the lines
     and record nothing.

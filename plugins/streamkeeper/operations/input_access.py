@@ -13,7 +13,7 @@ from streamkeeper.runners.machine import this_machine
 
 
 def unseen_input(site: Installation, state: JobState, query: str) -> dict[str, str]:
-    """Return scheme (``file`` for local files) -> why its files cannot be looked for; raises StoreUnavailable.
+    """Return scheme (``file`` for local files) -> why files of that scheme cannot be checked; raises StoreUnavailable.
 
     A plain path names a file on the machine of the driver that owns the checkpoint version.
     """

@@ -58,7 +58,7 @@ class Installation:
 
     @cached_property
     def unclaimed_snapshots(self) -> Store:
-        """The store of the snapshots, for reading. It is not claimed, whichever installation owns it."""
+        """The store of the snapshots, for reading: it is not claimed, and any installation may own it."""
         url = self.settings.snapshots
         return self.store if not url or url == self.settings.store else open_store(url)
 
@@ -114,7 +114,7 @@ class Installation:
         return self.record.id if self.record is not None else ""
 
     def is_mine(self, recorded: str) -> bool:
-        """Whether a record with this id belongs to this installation; if not, to the original of this copy."""
+        """Whether a record with this id belongs to this installation, and not to the one that it was copied from."""
         return self.record is None or self.record.is_mine(recorded)
 
     @property

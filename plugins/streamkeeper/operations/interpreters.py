@@ -15,8 +15,9 @@ from streamkeeper.stores.contract import Store
 def choose_interpreter(store: Store, state: JobState, release: Release) -> str:
     """Return the path of the interpreter for a driver of this release.
 
-    This is the current process's interpreter, unless its packages differ from the release's and the interpreter that
-    ran the release earlier still exists. So a rollback or a restart gets the Spark under which the release was checked.
+    The default is the current process's interpreter. If its packages differ from those of the release, and the
+    interpreter that ran the release earlier still exists, that one is returned. A rollback or a restart then gets the
+    Spark under which the release was checked.
     """
     here, made_in = read_environment(), release.content.environment
     own = (here.python, here.spark, here.packages_sha256)

@@ -116,7 +116,7 @@ def failed_last(state: JobState) -> OperationState | None:
 
 
 def find_bringing(operations: Iterable[OperationState]) -> OperationState | None:
-    """Return the first successful operation of those about one release, else the last of them; None without any."""
+    """Return the first successful one of a release's operations, else the last; None without any but dry runs."""
     real = [operation for operation in operations if not operation.request.dry_run]
     in_order = sorted(real, key=lambda operation: operation.started)
     brought = next((operation for operation in in_order if operation.outcome is Outcome.SUCCEEDED), None)

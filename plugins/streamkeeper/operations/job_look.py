@@ -18,7 +18,7 @@ FORGET_S = 3600.0
 
 
 def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
-    """Return the input of the rules, and the memory for the next pass. ``now``: seconds since 1970."""
+    """Return the health rules' input for one job, and the memory for the next pass. ``now``: seconds since 1970."""
     memory = _remember(seen, now)
     facts, liveness = seen.facts, seen.liveness
     if seen.lost:

@@ -48,7 +48,7 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
 
 
 def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
-    """Return the memory with facts that a driver reports only once: commit times and its last error."""
+    """Return the memory with facts that a driver reports only once: commit times and the driver's last error."""
     told = {name: status.signals.last_commit for name, status in _statuses(seen).items()}
     moments = {**memory.committed_at, **{name: at for name, at in told.items() if at is not None}}
     queries = _names(seen.facts, seen)

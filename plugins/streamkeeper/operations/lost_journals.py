@@ -44,8 +44,11 @@ from streamkeeper.stores.contract import Store
 
 
 class Rebuild(msgspec.Struct, frozen=True, kw_only=True):
-    """The planned records of a rebuild. ``installation``: the id to record for the store, empty to keep its own;
-    ``plans``: one for each job; ``known``: one sentence for each job whose journal exists."""
+    """The planned records for rebuilding journals.
+
+    ``installation``: the id to record for the store, empty to keep its own; ``plans``: one for each job; ``known``: one
+    sentence for each job whose journal exists.
+    """
 
     installation: str
     plans: tuple[RebuildPlan, ...]
@@ -62,7 +65,7 @@ def plan_rebuild(
     gone: Iterable[str] = (),
     versions: Mapping[str, str] | None = None,
 ) -> Rebuild:
-    """Inspect every place and return the plan of the rebuild; nothing is changed.
+    """Inspect every place and return the plan for rebuilding the journals; nothing is changed.
 
     ``site``: the installation; ``asked``: the person's statements; ``job``: the only job to plan, empty for all;
     ``outputs``: URLs of databases, references to such URLs, and directories; ``unfenced``: queries that write with a
@@ -131,7 +134,7 @@ def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
 def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
     """Record the planned journals and return their jobs. A job that has a journal by then stays unchanged.
 
-    ``by`` and ``reason``: of the person. Raises OperationRefused if a driver has started since the planning.
+    ``by`` and ``reason``: who requests it, and why. Raises OperationRefused if a driver has started since the planning.
     """
     planned = [plan for plan in rebuild.plans if plan.record is not None]
     if not planned:

@@ -71,9 +71,10 @@ def newest_position(tree: Tree) -> Position:
 
 
 def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Position]:
-    """Return the positions after the newest planned batch and at a snapshot's end offsets, from one read of the lists.
+    """Return the positions after the newest planned batch and at a snapshot's end offsets.
 
-    The snapshot's plan is not used, because it may be damaged. Raises CheckpointDamaged.
+    Both are from one read of the file lists. The snapshot's plan is not used, because the plan may be damaged. Raises
+    CheckpointDamaged.
     """
 
     def look() -> tuple[Position, Position]:
@@ -84,7 +85,9 @@ def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Posi
 
 
 def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
-    """Whether a checkpoint that continues these versions has the snapshot's file lists, because it branched off later.
+    """Whether a checkpoint that continues these versions has the snapshot's file lists.
+
+    It is so if the checkpoint branched off at the snapshot's batch or later.
 
     ``spans``: version -> the last batch of it that is continued, None for the newest.
     """

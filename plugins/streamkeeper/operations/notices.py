@@ -47,7 +47,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SendFailed(Exception):
-    """A failed notifier; the text is the error's class and message, without secrets."""
+    """A notifier has failed; the text is the class and message of its error, without secrets."""
 
 
 Sender = Callable[[Message], None]

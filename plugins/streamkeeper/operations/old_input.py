@@ -37,8 +37,10 @@ class OldInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
-    """Yield every file source of the current release with its too old files. Raises StoreUnavailable, CheckpointDamaged
-    and CheckpointChanged."""
+    """Yield every file source of the current release, with those of its files that are too old to be read.
+
+    Raises StoreUnavailable, CheckpointDamaged and CheckpointChanged.
+    """
     looks: list[tuple[str, _Look]] = []
     for query, manifest in sorted(stored_manifests(site, state, state.serving_release).items()):
         current = state.current_version(query)
@@ -53,7 +55,7 @@ def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
 
 
 class GoesBack(msgspec.Struct, frozen=True):
-    """The position from which a query continues: the checkpoint with its file lists, and source -> offset."""
+    """The position to which a query goes back: the checkpoint with its file lists, and source -> offset."""
 
     tree: Tree
     offsets: Mapping[str, str]
@@ -62,7 +64,7 @@ class GoesBack(msgspec.Struct, frozen=True):
 def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None) -> str:
     """Return the number of old files that a query would read if it goes back, as a clause; empty if none or unknown.
 
-    ``tree``: the checkpoint that is left; ``then``: the position to go back to, None for the beginning.
+    ``tree``: the checkpoint that the query leaves; ``then``: the position to go back to, None for the beginning.
     """
     try:
         back = then or GoesBack(tree, {})

@@ -27,7 +27,7 @@ def must_not_be_outdated(site: Installation, state: JobState) -> None:
 def must_not_be_outdated_as_far_as_seen(site: Installation, state: JobState) -> None:
     """Like ``must_not_be_outdated``, but ignore checkpoints that do not answer.
 
-    An operation or a driver that needs such a checkpoint checks it itself.
+    An operation or a driver that needs such a checkpoint checks that checkpoint itself.
     """
     with suppress(StoreUnavailable, InvalidInput, OSError):
         must_not_be_outdated(site, state)
@@ -52,7 +52,7 @@ def serving_roots(site: Installation, state: JobState) -> dict[str, str]:
 def find_outdated_epochs(
     site: Installation, job: str, epochs: Mapping[str, KnownEpoch], roots: Mapping[str, str]
 ) -> str:
-    """Like ``find_outdated``, from cached facts of the journal.
+    """Return the same as ``find_outdated``, from cached facts of the journal.
 
     ``epochs``: query -> known epochs; ``roots``: query -> root of its current version.
 

@@ -102,7 +102,7 @@ def job_overviews(site: Installation) -> list[JobOverview]:
 
 
 def recorded_jobs(site: Installation) -> list[str]:
-    """Return the names of all jobs with a journal, in order; an interrupted push leaves a bundle without a journal."""
+    """Return the names of all jobs with a journal, in order; a job with only a pushed bundle is left out."""
     return [job for job in list_jobs(site.store) if has_journal(site.store, job)]
 
 
