@@ -129,8 +129,8 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
         (("--action", "restore", "--accept-loss"), "--accept-loss and --accept-replay require a reason"),
         (("--action", "restore", "--snapshot", "s0001"), "is not QUERY=ID"),
         (("--action", "restart", "--snapshot", "totals=s0001"), "a snapshot can be named only for the action restore"),
-        (("--query", "nope"), "query 'nope' is not known (known: totals)"),
-        (("--action", "restore", "--snapshot", "nope=s0001"), "query 'nope' is not known (known: totals)"),
+        (("--query", "nope"), "query 'nope' is not known (use one of: totals)"),
+        (("--action", "restore", "--snapshot", "nope=s0001"), "query 'nope' is not known (use one of: totals)"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(job: Registered, words: tuple[str, ...], line: str) -> None:

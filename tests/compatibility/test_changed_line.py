@@ -37,7 +37,7 @@ def test_the_smallest_expression_that_is_new_is_named() -> None:
 def test_a_line_is_printed_beside_the_change() -> None:
     """In the terminal on a line of its own, in a table with the place."""
     assessment = assess({"q": DEPLOYED}, {"q": CANDIDATE})
-    assert "line:      job.py:21\n" in render_text(assessment)
+    assert "line:       job.py:21\n" in render_text(assessment)
     assert ", job.py:21 |" in render_markdown(assessment)
 
 

@@ -183,7 +183,7 @@ def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(
     run = Run(first.api, {**installation.form(), "dryrun": True, "parms": {}})
     assert run.wait() == "failed"
     (told,) = run.told()
-    assert "field 'dryrun', 'parms' are not known (perhaps dry_run for dryrun, params for parms)" in told
+    assert "field 'dryrun', 'parms' are not known (perhaps write dry_run for dryrun, params for parms)" in told
     assert installation.state.number == before
 
 
