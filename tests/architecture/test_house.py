@@ -86,6 +86,18 @@ def test_functions_stay_short() -> None:
     assert too_long == []
 
 
+def test_no_text_is_left_beside_its_message() -> None:
+    """A formatted text that is a statement of its own is the lost second line of a message."""
+    lost = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in tracked()
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.JoinedStr)
+    ]
+    assert lost == []
+
+
 def test_every_module_says_what_it_is_responsible_for() -> None:
     """A module, also a room's ``__init__``, opens with a docstring."""
     silent = [path for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]

@@ -66,7 +66,7 @@ def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Way,
 def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> None:
     """Its death must be in the journal before."""
     acts = under_way(job, Way.HANDOFF, over=False)
-    with pytest.raises(OperationRefused, match="not proven terminated"):
+    with pytest.raises(OperationRefused, match="the end of op-candidate is not proven"):
         acts.appoint(NEXT, {QUERY: "v0002"})
     assert job.site.journal(JOB, "test").state().current_version(QUERY).version == "v0001"
 

@@ -28,6 +28,6 @@ def test_what_is_no_schedule_is_named(text: str) -> None:
     from streamkeeper.orchestration.schedules import read_schedule
 
     with pytest.raises(
-        InvalidInput, match="STREAMKEEPER_BACKUP_SCHEDULE=.* is not a schedule: .*leave it out for @hourly"
+        InvalidInput, match="STREAMKEEPER_BACKUP_SCHEDULE=.* is not a schedule: .*or leave the variable out for @hourly"
     ):
         read_schedule(VARIABLE, "@hourly", {VARIABLE: text})

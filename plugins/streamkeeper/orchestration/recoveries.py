@@ -148,8 +148,10 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         right = right_to_answer(site.settings, site.journal(params["job"], "task").state(), triggered_by(context))
         self.subject = f"Accept loss or duplication by {params['action']} of {params['job']}?"
         self.assigned_users = assigned_users(right)
-        by = f"Without an answer by {until:%Y-%m-%d %H:%M} UTC, the question counts as declined. May answer:"
-        f" {right.sentence}."
+        by = (
+            f"Without an answer by {until:%Y-%m-%d %H:%M} UTC, the question counts as declined. May answer:"
+            f" {right.sentence}."
+        )
         self.body = "\n".join([escaped(by), "", *(f"- {escaped(line)}" for line in told), "", report])
         self.response_timeout = timedelta(seconds=float(params["approve_s"]))
         self._note(context, told, until.timestamp(), right.sentence)

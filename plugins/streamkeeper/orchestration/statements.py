@@ -62,7 +62,9 @@ class CopyForkOperator(AskedTask):
         job = self.asked(context)["job"]
         for line in snapshot_fork(open_site(), job):
             self.log.info("%s", line)
-        told = "copied. Next, run the DAG streaming_recover with the action restore, or run `streamkeeper recover"
-        f" {job}`"
+        told = (
+            "copied. Next, run the DAG streaming_recover with the action restore, or run"
+            f" `streamkeeper recover {job} --action restore`"
+        )
         self.log.info("%s", told)
         return told
