@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """The assignment that gives a global its value: the module, the name in it, and the source."""
+    """The assignment that gives a global its value: the module, the global's name, and the source."""
 
     module: str
     name: str

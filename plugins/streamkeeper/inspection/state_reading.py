@@ -66,9 +66,9 @@ def find_state_stores(spark: SparkSession, checkpoint: Tree, batch: int) -> tupl
 def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateStore) -> DataFrame:
     """Return the rows of a state store after a batch, with ``key``, ``value`` and ``partition_id``.
 
-    The rows of a state variable have other columns.
-    The session must have the checkpoint's layout. Raises Spark's errors, most of them only when rows are read. Raises
-    CheckpointDamaged if a partition is missing, which Spark's reader ignores.
+    The rows of a state variable have other columns. The session must have the checkpoint's layout. Raises Spark's
+    errors, most of them only when rows are read. Raises CheckpointDamaged if a partition is missing, which Spark's
+    reader ignores.
     """
     # Stores report to an endpoint that Spark creates only when its streams are first used. Measured: without it, an
     # HDFS-backed store cannot be loaded in a process that has not run a query yet.

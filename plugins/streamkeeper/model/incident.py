@@ -101,7 +101,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobIncidents(msgspec.Struct, frozen=True, kw_only=True):
-    """The fold of a job's incident records after entry ``number``."""
+    """The state of a job's incidents, computed from its incident records up to entry ``number``."""
 
     job: str
     """The job."""

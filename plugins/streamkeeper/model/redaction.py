@@ -80,7 +80,7 @@ def change_texts(value: T, change: Callable[[str], str]) -> T:
 
 
 def redact_everywhere(text: str, secrets: Mapping[str, str]) -> str:
-    """Mask like earlier versions, which also masked a manifest's structure; used for manifests stored in that form."""
+    """Mask secrets as earlier versions did, also in a manifest's structure; used for manifests stored in that form."""
     for form in _early_forms(tuple(secrets.values())):
         text = text.replace(form, MASK)
     return text

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Span(msgspec.Struct, frozen=True):
-    """One segment: the batches of a checkpoint version up to and including ``last``, or all if ``last`` is None."""
+    """One segment of an output: the batches of a checkpoint version up to ``last``, included; None means all."""
 
     version: str
     last: int | None = None

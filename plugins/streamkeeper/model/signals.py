@@ -83,7 +83,7 @@ class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runway_s(self) -> float | None:
-        """Runway of the source that drops first."""
+        """Runway of the source that drops unread data first."""
         return min((source.runway_s for source in self.sources if source.runway_s is not None), default=None)
 
 

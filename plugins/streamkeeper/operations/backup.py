@@ -72,7 +72,7 @@ def back_up(
 def lateness_of(site: Installation, target: Target, *, now: datetime | None = None) -> Lateness | None:
     """Return how late a deployed query's backup is; None before the query's first commit.
 
-    Raises CheckpointDamaged, CheckpointChanged.
+    Raises CheckpointDamaged or CheckpointChanged if the checkpoint cannot be read.
     """
     return find_lateness(target, Catalogue(site.snapshots, target.series).newest(), now=now)
 

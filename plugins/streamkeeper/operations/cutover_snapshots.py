@@ -21,7 +21,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 def take_cutover_snapshots(
     site: Installation, job: str, operation: str, batches: Mapping[str, int]
 ) -> CutoverSnapshots:
-    """Take one snapshot for each query; failures are part of the result. Idempotent.
+    """Take one snapshot of each query in ``batches``; the result also contains failures. Idempotent.
 
     The hold lasts until the next deploy of the job takes its own cutover snapshots.
     """

@@ -107,8 +107,8 @@ def missing_for_restore(
 ) -> MissingInput:
     """Return the input that a restore of the snapshot would lose.
 
-    ``site``: the installation; ``state``: the job's; ``query`` and ``snapshot``: what to restore; ``manifest``: of the
-    release that read the input; ``holds``: what the output contains from the snapshot's version.
+    ``site``: the installation; ``state``: the job's state; ``query`` and ``snapshot``: what to restore; ``manifest``:
+    from the release that read the input; ``holds``: what the output contains from the snapshot's version.
     """
     current = state.current_version(query)
     if current is None or find_foreign(site, state, query, current.version):
@@ -136,8 +136,8 @@ def missing_for_restore(
 def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
     """Return the input of ``way.before`` that a RETURN or a RESTORE would lose.
 
-    ``site``: the installation; ``state``: the job's; ``query`` and ``way``: the transition; ``manifest``: of the
-    release that read the input.
+    ``site``: the installation; ``state``: the job's state; ``query`` and ``way``: the transition; ``manifest``: from
+    the release that read the input.
     """
     try:
         if not _has_read(site, state, query, way.before):
