@@ -15,7 +15,7 @@ FOLDER = 0o700
 
 
 def make_folders(folder: str | Path, *, lasting: bool = False) -> None:
-    """Make ``folder`` and its missing parents, if it does not exist; with ``lasting`` they are synced to the disk.
+    """Make ``folder`` and its missing parents. ``lasting``: also sync each new folder's entry to the disk.
 
     Raises OSError like ``os.mkdir``.
     """

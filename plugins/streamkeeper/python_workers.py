@@ -17,7 +17,10 @@ _CHECK = "_check_return_type"
 
 
 def leave_types_unparsed() -> None:
-    """Let a Python worker without a session replace each type given as text by an empty struct, without checking it."""
+    """Make PySpark skip the parsing and the check of types given as text, in a Python worker without a session.
+
+    Each such type is replaced by an empty struct.
+    """
     if _WORKER not in sys.modules:
         return
     types, udf, context = (sys.modules[f"pyspark.{name}"] for name in ("sql.types", "sql.udf", "core.context"))

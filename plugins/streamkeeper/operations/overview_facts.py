@@ -38,7 +38,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
-    """Yield the facts of a job, without its queries. ``beat``: its driver's heartbeat, in words."""
+    """Yield the facts of a job, except those of its queries. ``beat``: the heartbeat of the job's driver, in words."""
     yield Fact(name="job", text=f"{seen.job} (journal entry {seen.entry})")
     yield Fact(name="status", text=tell_status(seen.standing))
     yield Fact(name="release", text=seen.release or "-")
@@ -63,7 +63,7 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
 
 
 def told_progress(operation: OperationState) -> str:
-    """Return a sentence about an open operation: its request and its completed steps."""
+    """Return a sentence with the request and the completed steps of an open operation."""
     done = ", ".join(label_of(step) for step in operation.steps if step in operation.done) or "nothing yet"
     return f"{operation.operation}: {render_request(operation.request)}; done: {done}"
 

@@ -134,7 +134,8 @@ def plan_prune(
 ) -> PruneRun:
     """Plan the prune of one job, or of everything in the stores; removes no file.
 
-    ``site``: the installation; ``job``: empty for all; ``policy``: of snapshots, None for the installation's;
+    ``site``: the installation; ``job``: empty for all; ``policy``: the retention policy of snapshots, None for the
+    installation's;
     ``grace_s``: minimum age of a removed pack, seconds; ``now``: None for the current time.
     """
     moment = now or datetime.now(UTC)
@@ -190,7 +191,8 @@ def plan_series(catalogues: Iterable[Catalogue], policy: Policy, *, grace_s: flo
 def prune(store: Store, run: PruneRun, site: Installation | None = None) -> PruneReport:
     """Carry out a plan. After an interruption, plan and prune again. Raises StoreUnavailable.
 
-    ``store``: of the snapshots; ``site``: the installation of the drivers in the plan, None without any.
+    ``store``: contains the snapshots; ``site``: the installation of the drivers in the plan, None if the plan has no
+    drivers.
     """
     now = datetime.now(UTC)
     snapshots = packs = files = size = 0

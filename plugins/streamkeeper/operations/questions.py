@@ -39,7 +39,9 @@ MOST_LINES = 1_500
 
 
 def render_assessment(store: Store, job: str, operation: OperationState) -> str:
-    """Return the deploy's decision and the findings as Markdown; raises RegistryDamaged if they cannot be read."""
+    """Return the deploy's decision and the findings as Markdown; raises RegistryDamaged if the assessment cannot be
+    read.
+    """
     from streamkeeper.registry.objects import read_assessment
 
     assessment = read_assessment(store, job, operation.report)
@@ -162,8 +164,9 @@ def who_may(site: Installation, state: JobState, operation: OperationState) -> s
 
 
 def find_code_differences(site: Installation, state: JobState, before: str, release: str) -> tuple[Difference, ...]:
-    """Return the differences of two releases in params, confs and files, without plans; or, if they are unknown, one
-    entry with the reason.
+    """Return the differences of two releases in params, confs and files.
+
+    The query plans are not compared. If the differences are unknown, return one entry with the reason.
     """
     if before not in state.releases:
         return (Difference(title="not known", note=f"{before or state.predecessor} is not recorded"),)
@@ -222,7 +225,9 @@ def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str
 
 
 def told_way_back(way: QueryWay, serving: str) -> str:
-    """Return the assessed cost, for one query, of a rollback to the release that is current until the cutover."""
+    """Return what a rollback to ``serving``, the release that is current until the cutover, would cost
+    for one query.
+    """
     match way.back:
         case Way.RESUME:
             return f"no rows are written again: {serving} resumes from the last commit of the new release"

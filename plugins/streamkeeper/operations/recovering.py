@@ -74,11 +74,13 @@ def diagnose_for(site: Installation, asked: Asked) -> Diagnosis:
 
 
 def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None) -> Deploy:
-    """Start the recovery. Return the operation with this id, or an open recovery of the same action, if one exists.
+    """Start the recovery and return its operation.
 
-    ``diagnosis``: a current one, if available. Raises OperationRefused for an impossible action, for a loss or
-    duplicates that no entitled person has accepted, and for effects that differ from the announced ones. Raises
-    NotFound, InvalidInput and WrongMachine.
+    If an operation with this id exists, or an open recovery with the same action, return that operation instead.
+
+    ``diagnosis``: the job's current diagnosis, if the caller has one. Raises OperationRefused for an impossible action,
+    for a loss or duplicates that no entitled person has accepted, and for effects that differ from the announced ones.
+    Raises NotFound, InvalidInput and WrongMachine.
     """
     check_instance(operation)
     state = site.journal(check_name("job", asked.job), "recover").state()
@@ -143,7 +145,8 @@ def recovery_request(
 ) -> DeployRequest:
     """Return the deploy that carries out an announced recovery; a dry run prints its steps.
 
-    ``release``: the current one; ``copies``: query -> the snapshot that lacks the plan of the batch to plan again.
+    ``release``: the current release; ``copies``: for a replan, query -> the snapshot without the plan of the open
+    batch.
     """
     option = found.option(asked.action)
     replans = asked.action is RecoveryAction.REPLAN

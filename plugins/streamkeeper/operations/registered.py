@@ -75,13 +75,15 @@ def is_served(site: Installation, state: JobState) -> bool:
 
 
 def stored_manifests(site: Installation, state: JobState, release: str) -> dict[str, Manifest]:
-    """Return query -> manifest of a described release."""
+    """Return query -> manifest of a release that a driver has described."""
     hashes = state.described[release]
     return {query: read_manifest(site.store, state.job, digest) for query, digest in hashes.items()}
 
 
 def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
-    """Return query -> directory of its current checkpoint version, for versions that belong to this installation."""
+    """Return query -> directory of the query's current checkpoint version, if that version belongs to this
+    installation.
+    """
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: site.checkpoint(state, query, version.version).spark_path
@@ -91,7 +93,7 @@ def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
 
 
 def output_histories(state: JobState) -> dict[str, OutputHistory]:
-    """Return query -> the batches of its current checkpoint version that its output must contain."""
+    """Return query -> the batches of its current checkpoint version that the query's output must contain."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: state.output_history(query, version.version) for query, version in current.items() if version is not None
@@ -99,7 +101,9 @@ def output_histories(state: JobState) -> dict[str, OutputHistory]:
 
 
 def known_version(site: Installation, state: JobState, query: str, version: str) -> KnownCheckpoint:
-    """Return a version's recorded facts, from the journal and the last driver. Call this before reading its files."""
+    """Return the facts that the journal and the last driver recorded about a version. Call this before reading the
+    version's files.
+    """
     recorded = state.version(query, version)
     if recorded is None:
         return KnownCheckpoint(series=f"{state.job}/{query}", version=version)
@@ -111,7 +115,8 @@ def known_version(site: Installation, state: JobState, query: str, version: str)
 def must_know_commits(site: Installation, state: JobState) -> None:
     """Raise RegistryDamaged or FormatTooNew if the commits of a query's last driver cannot be read.
 
-    Without these commits, a missing checkpoint or an older copy could be taken for a checkpoint never written.
+    Without these commits, a missing checkpoint, or an older copy in its place, could be mistaken for one that was never
+    written.
     """
     for query in state.versions:
         current = state.current_version(query)
@@ -130,7 +135,7 @@ def find_version_loss(site: Installation, state: JobState, query: str, version: 
 
 
 def find_foreign(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Return why this installation must not touch a version, as a clause; empty if it may.
+    """Return a clause why this installation must not touch a version; empty if the installation may touch it.
 
     The records in a copied store name the checkpoints of the original installation.
     """
@@ -142,13 +147,15 @@ def find_foreign(site: Installation, state: JobState, query: str, version: str) 
 
 
 def must_be_mine(site: Installation, state: JobState, query: str, version: str) -> None:
-    """Raise OperationRefused for a version of the original installation that this one was copied from."""
+    """Raise OperationRefused if a version belongs to the installation from which this installation was copied."""
     if foreign := find_foreign(site, state, query, version):
         raise OperationRefused(foreign, hint=WAY_OUT_OF_A_COPY.format(series=f"{state.job}/{query}"))
 
 
 def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Finding, ...]]:
-    """Return query -> findings from the records about its current checkpoint version, for a check."""
+    """Return query -> the findings that a check reports from the records about the query's current
+    checkpoint version.
+    """
     found: dict[str, tuple[Finding, ...]] = {}
     for query in state.versions:
         current = state.current_version(query)

@@ -19,8 +19,8 @@ SERVES, BEFORE, PUSHED, OPEN = "serves", "before", "pushed", "under way"
 class ListedRelease(msgspec.Struct, frozen=True, kw_only=True):
     """One release in the list.
 
-    Author, reason, verdict and sentence are those of the operation that first made it current, else of the last
-    operation about it.
+    Author, reason, verdict and sentence come from the operation that first made the release current. If the release was
+    never current, they come from the last operation about it.
     """
 
     release: Release

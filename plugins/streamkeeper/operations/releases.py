@@ -34,7 +34,7 @@ def push_release(
     """Register the code under the jobs root with these params and conf, and return the release.
 
     ``site``: the installation; ``job``: the job's name; ``params`` and ``conf``: of the release; ``writer``: the author
-    of the entry, empty for this process.
+    of the journal entry, empty for this process.
 
     Content that equals an existing release returns that release, so any number of pushes may run at once. Raises
     InvalidInput, NotFound, JournalLost or JobUnusable before the registration, and StoreUnavailable at any time. After

@@ -30,7 +30,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def look_at_replan(site: Installation, state: JobState, query: QueryLook, directory: Tree) -> Replan | None:
-    """Return the input of an open batch that would be planned again; None if that is not possible."""
+    """Return the input that Spark would read if it planned the open batch again; None if a replan is not possible."""
     if may_replan(query) or query.committed is None:
         return None
     try:
@@ -50,9 +50,9 @@ def look_at_replan(site: Installation, state: JobState, query: QueryLook, direct
 
 
 def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int]) -> dict[str, str]:
-    """Snapshot the last commits without the damaged plans; return query -> snapshot. ``batches``: query -> damaged one.
+    """Take a snapshot of each query's last commit without the damaged plan, and return query -> name of the snapshot.
 
-    Idempotent. Raises the errors of ``capture``.
+    ``batches``: query -> the batch whose plan is damaged. Idempotent. Raises the errors of ``capture``.
     """
     found = {}
     for query, batch in sorted(batches.items()):
@@ -64,7 +64,10 @@ def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int])
 
 
 def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int]) -> None:
-    """Raise OperationRefused if an output does not prove that it lacks the batch. All drivers must have ended."""
+    """Raise OperationRefused unless every output proves that it lacks the batch to plan again.
+
+    ``batches``: query -> the batch to plan again. Call this only after all drivers have ended.
+    """
     manifests = stored_manifests(site, state, state.serving_release) if batches else {}
     for query, batch in sorted(batches.items()):
         current, sink = state.current_version(query), manifests[query].sink

@@ -33,7 +33,10 @@ DRAIN_S = DeployRequest(job="any").drain_s
 
 
 class StopEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a stop. ``already``: the job was stopped before and had no driver; ``instance``: its driver."""
+    """The result of a stop.
+
+    ``already``: whether the job was stopped before and had no driver left; ``instance``: the job's last driver.
+    """
 
     sentence: str
     already: bool = False

@@ -97,9 +97,10 @@ def target_left(site: Installation, job: str, query: str, operation: str) -> Tar
 
 
 def all_targets(site: Installation, *, job: str = "") -> list[Target]:
-    """Return the target of every deployed query with a checkpoint, of one job or of all, in order; raises NotFound.
+    """Return the targets of all deployed queries with a checkpoint, in order; raises NotFound.
 
-    Forgotten jobs are omitted; their queries can still be named one by one.
+    ``job``: only the queries of this job; empty for all jobs. Forgotten jobs are omitted, but ``query_target`` still
+    finds their queries.
     """
     states = [read_job(site, name) for name in ([job] if job else recorded_jobs(site))]
     wanted = [state for state in states if not is_forgotten(state)]

@@ -35,7 +35,10 @@ _READERS = 8
 
 
 class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation; or one record outside of operations, with only the fields up to ``sentence`` and a release."""
+    """One operation, or one record outside of operations.
+
+    A record outside of operations has only the fields up to ``sentence`` and the release.
+    """
 
     number: int
     """The number of the first journal entry."""
@@ -72,14 +75,19 @@ class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of a history. ``rows``: newest first; ``older``: ``before`` for the next page, 0 without one."""
+    """One page of a history.
+
+    ``rows``: newest first; ``older``: the argument ``before`` for the next page, 0 if there is no further page.
+    """
 
     rows: tuple[TimelineRow, ...]
     older: int = 0
 
 
 def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Timeline:
-    """Return the newest rows, or those of entries with numbers below ``before``.
+    """Return the newest page of a job's history.
+
+    ``before``: return the newest page of the entries with lower numbers instead; 0 for all entries.
 
     Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
     """

@@ -34,16 +34,17 @@ def leaves_nothing(site: Installation, request: DeployRequest) -> bool:
 
 
 def place_name(operation: str) -> str:
-    """Return the name of an operation's place, with its machine."""
+    """Return a name for the private installation of a dry run: the operation's id and this machine's host name."""
     return f"{operation}@{socket.gethostname()}"
 
 
 def place_of(site: Installation, name: str) -> Installation:
-    """Return an installation with its own store and home for this one operation. Repeated calls return the same place.
+    """Return a private installation, with its own store and home, for the dry run of one operation.
 
-    ``name``: the operation's id, or the result of ``place_name``. Its drivers run on this machine, the only one with
-    that home. Raises WrongMachine on any other machine, and the errors of ``check_place`` if the deploy's drivers could
-    not be started.
+    Repeated calls return the same installation. ``name``: the operation's id, or the result of ``place_name``.
+
+    The drivers of the private installation run on this machine, because no other machine has that home. Raises
+    WrongMachine on any other machine, and the errors of ``check_place`` if the deploy's drivers could not be started.
     """
     operation, _, host = name.partition("@")
     home = site.settings.scratch / f"dry-run-{hashlib.sha256(operation.encode()).hexdigest()[:8]}"
@@ -61,7 +62,7 @@ def place_of(site: Installation, name: str) -> Installation:
 
 
 def clear_place(place: Installation, job: str) -> None:
-    """End the drivers of a place, and remove the place."""
+    """End the drivers of a private installation from ``place_of``, and remove the installation's home and store."""
     until = time.monotonic() + _END_S
     for instance in place.journal(job, "dry-run").state().instances:
         while place.runner.observe(job, instance).life is Life.ALIVE and time.monotonic() < until:
@@ -72,7 +73,7 @@ def clear_place(place: Installation, job: str) -> None:
 
 @contextmanager
 def place_to_try_out(site: Installation, operation: str, job: str) -> Iterator[Installation]:
-    """Yield the place of an operation, and remove the place on exit."""
+    """Yield the private installation of an operation's dry run, and remove that installation on exit."""
     place = place_of(site, operation)
     try:
         yield place

@@ -36,7 +36,10 @@ class VersionActs:
         self._operation = operation
 
     def appoint(self, instance: str, versions: Mapping[str, str]) -> None:
-        """Appoint the instance as the only owner of these versions (the cutover). Record missing versions first."""
+        """Appoint the instance as the only owner of these versions, which is the cutover.
+
+        Versions without a record are recorded first.
+        """
         state = self._journal.state()
         must_not_be_outdated(self._site, state)
         release = state.releases[state.instances[instance].release]
@@ -94,7 +97,9 @@ class VersionActs:
             fill_version(self._site, state, query, version, snapshot)
 
     def version_for_fall_back(self, query: str, way: QueryWay) -> str:
-        """Return the version that this operation restores for its rollback: the recorded one, or a free name."""
+        """Return the version that an automatic rollback of this operation restores: the recorded one,
+        else a free name.
+        """
         state = self._journal.state()
         mine = [version.version for version in state.versions.get(query, ()) if version.operation == self._operation]
         return next((version for version in mine if version != way.version), "") or free_version(
@@ -154,8 +159,8 @@ def created_from(
 ) -> CheckpointVersionCreated:
     """Return the record of a version that is restored from a snapshot: without a parent, and not current yet.
 
-    ``site``: the installation; ``snapshot``: the source; ``query`` and ``version``: what is created; ``state_format``:
-    the format of its state.
+    ``site``: the installation; ``snapshot``: the source; ``query`` and ``version``: of the new version;
+    ``state_format``: the format of the version's state.
     """
     return CheckpointVersionCreated(
         query=query,
@@ -183,7 +188,8 @@ def fill_version(
 ) -> None:
     """Write a recorded version from its snapshot, unless its files exist or a driver has opened it. Idempotent.
 
-    ``site``: the installation; ``state``: the job's; ``query`` and ``version``: what to fill; ``snapshot``: its source;
+    ``site``: the installation; ``state``: the job's state; ``query`` and ``version``: what to fill; ``snapshot``: the
+    source;
     ``catalogue``: where the snapshot is read, None for the installation's own; ``show``: called with the progress.
 
     The version was recorded under a name that had no directory. So files under that name were restored from the same

@@ -20,7 +20,9 @@ from streamkeeper.runners.machine import this_machine
 
 
 def must_be_here(site: Installation, state: JobState) -> None:
-    """Raise WrongMachine if another machine has a driver without a proven termination, or the disk of a checkpoint."""
+    """Raise WrongMachine if another machine has a driver without a proven termination, or if a checkpoint is on another
+    machine's disk.
+    """
     must_see_drivers(site, state)
     for query in state.versions:
         current = state.current_version(query)
@@ -36,7 +38,10 @@ def must_see_drivers(site: Installation, state: JobState) -> None:
 
 
 def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str, str], Liveness]) -> None:
-    """Raise WrongMachine if one is observable only elsewhere; ``seen``: (job, instance) -> observation."""
+    """Raise WrongMachine if an instance can only be observed from another machine.
+
+    ``running``: the instances; ``seen``: (job, instance) -> observation.
+    """
     for each in running:
         liveness = seen.get((job, each.instance))
         if liveness is not None and liveness.elsewhere:
@@ -58,7 +63,7 @@ def running_instances(state: JobState) -> list[InstanceState]:
 
 
 def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tree) -> str:
-    """Return the host on whose disk a checkpoint version was written, if it is not this host; else empty.
+    """Return the host on whose disk a checkpoint version was written; empty if that disk belongs to this host.
 
     The result is also empty if the directory exists here, on any file system.
     """
@@ -71,12 +76,14 @@ def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tr
 
 
 def told_disk(tree: Tree, host: str) -> str:
-    """Return a clause about the disk of a checkpoint."""
+    """Return a clause that a checkpoint is on the disk of another host and does not exist here."""
     return f"{tree.where('')} was written on {host}, and does not exist on {this_machine().host}"
 
 
 def other_disk(job: str, version: CheckpointVersion, tree: Tree, host: str) -> WrongMachine:
-    """Return the error of an operation that needs these files on this machine."""
+    """Return the error of an operation that needs a checkpoint's files here, although they are on
+    another host's disk.
+    """
     return WrongMachine(
         f"checkpoint {version.version} of {job}/{version.query}: {told_disk(tree, host)}; no change was made here",
         hint=f"run the command on {host}. If that machine is permanently lost, run `streamkeeper recover {job}` here",

@@ -24,10 +24,10 @@ POLL_S = 3.0
 
 
 class AnswerTrigger(HITLTrigger):
-    """Fires with a person's answer, after the timeout with the default answer, or once the journal shows an answer.
+    """Fires once a person has answered the question, or with the default answer after the timeout.
 
-    After an answer in Airflow, Airflow itself resumes the task. This trigger handles answers that were given in Airflow
-    before it started to wait, and answers given elsewhere.
+    The trigger looks for an answer in the journal and in Airflow. An answer that is given in Airflow while the trigger
+    waits is handled by Airflow itself, which then resumes the task.
     """
 
     def __init__(

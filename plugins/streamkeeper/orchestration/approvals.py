@@ -57,9 +57,9 @@ class RestOperator(StepOperator):
 
 
 class ApproveOperator(OperationTask, HITLOperator):
-    """Asks a person the question of a step. No answer in time counts as declined.
+    """Asks a person the question of a step. A question without an answer in time counts as declined.
 
-    Skipped if the operation does not need the step.
+    The task is skipped if the operation does not need the step.
     """
 
     template_fields: Sequence[str] = (*OperationTask.template_fields, *HITLOperator.template_fields)
@@ -188,7 +188,9 @@ class ApproveOperator(OperationTask, HITLOperator):
 
 
 class AnswerOperator(StepOperator):
-    """Continues after a recorded approval, and fails otherwise. Without an answer it records that the time is over."""
+    """Succeeds after an approval, and fails after a refusal. Without an answer, it first records that the question is
+    declined.
+    """
 
     def work(self, context: Context) -> str:
         """Return a sentence about the approval; raises DeployFailed if the question was declined."""

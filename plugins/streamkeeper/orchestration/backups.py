@@ -29,7 +29,7 @@ class ObjectiveMissed(PermanentError):
 
 
 class BackupOperator(SeriesTask):
-    """Takes a snapshot of each of its queries; skipped if no query has committed a batch since its last snapshot."""
+    """Takes a snapshot of each query of the task; skipped if no query has committed a batch since its last snapshot."""
 
     template_fields: Sequence[str] = ("series",)
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class BranchOperator(BaseBranchOperator):
-    """Skips all tasks of the branches that are not taken, unless they also follow the taken branch.
+    """Skips all tasks of the branches that are not taken, except tasks that also follow the taken branch.
 
-    It skips tasks only within its own task group, because tasks that a user's DAG puts after the group have trigger
-    rules of their own.
+    The operator skips tasks only within its own task group. Tasks after the group belong to a user's DAG, and have
+    trigger rules of their own.
     """
 
     def skip_all_except(self, ti: RuntimeTaskInstanceProtocol, branch_task_ids: str | Iterable[str] | None) -> None:

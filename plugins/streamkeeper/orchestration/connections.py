@@ -19,8 +19,10 @@ _FIELDS = "uri, password, login, host, port, schema or extra.KEY"
 
 
 def resolve_connection(path: str) -> str:
-    """Return the URL of the connection ``CONN_ID``, or its field for ``CONN_ID/field``; raises NotFound,
-    InvalidInput."""
+    """Return the URL of an Airflow connection, or one of its fields; raises NotFound, InvalidInput.
+
+    ``path``: ``CONN_ID`` for the URL, ``CONN_ID/field`` for the field.
+    """
     from airflow.sdk.log import mask_secret
 
     name, _, field = path.partition("/")

@@ -9,8 +9,10 @@ from airflow.dag_processing.bundles.local import LocalDagBundle
 
 
 class InstalledDags(LocalDagBundle):
-    """A DAG bundle for ``dag_bundle_config_list`` that needs no path, because it follows the package, also after
-    upgrades."""
+    """A DAG bundle for ``dag_bundle_config_list`` with the DAGs of the installed package.
+
+    The bundle needs no path, because it finds the package, also after an upgrade.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(path=next(iter(import_module("streamkeeper.dags").__path__)), **kwargs)

@@ -77,8 +77,10 @@ def roll_back_streaming_job(job: str, *, reason: str, group_id: str = "", **requ
 
 
 def deploy_graph(request: Mapping[str, Any] | None = None, *, outlets: Iterable[Asset] = ()) -> None:
-    """Create the tasks of a deploy: bundle, standby, assess, backup or dual run if the verdict needs it, takeover,
-    end."""
+    """Create the tasks of a deploy.
+
+    The tasks are bundle, standby, assess, backup or dual run if the verdict needs one of them, takeover, and end.
+    """
     bundle = BundleOperator(task_id="bundle", request=request)
     finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, outlets=outlets, **bundle.carried_on)
     _from_release_on(bundle, finish)
@@ -149,8 +151,9 @@ def _assessed(carried_on: Mapping[str, Any]) -> tuple[StepOperator, AssessOperat
 
 @task_group
 def backup(carried_on: Mapping[str, Any]) -> None:
-    """Create the tasks for an opaque change: keep the state, end the standby, ask for approval, check for drift
-    since."""
+    """Create the tasks for an opaque change: keep the state, end the standby, ask for approval, and check that the
+    evidence still matches the approved evidence.
+    """
     keep_state = StepOperator(task_id="keep_state", step=Step.KEEP_STATE, **carried_on)
     rest = RestOperator(task_id="rest", **carried_on)
     approve = ApproveOperator(task_id="approve", step=Step.APPROVE, params=answer_form(), **carried_on)
@@ -164,7 +167,7 @@ def dual_run(carried_on: Mapping[str, Any]) -> None:
     """Create the tasks of a rebuild: the candidate reads all input again, hidden from readers, and both outputs are
     compared.
 
-    A person is asked if the outputs differ, could not be compared, or come from changed code of unproven effect.
+    A person is asked if the outputs differ or could not be compared, or if the effect of changed code is unproven.
     """
     shadow = ShadowOperator(task_id="shadow", step=Step.SHADOW, trigger_rule=GO_ON, **carried_on)
     catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, **carried_on)

@@ -101,7 +101,7 @@ class StartOperator(OpeningTask, StepOperator):
 
 
 def show_log(task: StreamkeeperTask, site: Installation, job: str, instance: str) -> None:
-    """Log the last lines of a driver's log, or the machine that has the log."""
+    """Log the last lines of a driver's log. If the log is on another machine, log the name of that machine instead."""
     from streamkeeper.operations.driver_logs import tail_log
 
     if instance:

@@ -26,7 +26,7 @@ class DrillFailed(PermanentError):
 
 
 class DrillOperator(AskedTask, SeriesTask):
-    """Drills the requested snapshot, or else the newest snapshot of each query unless that one is already verified."""
+    """Drills the requested snapshot, or else each query's newest snapshot if that snapshot is not verified yet."""
 
     template_fields: Sequence[str] = ("request", "series")
     form = staticmethod(drill_form)
@@ -44,7 +44,10 @@ class DrillOperator(AskedTask, SeriesTask):
                 self._report(context, self._results)
 
     def one(self, site: Installation, series: str, context: Context) -> str:
-        """Drill one query and return a sentence; raises DrillFailed with it if the query does not resume."""
+        """Drill a snapshot of one query, and return the result as a sentence.
+
+        Raises DrillFailed with that sentence if the query does not resume.
+        """
         from streamkeeper.operations.drills import drill, released_job
         from streamkeeper.snapshots.catalogue import Catalogue
 

@@ -20,7 +20,7 @@ _SOON_S = 3.0
 
 
 class ShadowOperator(StepOperator):
-    """Starts the dual run once no other job is in a dual run. It waits for that at most ``catch_up_s`` seconds."""
+    """Waits until no other job is in a dual run, at most ``catch_up_s`` seconds, and then starts the dual run."""
 
     def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
         from streamkeeper.operations.deploy import Progress, ProgressKind
@@ -59,9 +59,9 @@ class CatchUpOperator(StepOperator):
         return max(SECONDS_S if near else self.patience_s, _FIRST_S - waited_s)
 
     def asleep_s(self, progress: Progress) -> float:
-        """Return how long to be deferred, seconds: at most as long as the time waited so far, but at least 3 s.
+        """Return how many seconds the task is deferred: at most the time waited so far, but at least 3 s.
 
-        A shadow of a busy source has no trigger without data that would end the deferral.
+        A Spark trigger without data ends the deferral early, but the shadow of a busy source has no such trigger.
         """
         return min(super().asleep_s(progress), max(_SOON_S, progress.waited_s))
 
@@ -69,7 +69,7 @@ class CatchUpOperator(StepOperator):
 class CompareOperator(StepOperator):
     """Compares both outputs. If the request asks for no comparison, the task only logs that.
 
-    It is not skipped then, because a person may still have to approve the output.
+    The task is not skipped in that case, because a person may still have to approve the output.
     """
 
     def _skip_unless_asked_for(self, deploy: Deploy) -> None:

@@ -21,12 +21,12 @@ class PageLink(BaseOperatorLink):
     name = "Page"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the address of the page that the task has named; that of the fleet page if it named none."""
+        """Return the address of the page that the task has named, or of the fleet page if the task has named none."""
         return page_address(conf.get("api", "base_url", fallback=""), getattr(operator, "page", ""))
 
 
 class ReportLink(BaseOperatorLink):
-    """Opens the report that was made before any change: that of the task, or of the reporting task in its group."""
+    """Opens the report that was made before any change, by this task or by the reporting task in its group."""
 
     name = "Report"
 
@@ -42,7 +42,10 @@ class OutcomeLink(BaseOperatorLink):
     name = "Outcome"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the address of the results of the operation's last task; empty, for no button, without such a task."""
+        """Return the address of the results of the operation's last task.
+
+        If there is no such task, the address is empty and Airflow shows no button.
+        """
         ending = _nearest(operator, "ends")
         return _page(ti_key, ending) if ending else ""
 

@@ -237,7 +237,7 @@ class ChooseOperator(OperationTask, BranchOperator):
         self.ways, self.go_on, self.end = dict(ways), go_on, end
 
     def work(self, context: Context) -> Any:
-        """Skip the branches that are not taken, and return the taken task or task group."""
+        """Skip the branches that are not taken, and return the id of the taken task or task group."""
         return self.do_branch(context, self.choose_branch(context))
 
     def choose_branch(self, context: Context) -> str:
@@ -261,7 +261,9 @@ def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: 
 
 
 class FallBackOperator(StepOperator):
-    """Rolls back automatically after the current driver was affected, until a release runs or none can run.
+    """Rolls back automatically if the operation has affected the current driver.
+
+    The rollback ends when a release runs, or when no release can run.
 
     The task succeeds if the old release runs again. The task ``finish`` then sets the state of the run.
     """
@@ -272,7 +274,7 @@ class FallBackOperator(StepOperator):
         super().__init__(step=Step.FALL_BACK, **kwargs)
 
     def work(self, context: Context) -> str:
-        """Return the operation's result as a sentence; skipped if the current release was not affected."""
+        """Return the result as a sentence; skipped if the operation has not affected the current release."""
         try:
             deploy = self.load()
         except NotFound as error:

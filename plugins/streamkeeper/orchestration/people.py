@@ -30,8 +30,8 @@ def answered_by(answer: Mapping[str, Any]) -> tuple[str, str]:
 def assigned_users(right: RightToAnswer) -> list[HITLUser]:
     """Return the users whom Airflow lets answer; empty for all users.
 
-    Airflow treats an empty list as all users. If no user may answer, the list therefore names users whose answer does
-    not count.
+    Airflow treats an empty list as all users. If no user may answer, the list therefore contains users whose answers
+    are not accepted.
     """
     named = right.named()
     if named is None:

@@ -33,7 +33,8 @@ class FindOperator(AskedTask):
     form = staticmethod(drill_form)
 
     def work(self, context: Context) -> list[str]:
-        """Return one item per mapped task: JOB/QUERY, or several of them separated by spaces if there are too many.
+        """Return one item per mapped task: JOB/QUERY, or several separated by spaces if there are more queries than
+        tasks.
 
         Raises NotFound for a named job or query that does not exist.
         """
@@ -55,7 +56,8 @@ def share_out(series: Sequence[str], *, most: int) -> list[str]:
 class SeriesTask(StreamkeeperTask):
     """A task for one query, or for several, one after the other.
 
-    ``series``: JOB/QUERY, or several of them separated by spaces. A failing query does not stop the others.
+    ``series``: JOB/QUERY, or several of them separated by spaces. After a query fails, the task continues with the next
+    query.
     ``execution_timeout`` applies to each query.
     """
 

@@ -14,8 +14,9 @@ NEVER = ("never", "none")
 
 
 def read_schedule(variable: str, default: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return a schedule: a cron expression or a preset such as ``@hourly``; None, for manual runs only, if it is
-    "never".
+    """Return a DAG's schedule: a cron expression or a preset such as ``@hourly``.
+
+    The schedule is None, which permits only manual runs, if the setting is "never".
 
     ``variable``: the setting; ``default``: the schedule if it is not set. Raises InvalidInput, naming the variable.
     Airflow shows the error as that of the DAG file, because DAG files call this at their top level.

@@ -28,7 +28,7 @@ _RULES = "^( *(last|hourly|daily|weekly|monthly)=[0-9]+ *(,|$))*$"
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The queries that a backup or a drill is for, and the snapshot to drill.
 
-    An empty ``job`` or ``query`` selects all, an empty ``snapshot`` the newest.
+    An empty ``job`` or ``query`` selects all jobs or all queries. An empty ``snapshot`` selects the newest.
     """
 
     job: str = ""
@@ -50,7 +50,7 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> Policy | None:
-        """The requested retention policy, None for that of the installation; raises InvalidInput, naming the field."""
+        """The requested retention policy, None for the installation's policy; raises InvalidInput, naming the field."""
         from streamkeeper.operations.pruning import read_policy
 
         try:

@@ -28,7 +28,7 @@ class StateDeadOperator(AskedTask):
         """Return the recorded statement.
 
         Raises OperationRefused with the risks if ``accept`` is not set. Raises it also if the driver runs, if its
-        termination can be proven, or if this person may not state it.
+        termination can be proven, or if this person is not entitled to make the statement.
         """
         from streamkeeper.operations.deaths import is_stated, state_death
 

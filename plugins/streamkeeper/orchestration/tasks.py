@@ -54,8 +54,8 @@ class TaskFailed(SystemExit):
 class StreamkeeperTask(BaseOperator):
     """A task that logs an error as one line, and fails with it.
 
-    ``reports``: whether it reports findings before anything is changed; ``ends``: whether it reports the end of an
-    operation. ``page``: path of the Streamkeeper page about its job or operation; empty while unknown.
+    ``reports``: whether the task reports findings before anything is changed; ``ends``: whether the task reports the
+    end of an operation. ``page``: path of the Streamkeeper page about its job or operation; empty while unknown.
     """
 
     operator_extra_links = (PageLink(), ReportLink(), OutcomeLink())
@@ -93,7 +93,7 @@ class StreamkeeperTask(BaseOperator):
         raise TypeError(f"{type(self).__name__} does not implement work()")
 
     def shows(self, job: str, operation: str = "") -> None:
-        """Record that the task is about this job and, if it is named, this operation of the job."""
+        """Record which job the task is about, and which operation of the job if ``operation`` is not empty."""
         self.page = page_path(job, operation)
 
     def log_steps(self, steps: Iterable[PlannedStep]) -> None:
@@ -219,7 +219,8 @@ class OpeningTask(AskedTask):
     def carried_on(self) -> dict[str, Any]:
         """The arguments for an OperationTask that continues the operation opened by this task.
 
-        They are templates: a task that runs regardless of the others' results must not depend only on this one.
+        The arguments are templates, so they add no dependency between the tasks. A task that runs regardless of other
+        tasks' results must not depend only on this task.
         """
         return {
             "job": "{{ params.job }}" if self.request is None else str(self.request["job"]),
@@ -243,10 +244,10 @@ class OpeningTask(AskedTask):
 
 
 class OperationTask(StreamkeeperTask):
-    """A task that continues an operation of a job, which this run or another one has opened.
+    """A task that continues an operation of a job, which this run or another run has opened.
 
-    ``job``, ``operation``: name and id. ``tried_out``: name of the private place of a dry run that leaves nothing
-    behind; empty for any other operation.
+    ``job``, ``operation``: the job's name and the operation's id. ``tried_out``: for a dry run that leaves nothing
+    behind, the name of its private installation; empty for any other operation.
     """
 
     template_fields: Sequence[str] = ("job", "operation", "tried_out")

@@ -32,7 +32,7 @@ class PutBack(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", {"event": self.event, "pause_s": self.pause_s}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield the same event, with the pause added to its waiting time if it has one."""
+        """Yield the given event. If the event has a waiting time, the pause is added to that time."""
         await asyncio.sleep(self.pause_s)
         waited = {"waited_s": self.event["waited_s"] + self.pause_s} if "waited_s" in self.event else {}
         yield TriggerEvent({**self.event, **waited})

@@ -72,7 +72,9 @@ class Watch:
 
 
 def fate(operation: OperationState) -> Sight:
-    """Return the outcome, the rollback reason, the abort reason and a person's answer; each empty without one."""
+    """Return the outcome, the rollback reason, the abort reason and a person's answer; each is empty until it is
+    recorded.
+    """
     answer = "" if operation.approval is None else str(operation.approval.approved)
     return [operation.outcome.value if operation.outcome else "", operation.fall_back, operation.abort, answer]
 

@@ -42,8 +42,9 @@ class WebhookNotifier(BaseNotifier):
     def notify(self, context: Context) -> None:
         """Post the incident in ``context``.
 
-        Raises OSError without an answer, TemporaryError for a status other than 2xx (also for a redirect), InvalidInput
-        for a URL that is not http or https. The errors raised here do not contain the URL, because it is a secret.
+        Raises OSError if the server does not answer, TemporaryError for a status other than 2xx (also for a redirect),
+        InvalidInput for a URL that is not http or https. The errors raised here do not contain the URL, because it is a
+        secret.
         """
         if not self.url.startswith(("http://", "https://")):
             raise InvalidInput("the webhook's url is not an http or https URL", hint="write it like https://…")

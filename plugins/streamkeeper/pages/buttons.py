@@ -28,8 +28,11 @@ _TASKS = {About.STATE: "backup.approve", About.OUTPUT: "dual_run.review"}
 
 
 class Button(msgspec.Struct, frozen=True, kw_only=True):
-    """One button. ``path``: that of its dialog, relative to the application's mount point; ``main``: whether it is the
-    most prominent one."""
+    """One button.
+
+    ``path``: the path of the button's dialog, relative to the application's mount point; ``main``: whether the button
+    is the most prominent one.
+    """
 
     label: str
     path: str
@@ -61,7 +64,8 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
 class Buttons(msgspec.Struct, frozen=True, kw_only=True):
     """The buttons of a job. ``asking``: the question that waits for a person, None if there is none; ``may_restore``:
-    whether the viewer may restore its snapshots."""
+    whether the viewer may restore the job's snapshots.
+    """
 
     row: tuple[Button, ...] = ()
     asking: Asking | None = None

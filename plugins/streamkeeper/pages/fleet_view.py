@@ -69,7 +69,9 @@ SEVERITY_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: 
 
 @dataclass(frozen=True, slots=True)
 class FleetFilter:
-    """Filter and order of the fleet page. The address has the same names, and omits default values."""
+    """Filter and order of the fleet page. The page's address uses the names of these fields, and omits
+    default values.
+    """
 
     search: str = ""
     """Part of a job's name, owner, release, or of a cause."""

@@ -18,7 +18,7 @@ HEADERS = {
 
 
 class SafeHeaders:
-    """Middleware that adds these headers to a response, unless the response sets them itself."""
+    """Middleware that adds ``HEADERS`` to a response, except headers that the response sets itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -26,7 +26,7 @@ from streamkeeper.registry.journal import grew_beyond
 
 
 def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
-    """The operation's routes; ``viewer`` as in ``make_app``."""
+    """Return the routes of an operation's page; the arguments are those of ``make_app``."""
     router = APIRouter()
 
     @router.get("/jobs/{job}/operations/{operation}")
@@ -38,7 +38,11 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         after: int = 0,
         who: Viewer = guarded(viewer, DEPLOY),
     ) -> Response:
-        """``after``: the last journal entry that the client has seen; answers 204 if there are no newer entries."""
+        """Render the page of an operation.
+
+        ``part``: only this part; ``after``: the last journal entry that the client has seen, 204 if there are no newer
+        entries.
+        """
         here = site()
         check_name("job", job)
         check_instance(operation)

@@ -166,12 +166,12 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def not_needed(self) -> tuple[str, ...]:
-        """The steps that its verdict does not need."""
+        """The steps that the operation's verdict does not need."""
         return tuple(line.label for line in self.steps if line.mark is Mark.NOT_NEEDED)
 
     @property
     def tone(self) -> str:
-        """The CSS class of its outcome: good, warn or bad; empty while it is open."""
+        """The CSS class of the operation's outcome: good, warn or bad; empty while the operation is open."""
         return _TONES.get(self.outcome, "bad") if self.outcome else ""
 
 

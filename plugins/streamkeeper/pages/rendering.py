@@ -41,7 +41,7 @@ def render(
     ``request``: the request, for the mount point.
     ``who``: the viewer.
     ``template``: the template's file name.
-    ``values``: its values.
+    ``values``: the values for the template.
     ``part``: render only this block; it cannot use names that the template imports or sets outside of it.
     ``status``: the status code of the answer.
     """

@@ -22,7 +22,7 @@ class StaticPages(StaticFiles):
         super().__init__(directory=STATIC)
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        """Add the cache duration."""
+        """Return the response for a file, with the cache duration added."""
         response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = f"private, max-age={_KEPT_S}"
         return response

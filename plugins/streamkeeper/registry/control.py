@@ -50,7 +50,10 @@ def instances(store: Store, job: str) -> list[str]:
 
 
 def stray_orders(store: Store, job: str) -> list[str]:
-    """Return the keys among the commands to a job's instances that are no commands and are skipped. One listing."""
+    """Return the keys in the command folders of a job's instances that are no commands, and that drivers skip.
+
+    Costs one listing.
+    """
     folder = control_key(check_name("job", job), "")
     strays = []
     for key in store.list(folder):
@@ -84,7 +87,9 @@ class Control:
         return self._read(self._key("launch.json"), LaunchSpec)
 
     def write_application(self, application: Application) -> Application:
-        """Record the YARN application that will run the instance; return the recorded one, from the first writer."""
+        """Record the YARN application that will run the instance; return the application that the first caller
+        recorded.
+        """
         try:
             self._store.create(self._key("application.json"), to_json(application))
         except KeyExists:
@@ -92,11 +97,13 @@ class Control:
         return application
 
     def read_application(self) -> Application | None:
-        """Return the instance's YARN application, recorded before it is submitted; None if none is recorded."""
+        """Return the instance's YARN application, which is recorded before it is submitted; None if
+        none is recorded.
+        """
         return self._read(self._key("application.json"), Application)
 
     def write_pod(self, pod: Pod) -> Pod:
-        """Record the pod that will run the instance; return the recorded pod, which is the first writer's."""
+        """Record the pod that will run the instance; return the pod that the first caller recorded."""
         try:
             self._store.create(self._key("pod.json"), to_json(pod))
         except KeyExists:
@@ -104,7 +111,7 @@ class Control:
         return pod
 
     def read_pod(self) -> Pod | None:
-        """Return the instance's pod, which is recorded before it is created; None if none is recorded."""
+        """Return the instance's pod, which is recorded before the pod is created; None if no pod is recorded."""
         return self._read(self._key("pod.json"), Pod)
 
     def write_process(self, record: ProcessRecord) -> None:
@@ -160,7 +167,8 @@ class Control:
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
         output_losses: Mapping[str, int] | None = None,
     ) -> Command:
-        """Send a command, unless the operation has sent one of this kind; return the command that counts.
+        """Send a command, and return it. If the operation has already sent a command of this kind, return that one
+        instead.
 
         ``kind``: the command.
         ``operation``: the operation that sends it.
@@ -198,7 +206,7 @@ class Control:
         return [self._command(number) for number in range(after + 1, newest + 1)]
 
     def write_manifests(self, manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
-        """Store query -> manifest, unless an earlier generation has; return the stored manifests."""
+        """Store query -> manifest, unless an earlier generation has stored manifests; return the stored manifests."""
         data = to_json(dict(manifests))
         stored = None if self._create_or_same("manifests.json", data) else self.read_manifests()
         return dict(manifests) if stored is None else stored
@@ -225,7 +233,7 @@ class Control:
             raise KeyExists(self._key("exit.json"))
 
     def read_exit(self) -> DriverExit | None:
-        """Return how the instance ended; None until its supervisor has recorded that."""
+        """Return how the instance ended; None until the instance's supervisor has recorded its end."""
         end = self._read(self._key("exit.json"), DriverExit)
         return self._without_literals(end) if end is not None and end.error else end
 

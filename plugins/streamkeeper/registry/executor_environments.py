@@ -24,9 +24,10 @@ _VARIABLE = "STREAMKEEPER_EXECUTOR_ENVIRONMENT"
 
 
 def keep_archive(settings: Settings) -> str:
-    """Copy the installation's archive to a name with its content's hash, unless that exists. Return the copy's name.
+    """Copy the installation's archive of the executors' Python environment, and return the name of the copy.
 
-    The name is empty if the installation has no archive. Raises InvalidInput if the archive cannot be read or copied.
+    The name contains the hash of the content; an existing copy is kept. The name is empty if the installation has no
+    archive. Raises InvalidInput if the archive cannot be read or copied.
     """
     if not settings.executor_environment:
         return ""
@@ -46,7 +47,10 @@ def keep_archive(settings: Settings) -> str:
 
 
 def find_archive(settings: Settings, name: str) -> str:
-    """Return the path of a stored archive; raises InvalidInput if it is missing and the installation has another."""
+    """Return the path of a stored archive of the executors' Python environment.
+
+    A missing copy is made again if the installation still has that archive; otherwise raises InvalidInput.
+    """
     if not name:
         return ""
     kept = settings.environments / name

@@ -80,7 +80,9 @@ def find_misplaced(store: Store, installation: InstallationRecord | None, home: 
 
 
 def begin_anew(store: Store, home: str, *, by: str, reason: str) -> InstallationRecord:
-    """Make this store and home a separate installation. Nothing that was recorded before may continue in it."""
+    """Make this store and home a separate installation. Operations and drivers of the former installation cannot
+    continue in it.
+    """
     before = read_installation(store)
     if before is not None and same_place(before.place, store.url):
         if not find_misplaced(store, before, home):
@@ -132,11 +134,11 @@ def note_moved(
 
 
 def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> InstallationRecord:
-    """Record the id that the outputs contain in a store whose records were lost. Idempotent.
+    """In a store whose records were lost, record the installation id that the outputs contain. Idempotent.
 
     ``store``: the store.
     ``home``: the home.
-    ``id``: the id in the outputs; empty to keep the store's own id, or a new one without a record.
+    ``id``: the id in the outputs; empty to keep the store's own id, or for a new id if the store has no record.
     ``by``: the person.
     ``reason``: the person's reason.
 
@@ -153,8 +155,8 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
 def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
     """Return a separate store of snapshots, read-only if another installation owns it.
 
-    The first installation that uses the store owns it. Another one would remove snapshots and holds that the owner
-    relies on.
+    The first installation that uses the store owns it. Another installation would remove snapshots and holds that the
+    owner relies on.
     """
     key, mine = OWNER_FILE, Owner(id=installation.id, place=installation.place)
     try:

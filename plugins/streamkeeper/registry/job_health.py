@@ -16,7 +16,7 @@ _HINT = 'write a literal in the declaration of the job, such as health={"lag-sec
 
 
 def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, float | None]:
-    """Return rule -> threshold, None if switched off, from ``@streaming_job(name=job, health={...})``.
+    """Return rule -> threshold from ``@streaming_job(name=job, health={...})``; None for a rule that is switched off.
 
     Raises JobUnusable with file and line for a value that is not a literal, and InvalidInput for an unknown rule or
     value.

@@ -46,7 +46,8 @@ def _utc_now() -> pendulum.DateTime:
 def has_journal(store: Store, job: str) -> bool:
     """Whether a job's journal has any entry; costs one read, however long the journal is.
 
-    The result is also True for a journal that has lost its first entry. It is damaged, and its job must not be skipped.
+    The result is also True for a journal that has lost its first entry, because the job of a damaged journal must not
+    be skipped.
     """
     return grew_beyond(store, job, 0) or any(True for _ in store.list(journal_prefix(job)))
 
@@ -111,9 +112,10 @@ _KNOWN, _NEEDED = _tags(get_args(Record)), _tags(NEEDED_BY_DRIVERS)
 class Journal:
     """Reads and writes a job's journal; not thread-safe, so use one object per thread.
 
-    ``writer``: the author of new entries, for people; a token is added, by which the object recognises its own entries.
-    ``passing``: whether to skip records of a newer version whose writer lets drivers skip them; otherwise the first one
-    raises FormatTooNew.
+    ``writer``: the author of new entries, for people; a random token is added, by which the object recognises its own
+    entries.
+    ``passing``: whether to skip a record of a newer version if that version lets drivers skip the record; without it,
+    such a record raises FormatTooNew.
     """
 
     def __init__(
@@ -138,7 +140,8 @@ class Journal:
     def state(self) -> JobState:
         """Return the job's state now; costs one list request, and one read per entry that is new to this object.
 
-        The first call also reads the newest folded copy. Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
+        The first call also reads the newest stored copy of the state. Raises RegistryDamaged, FormatTooNew,
+        StoreUnavailable.
         """
         if self._opened:
             return self._catch_up()
@@ -164,7 +167,7 @@ class Journal:
         return state
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry from the first on, without skipped ones."""
+        """Yield every entry from the first on, except entries of a newer version that this object skips."""
         for number in range(1, self._newest_number() + 1):
             entry = self._read(number)
             if isinstance(entry, Entry):

@@ -25,11 +25,11 @@ from streamkeeper.stores.contract import Store
 
 
 class Place(Protocol):
-    """The record of a container before its creation."""
+    """The record of a container, made before the container is created."""
 
     @property
     def installation(self) -> str:
-        """The id of the installation that creates it."""
+        """The id of the installation that creates the container."""
 
 
 P = TypeVar("P", bound=Place)

@@ -15,8 +15,10 @@ class Runner(ABC):
     """Starts process trees that outlive their starter, and proves that they have terminated."""
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
-        """Raise PermanentError if a driver could not run here, could not resolve these secret references, or would not
-        fit with this conf of a release; changes nothing.
+        """Raise PermanentError if a driver could not be started here; changes nothing.
+
+        ``references``: secrets that the driver must be able to resolve; ``conf``: a release's conf with which the
+        driver must fit into its container.
         """
         return
 

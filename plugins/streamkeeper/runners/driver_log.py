@@ -17,9 +17,11 @@ LONGEST_LINE_BYTES = 64 * 1024
 
 
 class DriverLog:
-    """Takes raw output, writes redacted lines. ``last_line``: the newest non-empty line, redacted; for the supervisor's
-    own lines only the sentence. ``about``: the fields of the supervisor's own lines. ``path``: None for standard
-    output, whose reader limits the size.
+    """Takes the raw output of a driver, and writes it as redacted lines.
+
+    ``path``: the file; None for standard output, whose reader limits the size.
+    ``about``: the fields of the supervisor's own lines.
+    ``last_line``: the newest non-empty line, redacted; of a supervisor's own line, only the sentence.
 
     On a full disk lines are lost, and counted: a driver must never wait for its log.
     """

@@ -102,8 +102,9 @@ class DriverProcess:
         self.kills = RecentKills()
 
     def wait(self, signals: Signals) -> int | None:
-        """Copy output until the process ends; return its exit code, or minus the signal that ended it. None when this
-        process got a signal first.
+        """Copy output until the process ends, and return its exit code, or minus the signal that ended it.
+
+        Return None if the supervisor receives a signal first.
         """
         return self._wait(signals, None)
 

@@ -26,7 +26,7 @@ _OVERDUE_S = 60.0
 def judge(
     pod: Pod, found: PodReport | None, recorded: Sequence[ProcessRecord], now: float, *, elsewhere: str = ""
 ) -> Liveness:
-    """Judge the API server's report on an instance's pod.
+    """Return whether an instance is alive, judged from the API server's report on its pod.
 
     ``pod``: the recorded pod.
     ``found``: the report, None if there is no such pod.

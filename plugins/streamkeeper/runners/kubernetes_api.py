@@ -58,7 +58,7 @@ class ContainerState(msgspec.Struct, frozen=True):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True):
-    """The kubelet's last report on a container; ``ready``: always true for a running one without a probe."""
+    """The kubelet's last report on a container. ``ready``: always true for a running container without a probe."""
 
     name: str
     ready: bool = False
@@ -201,7 +201,9 @@ class KubernetesApi:
         self._ask("POST", f"{namespace}/secrets", dict(secret), asked=_dry(trying))
 
     def replace_secret(self, namespace: str, secret: Mapping[str, Any]) -> None:
-        """Create a Secret, or replace the existing one; without a patch, because its response contains the values."""
+        """Create a Secret, or replace the existing one. No PATCH is used, because its response would contain the
+        values.
+        """
         try:
             self.create_secret(namespace, secret)
         except AlreadyThere:

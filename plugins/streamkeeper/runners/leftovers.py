@@ -20,7 +20,7 @@ _OF_ONE_MACHINE = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay",
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver instance with living processes; ``installation``: the one that started it, empty if unknown."""
+    """A driver instance with living processes. ``installation``: the installation that started it, empty if unknown."""
 
     instance: str
     processes: tuple[Process, ...]

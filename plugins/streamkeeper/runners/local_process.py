@@ -132,7 +132,8 @@ class LocalProcessRunner(Runner):
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
         """Implement ``Runner.observe_many``.
 
-        The proof is the same for each: all records of unseen instances are read before the second scan.
+        A termination is proven as in ``observe``: the records of all instances without a process in the first scan are
+        read before the second scan.
         """
         before = ProcessTable()
         seen: dict[tuple[str, str], Liveness] = {}

@@ -12,8 +12,8 @@ _BLOCK_BYTES = 64 * 1024
 def last_lines(path: Path, count: int) -> tuple[list[str], int]:
     """Return the last ``count`` lines of the log, and the byte offset of their end, where a Follower continues.
 
-    If the present part has fewer lines, the result includes lines of the previous part. Without a log there are no
-    lines.
+    If the log file has fewer lines, the result includes lines of its rotated part, ``.log.1``. Without a log there are
+    no lines.
     """
     try:
         size = path.stat().st_size

@@ -244,9 +244,9 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 
 def finds_another(pid: int, directory: Path) -> bool:
-    """Whether a process sees another directory at this path, as in a container with other volumes.
+    """Whether a process sees another directory at this path than this process, as in a container with other volumes.
 
-    False if access is denied, or the process sees none.
+    False if access is denied, or if the process sees no directory at the path.
     """
     try:
         return not os.path.samestat(os.stat(f"{root_of(pid)}{directory}"), os.stat(directory))
@@ -295,7 +295,7 @@ def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
 
 def kill_tree(find: Callable[[], list[Process]], *, first: int = 0) -> None:
     """Kill all processes that ``find`` returns with SIGKILL, the pid ``first`` before the others, until it returns no
-    new one.
+    new process.
 
     Does not wait for their end.
     """

@@ -30,8 +30,10 @@ _OWN_THREADS = re.compile(r"local\[(\d+)")
 def container_mib(conf: Mapping[str, str], *, own_tasks: bool = True) -> int:
     """Return the memory that a driver's container requests, in MiB: Spark's heap and everything beside it.
 
-    ``spark.driver.memoryOverhead`` replaces the computed part beside the heap if the release sets it, except memory
-    with its own conf: off-heap memory, and that of Python workers. ``own_tasks``: whether tasks run in the driver.
+    If the release sets ``spark.driver.memoryOverhead``, that value replaces the computed part beside the heap. Off-heap
+    memory and the limit of all Python workers have confs of their own, and are added in both cases.
+
+    ``own_tasks``: whether tasks run in the driver.
     """
     heap = _heap_mib(conf)
     given = _given_overhead_mib(conf)

@@ -34,7 +34,9 @@ _PASSED_TO_CONTAINERS = frozenset(
 
 
 def named_master(settings: Settings, resolve_master: Callable[[str], str] | None) -> str:
-    """Return the master that the settings name, also by an Airflow connection; empty without remote executors."""
+    """Return the master from the settings, which name it directly or by an Airflow connection; empty without remote
+    executors.
+    """
     told = settings.master
     name = told.removeprefix(CONNECTION)
     if name == told:
@@ -66,7 +68,9 @@ def _locale(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_variables(settings: Settings) -> dict[str, str]:
-    """Return a driver's variables from its installation's settings, on any machine, without its home."""
+    """Return the environment variables that pass an installation's settings, except its home, to a driver on any
+    machine.
+    """
     return {
         "PYTHONPATH": str(PACKAGES),
         "PYTHONUNBUFFERED": "1",

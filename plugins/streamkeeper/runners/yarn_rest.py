@@ -102,7 +102,7 @@ class ResourceManager:
     """One cluster's ResourceManager, at ``http://host:port``, as ``user``; threads may share it.
 
     Every call raises TemporaryError without a response, PermanentError for a refusal. A connection may take 5 s, and a
-    wait for data 30 s; with a node, 3 s and 5 s.
+    wait for data 30 s. For a request to a NodeManager these limits are 3 s and 5 s.
     """
 
     def __init__(self, url: str, user: str) -> None:
@@ -160,8 +160,9 @@ class ResourceManager:
         self._ask("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN", {})
 
     def withdraw(self, application: str) -> None:
-        """Kill an application that has no container yet. If it had one, the container's end could no longer be
-        determined.
+        """Kill an application that has no container yet.
+
+        Do not call this for an application with a container: the end of that container could no longer be determined.
         """
         self._ask("PUT", f"apps/{application}/state", {"state": "KILLED"})
 

@@ -29,18 +29,20 @@ class _Asked(Protocol):
 
 
 def ask_output(question: OutputQuestion) -> OutputAnswer:
-    """Return the output's answer; unknown, with the reason, if the output does not answer. Raises and changes
-    nothing."""
+    """Return the output's answer. If the output does not answer, the content is unknown, with the reason.
+
+    Raises no error, and changes nothing.
+    """
     if not capabilities_of(question.sink.kind).knows_batches:
         return OutputAnswer(unknown="Streamkeeper cannot query the output of a function")
     return _module_of(question.sink).answer(question)
 
 
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """How an output's content beyond a restored batch is handled.
+    """How an output handles its content after a restored batch.
 
-    ``takes``: how it handles replayed batches, as a clause, empty if it stores them twice; ``refusal``: why readers
-    cannot be limited to the batches up to that one, empty if they can.
+    ``takes``: how the output handles replayed batches, as a clause; empty if it stores them twice.
+    ``refusal``: why readers cannot be limited to the batches up to the restored one; empty if they can.
     """
 
     how: Reconciliation
@@ -52,7 +54,7 @@ def reconcile(sink: SinkDescription, version: str, batch: int) -> Reconciled:
     """Return how an output would handle a restore to ``batch`` of ``version``; changes nothing.
 
     In a table, replayed rows replace the rows with the same key. For files, Spark's sink log must still separate the
-    batches up to ``batch`` from later ones. For a function, only its author knows.
+    batches up to ``batch`` from later ones. For a function, only its author knows how it handles replayed batches.
     """
     can = capabilities_of(sink.kind)
     cut_back = can.reconciles is Reconciliation.CUT_BACK

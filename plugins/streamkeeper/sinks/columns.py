@@ -91,7 +91,9 @@ def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
 
 
 def converters(columns: Sequence[TableColumn], dialect: str) -> list[Callable[[Any], Any] | None]:
-    """Return per column the conversion of Spark's value to the database's; None if they are equal."""
+    """Return for each column the conversion of Spark's value to the database's value; None if no conversion
+    is needed.
+    """
     return [_converter(column, dialect) for column in columns]
 
 

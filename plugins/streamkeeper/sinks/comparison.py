@@ -71,10 +71,13 @@ def compare_tables(
 def compare_frames(
     old: DataFrame | None, new: DataFrame | None, *, may_differ: Collection[str] = ()
 ) -> OutputComparison:
-    """Compare two sets of rows as multisets, on the columns that both have with one type, without those that may
-    differ. Rows without a key never differ; they are missing on one side.
+    """Compare the rows of two outputs as multisets. An argument is None if that output has no batch yet.
 
-    ``sample``: the row as JSON, no column, and how often it occurs in the old and in the new one. None: no rows yet.
+    Only columns that both outputs have with the same type are compared, except those in ``may_differ``. Rows have no
+    key here, so a changed row counts as missing on one side and as additional on the other.
+
+    In ``sample``, a row is JSON without a column's name, with its number of occurrences in the old and in the new
+    output.
     """
     if old is None or new is None:
         missing = [name for name, table in (("old", old), ("new", new)) if table is None]

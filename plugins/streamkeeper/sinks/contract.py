@@ -70,7 +70,7 @@ class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """The question for the newest batch of a checkpoint version in the described output."""
+    """The request for the newest batch of a checkpoint version that the described output contains."""
 
     sink: SinkDescription
     """The output's description."""
@@ -92,8 +92,8 @@ class OutputClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_installation(what: str, recorded: str | None, mine: str) -> None:
-    """Raise OperationRefused if another installation wrote an output, because a copied installation uses the same
-    names.
+    """Raise OperationRefused if another installation writes the output, which happens when a copied installation uses
+    the same names.
 
     ``what``: the output, for the message; ``recorded``, ``mine``: the id in the output, and that of this installation.
     """
@@ -131,19 +131,21 @@ class Sink(ABC):
         return ""
 
     def overlaps(self, other: Sink) -> bool:
-        """Whether both write to the same place; False for sinks whose place only their author knows."""
+        """Whether this sink and ``other`` write to the same place; False for sinks whose place only their
+        author knows.
+        """
         return self.describe().same_place(other.describe())
 
     def find_conflict(self, *, serves: bool) -> str | None:
         """Return why this output cannot be written under its name; None if it can. Changes nothing.
 
-        ``serves``: the current release already writes it, so its name is no longer a reason.
+        ``serves``: whether the current release already writes this output. The output's name is then no conflict.
         """
         return None
 
     @abstractmethod
     def rehearse(self, batch: DataFrame) -> None:
-        """Do the same kind of work with a batch without keeping its rows, to warm up a standby."""
+        """Do the work of writing a batch without keeping its rows, to warm up a standby."""
 
 
 class SinkWriter(ABC):
@@ -171,15 +173,20 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch completely or not at all. Compute, but do not write, a batch that the output has. Raises
-        Fenced."""
+        """Write a batch completely or not at all; raises Fenced.
+
+        A batch that the output already contains is computed, but not written again.
+        """
 
     @abstractmethod
     def close(self) -> None:
         """Close connections."""
 
     def read_record(self) -> OutputRecord | None:
-        """Return the output's own record; None if this kind of output keeps no record. Creates nothing."""
+        """Return the record that the output keeps of its writers and batches; None if this kind of output keeps none.
+
+        Creates nothing.
+        """
         return None
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:  # noqa: B027
@@ -188,7 +195,7 @@ class SinkWriter(ABC):
 
         ``batch``: any frame with the output's columns; the frame is not run.
 
-        The fence must be raised before. Idempotent. The default does nothing.
+        Call ``raise_fence`` first. Idempotent. The default does nothing.
         """
 
     def seed(self, batch_id: int) -> None:  # noqa: B027

@@ -68,8 +68,8 @@ def identity(url: URL) -> str:
 def server_of(url: URL) -> str:
     """Return the server and schema that the URL selects beyond its identity; empty if the identity is complete.
 
-    It contains host, address, port and database from the URL's query or service, the user if that determines the
-    database, and ``search_path`` and ``role`` from its options. Never a password.
+    The result contains host, address, port and database from the URL's query or service, the user if that determines
+    the database, and ``search_path`` and ``role`` from its options. It never contains a password.
     """
     if url.get_backend_name() == "sqlite":
         return ""
@@ -129,7 +129,7 @@ def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
 
     ``reading``: a transaction changes nothing, does not block writers, and sees all tables as of one moment.
 
-    No connection creates a SQLite file, and a pooled one is no longer used once another file has its path.
+    No connection creates a SQLite file. A pooled connection is not used again after its SQLite file was replaced.
     """
     from sqlalchemy import NullPool, QueuePool, create_engine, event
 

@@ -113,11 +113,13 @@ class FileSink(Sink):
 
     @property
     def fence_place(self) -> str:
-        """The directory."""
+        """The directory of the output, which contains the fence."""
         return self.path
 
     def overlaps(self, other: Sink) -> bool:
-        """Also true if one directory is inside an internal directory of the other."""
+        """Whether both sinks write to the same directory, or one directory is inside an internal directory of the
+        other.
+        """
         if not isinstance(other, FileSink):
             return False
         mine, theirs = Path(self.path), Path(other.path)
@@ -202,7 +204,7 @@ class FileWriter(SinkWriter):
         )
 
     def newest_claim(self) -> OutputClaim | None:
-        """Return the newest claim of the epoch log, if it is this query's."""
+        """Return the newest claim in the epoch log, if that claim is by this query."""
         newest, context = newest_epoch(self._root), self._context
         if newest is None or newest.owner != f"{context.job}/{context.query}":
             return None
@@ -245,7 +247,7 @@ class FileWriter(SinkWriter):
         return read_file_record(self._root, shadow=self._context.version if self._in_shadow else "")
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:
-        """Continue this version's sink log up to ``batch_id`` with batches without files."""
+        """Continue this version's sink log up to ``batch_id``. The added batches have no files."""
         continue_log(self._target, batch_id)
         self._held = self.last_batch()
 

@@ -121,7 +121,7 @@ def read_schemas(root: Path, version: str) -> list[FileSchema]:
 def refuse_other_columns(root: Path, version: str, found: FileSchema) -> None:
     """Raise InvalidInput if a version's CSV files have other columns, because the files do not identify their columns.
 
-    It is raised before the first batch with the other columns is written.
+    The error is raised before the first batch with the other columns is written.
     """
     for known in read_schemas(root, version):
         if (known.schema, known.partitions) != (found.schema, found.partitions):

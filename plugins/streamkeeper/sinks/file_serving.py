@@ -49,7 +49,7 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The spans of the output, in order."""
+        """The segments of the output, in order; each is a checkpoint version with its last batch."""
         return self.serving or (Span(self.version),)
 
     @property
@@ -96,7 +96,10 @@ def is_shadow(root: Path, version: str) -> bool:
 
 
 def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:
-    """Return checkpoint version -> file format. Read from the newest claim, or from all claims if that lacks some."""
+    """Return checkpoint version -> file format.
+
+    The formats are read from the newest claim. If that claim lacks a wanted version, all claims are read.
+    """
     formats = newest.all_formats if newest is not None else {}
     if set(wanted) <= set(formats):
         return formats

@@ -21,10 +21,10 @@ _FLOATS = ("double", "float")
 
 
 def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collection[str], dialect: str) -> DataFrame:
-    """Return the batch with one more column: the position of the first column whose value is refused, NULL in other
-    rows.
+    """Return the batch with one more column that marks the rows with a refused value.
 
-    A key string must be UTF-8, because different invalid ones would become one. SQLite has no NaN: it stores NULL.
+    The mark is the position of the first column whose value is refused, or NULL. Refused are key strings that are not
+    UTF-8, because different ones would become one key, and NaN in SQLite, which would store NULL instead.
     """
     found: list[str] = []
     for position, column in enumerate(columns):
@@ -59,7 +59,9 @@ def check_refused(
 
 
 def refusal(where: str, name: str, *, text: bool) -> PermanentError:
-    """Return why a value of the column ``name`` is refused, and the remedy; ``text``: it is a string column."""
+    """Return why a value of the column ``name`` is refused, and the remedy. ``text``: whether the column contains
+    strings.
+    """
     if text:
         return PermanentError(
             f"{where} has a key that is not valid UTF-8 in column {name}: different keys would become one row",

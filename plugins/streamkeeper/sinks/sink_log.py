@@ -71,7 +71,7 @@ def begin_log(directory: Path, batch_id: int) -> None:
 def continue_log(directory: Path, batch_id: int) -> None:
     """Continue a log up to ``batch_id`` as if the missing batches had written no file; idempotent.
 
-    Its listed files stay listed. Spark cannot read a log with a gap.
+    Files that the log already lists stay listed. No batch may be left out, because Spark cannot read a log with a gap.
     """
     newest = newest_batch(directory)
     if newest is None:

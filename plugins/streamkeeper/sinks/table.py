@@ -117,7 +117,7 @@ class TableSink(Sink):
         )
 
     def overlaps(self, other: Sink) -> bool:
-        """Also true if two paths lead to one SQLite file."""
+        """Whether both sinks write to the same table, also if two paths lead to one SQLite file."""
         if not isinstance(other, TableSink) or self.table != other.table:
             return False
         if self.describe().same_place(other.describe()):
@@ -133,7 +133,7 @@ class TableSink(Sink):
 
     @property
     def fence_place(self) -> str:
-        """The database."""
+        """The URL of the database, which contains the fence."""
         return self.url
 
     def find_conflict(self, *, serves: bool) -> str | None:
@@ -189,7 +189,7 @@ class TableWriter(SinkWriter):
 
     def raise_fence(self) -> None:
         """Advance the output's row to this epoch and drop the staged rows of older epochs. If this version has its own
-        table, from a shadow or retained, the same transaction makes it current.
+        table, because it was written in shadow or kept, the same transaction makes that table current.
         """
         import sqlalchemy as sa
 
@@ -230,7 +230,7 @@ class TableWriter(SinkWriter):
         self._held = self.last_batch()
 
     def newest_claim(self) -> OutputClaim | None:
-        """Return the claim in the output's row, if it is this query's; creates nothing."""
+        """Return the claim in the output's row, if that claim is by this query; creates nothing."""
         if not may_be_there(self._sink.url):
             return None
         with self._engine.connect() as connection:
@@ -239,7 +239,7 @@ class TableWriter(SinkWriter):
             return read_claim(connection, self._outputs, self._sink.table, self._owner, self._context.installation)
 
     def last_batch(self) -> int | None:
-        """Return the batch in the output's row, if it is of this checkpoint version."""
+        """Return the batch in the output's row, if the row is about this checkpoint version."""
         import sqlalchemy as sa
 
         if not may_be_there(self._sink.url):
@@ -252,7 +252,7 @@ class TableWriter(SinkWriter):
             return connection.execute(sa.select(outputs.c.batch_id).where(wanted)).scalar_one_or_none()
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Stage from the workers, then apply in one transaction."""
+        """Stage the rows from the workers, then apply all of them in one transaction."""
         columns, last = self._sink.columns_of(batch), self.last_batch()
         self._refuse_older_copy(last)
         data, staged = self._prepare(columns)
@@ -277,7 +277,7 @@ class TableWriter(SinkWriter):
         self._engine.dispose()
 
     def discard(self) -> None:
-        """Drop this version's own table, staging table and row, unless it is current: then it has none of its own."""
+        """Drop this version's own table, staging table and row. The current version has no table of its own."""
         if not self._in_shadow or not may_be_there(self._sink.url):
             return
         with self._engine.begin() as connection:

@@ -10,7 +10,10 @@ from streamkeeper.sinks.table_record import read_table_record
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
-    """Return the answer from the output's row in its database, whose URL is found among the places by its identity."""
+    """Return the answer from the output's row in its database.
+
+    The database's URL is the one among the question's ``places`` that identifies the same database as the description.
+    """
     import sqlalchemy as sa
 
     database, _, table = question.sink.output.rpartition("#")

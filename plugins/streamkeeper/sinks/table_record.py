@@ -61,9 +61,9 @@ def _read(connection: Connection, table: str, name: str) -> OutputRecord:
 
 
 def find_foreign_table(url: str, table: str) -> str | None:
-    """Return why another table has an internal table's name, as a clause; None if there is none.
+    """Return a clause that another table has an internal table's name; None if there is no such table.
 
-    A database that does not answer is checked later by the fence.
+    If the database does not answer, the result is None too, and the fence makes this check later.
     """
     import sqlalchemy as sa
 

@@ -54,7 +54,8 @@ def staged_name(table: str) -> str:
 def find_staging_table(connection: Connection, table: str) -> str | None:
     """Return the name of a table's staging table, None without one; raises InvalidInput when it is not Streamkeeper's.
 
-    No output has columns that start with ``_sk_``: a table with that key is Streamkeeper's.
+    The table is Streamkeeper's if its key consists of the ``_sk_`` columns, because no output has columns that start
+    with ``_sk_``.
     """
     import sqlalchemy as sa
 
@@ -143,7 +144,8 @@ def move_epoch(
     ``epoch``: the new epoch.
     ``installation``: this installation's id, empty if unknown.
 
-    Raises Fenced, InvalidInput when it is another query's, OperationRefused when it is another installation's.
+    Raises Fenced, InvalidInput if the row belongs to another query, OperationRefused if it belongs to another
+    installation.
     """
     import sqlalchemy as sa
 
@@ -188,13 +190,15 @@ def check_shadow(
 
 
 def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequence[str]) -> bool:
-    """Make a version's own table current, if it has one, and keep the previous table. False if no table is swapped.
+    """Make a version's own table current and keep the previous table; return False if no table is swapped.
 
-    ``lineage``: the version, the version whose output it continues, and so on. If the version has no table yet, the
-    table of the nearest version in the lineage is used, unless a version of the lineage is current: a table belongs to
-    the version that wrote to it last. Any writer that still writes to one of these tables, with staged rows or not,
-    finds another epoch than its own there. Raises InvalidInput when the swap would remove a table without a
-    replacement, and OutputLost when the replacement has recorded batches and is missing.
+    ``lineage``: the version, then the version whose output it continues, and so on. The first of these versions that
+    has a table of its own gets current, because a table belongs to the version that wrote to it last. If the current
+    version comes before it, no table is swapped.
+
+    A writer that still writes to one of the two tables, with staged rows or not, then finds another epoch than its own.
+    Raises InvalidInput if the swap would remove the current table without a replacement, and OutputLost if the
+    replacement is missing although batches are recorded for it.
     """
     import sqlalchemy as sa
 

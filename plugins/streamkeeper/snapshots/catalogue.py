@@ -127,7 +127,7 @@ class Catalogue:
         return self._record(self._pin_key(number), Pin)
 
     def pin(self, number: int, pin: Pin) -> None:
-        """Keep a snapshot until it is unpinned; raises NotFound."""
+        """Keep a snapshot until its pin is removed; raises NotFound."""
         self.read(number)
         self.store.replace(self._pin_key(number), seal(pin))
 

@@ -46,7 +46,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot to decide on. Raises InvalidInput when ``taken_at`` has no time zone."""
+    """A snapshot that the retention decides on. Raises InvalidInput when ``taken_at`` has no time zone."""
 
     number: int
     """The snapshot's number."""
