@@ -45,10 +45,9 @@ def open_start(
 ) -> Deploy | None:
     """Record the desired state and return the start operation; None if the job is already running.
 
-    ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id, where a repeated id continues the
-    same start; ``unless_stopped``: for automatic starts, whether a stopped job stays stopped; ``handover``: WARM starts
-    one driver, COLD starts two drivers one after the other; ``on_open``: with CONTINUE, another open operation is
-    continued if that operation is a start.
+    ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id, a repeated id continues the same
+    start; ``unless_stopped``: for automatic starts, a stopped job stays stopped; ``handover``: warm starts one driver,
+    cold starts two, one after the other; ``on_open``: CONTINUE continues another open operation only if it is a start.
 
     Raises NotFound, OperationOpen, JournalOutdated and WrongMachine. Raises OperationRefused for a job without a
     current release, for a stopped job with ``unless_stopped``, and if no machine can observe the job's driver.
