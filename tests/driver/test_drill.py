@@ -175,7 +175,7 @@ def test_an_unknown_query_is_told_with_those_there_are(
     before = contents(restored)
     found = ask(house.request(restored, 3, query="sums"))
     assert (found.ok, found.error_class) == (False, "NotFound")
-    assert found.message == "there is no query sums (the job's queries: totals)"
+    assert found.message == "there is no query sums (name one of the job's queries: totals)"
     assert contents(restored) == before
 
 

@@ -192,7 +192,7 @@ def test_a_field_that_there_is_not_is_an_import_error() -> None:
     from streamkeeper.airflow_tasks import StopOperator, deploy_streaming_job
 
     with DAG("d", schedule=None):
-        with pytest.raises(InvalidInput, match=r"field 'dryrun' is not known \(perhaps dry_run"):
+        with pytest.raises(InvalidInput, match=r"field 'dryrun' is not known \(perhaps write dry_run"):
             deploy_streaming_job("orders", reason="a test", dryrun=True)
         with pytest.raises(InvalidInput, match="field reason is missing"):
             StopOperator(task_id="stop", request={"job": "orders"})

@@ -88,9 +88,7 @@ def recover(
     wrong. The same command continues an interrupted recovery."""
     by = caller()
     if (accept_loss or accept_replay) and not reason:
-        raise InvalidInput(
-            "--accept-loss and --accept-replay require a reason", hint='add --reason "the topic keeps a day"'
-        )
+        raise InvalidInput("--accept-loss and --accept-replay require a reason", hint="add `--reason TEXT`")
     asked = Asked(
         job=job,
         action=action,
