@@ -49,7 +49,7 @@ def test_a_misspelt_column_is_refused_before_anything_is_read_twice(job: Registe
     assert assess_candidate(job.site, state, state.operations["good"], "r0001").refusal == ""
     with pytest.raises(InvalidInput) as refused:
         assess_candidate(job.site, state, state.operations["bad"], "r0001")
-    told = f"expect_different: column '{name}x' is not known (perhaps {name} for {name}x)"
+    told = f"expect_different: column '{name}x' is not known (perhaps write {name} for {name}x)"
     assert str(refused.value) == told
 
 

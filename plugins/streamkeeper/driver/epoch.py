@@ -69,9 +69,8 @@ def claim_epoch(
     installation: str = "",
     seen: Collection[SeenClaim] = (),
 ) -> tuple[Claim, JobState]:
-    """Claim the next epoch of the query for this process alone.
+    """Claim the next epoch of the query for this process alone. ``line``: the access to the store.
     ``job``, ``instance``, ``generation``, ``query``: the claiming driver and its query.
-    ``line``: the access to the store.
     ``checkpoint``: the directory of the claimed version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in the query's output and next to the checkpoint.
