@@ -64,7 +64,10 @@ def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
 
 
 def newest_snapshots(catalogue: Catalogue, before: SnapshotFacts | None) -> SnapshotFacts:
-    """Return the newest snapshot and the newest verified one; of a remembered snapshot, only new drills are read."""
+    """Return the newest snapshot and the newest verified one.
+
+    ``before``: the facts from an earlier call. Of a snapshot in them, only new drills are read.
+    """
     found = replace(before, oldest_at=None) if before is not None else SnapshotFacts(looked_at=0.0)
     numbers = catalogue.numbers()
     if not numbers:

@@ -45,12 +45,12 @@ class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verified(self) -> bool | None:
-        """The result of its newest drill; None without one."""
+        """The result of the snapshot's newest drill; None without a drill."""
         return self.drills[-1].ok if self.drills else None
 
     @property
     def told_drill(self) -> str:
-        """The result of its newest drill, in one sentence; empty without one."""
+        """The result of the snapshot's newest drill, in one sentence; empty without a drill."""
         if not self.drills:
             return ""
         last = self.drills[-1]

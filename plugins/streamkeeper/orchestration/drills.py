@@ -36,7 +36,9 @@ class DrillOperator(AskedTask, SeriesTask):
         self._results: list[str] = []
 
     def work(self, context: Context) -> str:
-        """Return the results, which are also the run's ``report``; raises DrillFailed with them if a drill failed."""
+        """Return the results, which are also the run's ``report``; raises DrillFailed with the results if a drill
+        failed.
+        """
         try:
             return "\n".join(self.each(context))
         finally:

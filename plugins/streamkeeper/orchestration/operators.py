@@ -296,8 +296,9 @@ class FinishOperator(StepOperator):
         super().__init__(step=Step.FALL_BACK, outlets=[OPERATIONS, *outlets], **kwargs)
 
     def work(self, context: Context) -> str:
-        """Return the operation's result as a sentence; raises DeployFailed with it unless the operation succeeded.
-        Skipped if every task before it was skipped, because the DAG then requested no operation."""
+        """Return the operation's result as a sentence; raises DeployFailed with that sentence unless the operation
+        succeeded. Skipped if every task before it was skipped, because the DAG then requested no operation.
+        """
         try:
             deploy = self.load()
         except NotFound as error:

@@ -30,8 +30,8 @@ class Sight(Enum):
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The scope in which pids are valid.
 
-    Two machines count as one only if hardware id, host name and first pid namespace agree: clones that kept all of
-    them, against systemd's rules, must not share a store.
+    Two machines count as one only if hardware id, host name and first pid namespace agree. Cloned machines that kept
+    all three, against systemd's rules, must not share a store.
     """
 
     hardware: str

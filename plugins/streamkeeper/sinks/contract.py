@@ -208,7 +208,8 @@ class SinkWriter(ABC):
 
 
 def refuse_older_copy(output: str, version: str, known: int | None, held: int | None) -> None:
-    """Raise OutputLost if an output has fewer batches than this process has seen in it, because it was then replaced.
+    """Raise OutputLost if an output has fewer batches than this process has seen in it, because that output was
+    replaced.
 
     ``known``, ``held``: the newest batch that was seen, and that the output has now; None for no batch.
     """

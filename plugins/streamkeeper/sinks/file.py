@@ -289,7 +289,8 @@ class FileWriter(SinkWriter):
         """Start the sink log of this version with batches without files, because Spark cannot read a log that starts
         later.
 
-        ``batch_id`` is 0 where numbering restarts; a restored version continues the numbers of its parent.
+        ``batch_id`` is 0 for a version that numbers its batches anew; a restored version continues its parent's
+        numbers.
         """
         begin_log(self._target, batch_id)
 

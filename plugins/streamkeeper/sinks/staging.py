@@ -46,7 +46,7 @@ def outputs_table(metadata: MetaData) -> Table:
     """Return the table with one row per output: owner, newest epoch, last batch with its checkpoint version,
     installation.
 
-    Tables from before installations had ids lack the last column until the next fence is raised there.
+    A table that was created before installations had ids lacks the last column until a fence is raised in it.
     """
     import sqlalchemy as sa
 
@@ -91,8 +91,9 @@ def data_table(
 def staging_table(
     metadata: MetaData, name: str, columns: Iterable[TableColumn], dialect: str, *, temporary: bool = False
 ) -> Table:
-    """Return the table where rows wait for the transaction that takes them over: one attempt of one partition has each
-    row number once.
+    """Return the table where rows wait for the transaction that takes them over.
+
+    A row number occurs once in each partition of each attempt.
 
     ``metadata``: receives the table.
     ``name``: the output table's name.

@@ -83,8 +83,8 @@ _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 class TableSink(Sink):
     """A table with one row per ``key``; it is created from the query's columns if it is missing.
 
-    A rebuilt version is written to ``<table>__<version>``, with its own columns, until it replaces the table. append
-    and update: a row replaces the one with its key. complete: the batch replaces all rows.
+    A rebuilt version is written to ``<table>__<version>``, with its own columns, until it replaces the table. In the
+    modes append and update, a row replaces the row with its key. In complete, the batch replaces all rows.
     """
 
     kind: ClassVar[str] = "table"

@@ -13,8 +13,10 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which snapshot is wanted: at most one field is set; without any, the latest snapshot is chosen. ``batch``: the
-    newest snapshot of exactly that batch; ``at``: the newest one taken at or before that time (with a time zone).
+    """The choice of a snapshot. At most one field is set; without any, the latest snapshot is chosen.
+
+    ``name``: the snapshot's name; ``batch``: the newest snapshot of exactly that batch; ``at``: the newest snapshot
+    taken at or before that time (with a time zone).
     """
 
     name: str = ""
