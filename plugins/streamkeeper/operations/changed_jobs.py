@@ -1,4 +1,7 @@
-"""Find jobs whose code under the jobs root differs from their current release, including the modules they import."""
+"""Find jobs under the jobs root that differ from their current release.
+
+The bundles' hashes are compared, so changes in imported modules count too.
+"""
 
 from __future__ import annotations
 
