@@ -26,13 +26,16 @@ Bundle = Annotated[
     typer.Option(
         "--bundle",
         metavar="SHA256",
-        help="Bundle (its SHA-256) that the question must be about. Otherwise the answer is refused",
+        help="SHA-256 of the bundle that the question must be about. If the question is about another bundle, the"
+        " answer is refused",
     ),
 ]
 Asked = Annotated[
     About | None,
     typer.Option(
-        "--about", help="Subject that the question must have, state or output. Otherwise the answer is refused"
+        "--about",
+        help="Subject that the question must have, state or output. If the question has another subject, the answer"
+        " is refused",
     ),
 ]
 

@@ -41,7 +41,7 @@ def offsets(
         typer.Option(
             "--batch",
             metavar="N",
-            help="Print the positions after this batch. Without it, after the last committed batch",
+            help="Number of the batch after which to print the positions. Without it, the last committed batch",
         ),
     ] = None,
     json: Json = False,
@@ -66,7 +66,7 @@ def fsck(
         bool,
         typer.Option(
             "--stateful",
-            help="State that the query keeps state, so that a checkpoint without any state is reported as damaged",
+            help="Treat the query as stateful, and report a checkpoint without any state as damaged",
         ),
     ] = False,
     json: Json = False,

@@ -72,7 +72,7 @@ def moved(
         bool,
         typer.Option(
             "--former-gone",
-            help="State that the former location no longer exists. Use this if the location cannot be checked",
+            help="Declare that the former location no longer exists. Use this if the location cannot be checked",
         ),
     ] = False,
 ) -> None:

@@ -33,8 +33,8 @@ def prune_(
         typer.Option(
             "--grace",
             metavar="S",
-            help="Seconds that a pack of snapshot data stays in the store after the last snapshot that needs it is"
-            " gone. Use 0 only while no snapshot is being taken",
+            help="Seconds for which snapshot data stays in the store after the last snapshot that uses the data was"
+            " removed. Use 0 only while no snapshot is being taken",
         ),
     ] = GRACE_S,
     dry_run: Annotated[

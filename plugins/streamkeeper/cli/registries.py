@@ -35,8 +35,8 @@ Unfenced = Annotated[
     typer.Option(
         "--unfenced",
         metavar="JOB/QUERY",
-        help="A query whose output records no epoch, because your own function writes it. Without this option its job"
-        " is not rebuilt. Repeatable",
+        help="A query whose output records no epoch, because your own function writes it. Without this option, the"
+        " journal of its job is not rebuilt. Repeatable",
     ),
 ]
 Gone = Annotated[
@@ -44,7 +44,8 @@ Gone = Annotated[
     typer.Option(
         "--gone",
         metavar="JOB/QUERY",
-        help="A query that its job no longer has, so that its missing checkpoint does not prevent the rebuild."
+        help="Declare that the job no longer has this query. The missing checkpoint of the query then does not"
+        " prevent the rebuild of the journal."
         " Repeatable",
     ),
 ]
@@ -69,7 +70,7 @@ NoDriverElsewhere = Annotated[
     bool,
     typer.Option(
         "--no-driver-elsewhere",
-        help="State that no driver runs where this command cannot look: on another machine, in another container or"
+        help="Declare that no driver runs where this command cannot look: on another machine, in another container or"
         " as another user",
     ),
 ]

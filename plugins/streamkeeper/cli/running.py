@@ -91,7 +91,8 @@ def state_dead(
         bool,
         typer.Option(
             "--accept",
-            help="Record the statement that the driver has terminated. Without this option, only its risks are printed",
+            help="Record the statement that the driver has terminated. Without this option, only the risks of the"
+            " statement are printed",
         ),
     ] = False,
 ) -> None:

@@ -64,7 +64,7 @@ def restore_(
         ),
     ] = False,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Accept that the rows of missing input may be lost by this restore")
+        bool, typer.Option("--accept-loss", help="Accept that this restore may lose the rows of input that is missing")
     ] = False,
     reason: Annotated[
         str, asked("reason", help="Your reason for accepting the loss, recorded in the job's journal")

@@ -66,7 +66,9 @@ def take(
     batch: Annotated[
         int | None,
         typer.Option(
-            "--batch", metavar="N", help="Take the snapshot of this batch. Without it, of the last committed batch"
+            "--batch",
+            metavar="N",
+            help="Number of the batch to take a snapshot of. Without it, the last committed batch",
         ),
     ] = None,
     without_open_batch: Annotated[

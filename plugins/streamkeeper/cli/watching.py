@@ -39,8 +39,8 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="[JOB]",
-        help="Name of the job whose incidents to print, open and"
-        " cleared, with actions. Without it, the open ones of all jobs",
+        help="Name of the job. Its open and cleared incidents are printed, with their actions. Without it, the open"
+        " incidents of all jobs are printed",
     ),
 ]
 

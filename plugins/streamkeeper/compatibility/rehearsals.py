@@ -198,5 +198,6 @@ def function_has_effects(message: str) -> Finding:
         severity=Severity.NOTE,
         where="rehearsal",
         evidence=message,
-        hint="write from the sink, which a rehearsal does not call; until then only plans and files decide",
+        hint="move the writes into the sink, which a rehearsal does not call. Until then the query is not rehearsed,"
+        " and the verdict rests on the plans and the files alone",
     )

@@ -114,8 +114,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Handover,
         Meta(
             title="Handover",
-            description="When the new driver starts. `warm` starts it beside the running driver; `cold` starts it"
-            " after that driver has ended, where there is no room for two",
+            description="When the new driver starts. `warm` starts it beside the running driver. `cold` starts it"
+            " after the running driver has ended; use `cold` if there is no room for two drivers",
             extra={
                 "values_display": {
                     "warm": "Warm: start next to the running driver",
