@@ -50,7 +50,7 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.NOTE,
                 where=sink_function_called(name),
                 evidence=changed.evidence,
-                hint="make the function idempotent: it may be called twice for one batch",
+                hint="make the function idempotent, because it may be called twice for one batch",
             )
 
 

@@ -72,7 +72,7 @@ def checkpoint_elsewhere(version: str, directory: str) -> Finding:
         severity=Severity.NOTE,
         where=f"checkpoint {version}",
         evidence=directory,
-        hint="this version stays there; STREAMKEEPER_CHECKPOINTS applies to new checkpoint versions",
+        hint="no action is needed. This version stays there, and STREAMKEEPER_CHECKPOINTS applies to new versions",
     )
 
 
@@ -85,8 +85,8 @@ def input_names_unreadable(message: str) -> Finding:
         severity=Severity.FATAL,
         where="sources",
         evidence=message,
-        hint="rename the files, then restore a snapshot of the batch before: streamkeeper snapshot take JOB, "
-        "streamkeeper recover JOB --action restore --query QUERY",
+        hint="rename the files, and run `streamkeeper snapshot take JOB`. Then run `streamkeeper recover JOB --action"
+        " restore --query QUERY` to restore the snapshot of the batch before the files",
         reference="measured: names of input files",
     )
 
@@ -149,7 +149,7 @@ def topic_passed_over(source: str, message: str) -> Finding:
         severity=Severity.OPAQUE,
         where=f"source {source}",
         evidence=message,
-        hint=f"{APPROVE}; approving it loses these records; afterwards deploy failOnDataLoss=true again",
+        hint=f"{APPROVE}. An approval loses these records. Afterwards deploy with failOnDataLoss=true again",
         reference="measured: kafka_topic_replaced_fdl",
     )
 
@@ -190,7 +190,7 @@ def output_lost(output: str, loss: str) -> Finding:
         severity=Severity.FATAL,
         where=f"sink {output}",
         evidence=f"{output}: {loss}",
-        hint="restore the output or rebuild it; if the loss is intended: accept_output_loss",
+        hint="restore the output or rebuild it. If the loss is intended, deploy with accept_output_loss",
     )
 
 
@@ -203,7 +203,7 @@ def output_of_another(output: str, owner: str, mine: str) -> Finding:
         severity=Severity.FATAL,
         where=f"sink {output}",
         evidence=f"installation {owner[:8]} writes this output; this installation is {mine[:8]}",
-        hint="deploy with params that name another output; if the store was lost: streamkeeper registry rebuild",
+        hint="deploy with params that name another output. If the store was lost, run `streamkeeper registry rebuild`",
         reference="docs/operations/runbook.md: A home or a store was copied or moved",
     )
 
@@ -265,7 +265,7 @@ def plan_not_deterministic(query: str) -> Finding:
         severity=Severity.FATAL,
         where=f"query {query}",
         evidence="two builds of the candidate, one after the other, produced two different queries",
-        hint="build the same query every time: no random names, times or unordered sets in the plan",
+        hint="build the same query every time, without random names, times or unordered sets in the plan",
     )
 
 

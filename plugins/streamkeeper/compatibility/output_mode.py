@@ -26,13 +26,13 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         for operator in (*old.operators, *new.operators)
     )
     if not is_stateful(old, new) or (once and {before, after} == {"append", "update"}):
-        yield note("output-mode-changed", "output mode", evidence, hint="each row is written once in both modes")
+        yield note("output-mode-changed", "output mode", evidence, hint="no action is needed")
     elif before in _WHOLE and after in _WHOLE:
-        hint = "both modes write a group's whole result; update mode writes changed groups only"
+        hint = "no action is needed. Update mode writes the results of changed groups only"
         measured = "agg_mode_update_to_complete, agg_mode_complete_to_update"
         yield note("output-mode-changed", "output mode", evidence, measured, hint)
     elif (before, after) == ("append", "complete") and not any(operator.may_have_evicted for operator in old.operators):
-        hint = "no group has been evicted so far: all of them are still in the state"
+        hint = "no action is needed: no group has been evicted so far, so all are still in the state"
         yield note("output-mode-changed", "output mode", evidence, "win_mode_append_to_complete", hint)
     elif after == "append":
         windowed = any("window(" in key.meaning for operator in old.operators for key in operator.key_columns)

@@ -94,7 +94,7 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
             "watermark-changed",
             "watermarks",
             evidence,
-            hint="the column and the delay are the same, only written differently",
+            hint="no action is needed, because the column and the delay are the same",
         )
 
 
