@@ -194,7 +194,10 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
         return began(*given, **named)
 
     monkeypatch.setattr(Deploy, "open", overtaken)
-    told = "r0003 has become the current release, so other params and conf would be inherited"
+    told = (
+        "r0003 has become the current release since this deploy was requested, so the deploy would inherit params and"
+        " confs that the request did not mean"
+    )
     with pytest.raises(OperationRefused, match=told):
         asked(job, inherit_params=True, inherit_conf=True)
     assert asked(job, params={"input": "/in"}).params == {"input": "/in"}

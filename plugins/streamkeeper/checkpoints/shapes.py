@@ -28,13 +28,15 @@ _SHAPES = {
     ),
     "metadata-missing": _Shape(
         "Spark refuses to start: STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-        hint="restore the file metadata with the query's old id, because sinks identify batches by that id",
+        hint="restore the checkpoint's file `metadata` with the query's old id, because sinks identify batches by that id",
     ),
     "metadata-empty": _Shape(
-        "Spark refuses to start: the file has no query id", hint="restore the file metadata with the query's old id"
+        "Spark refuses to start: the file has no query id",
+        hint="restore the checkpoint's file `metadata` with the query's old id",
     ),
     "metadata-garbage": _Shape(
-        "Spark refuses to start: the file has no query id", hint="restore the file metadata with the query's old id"
+        "Spark refuses to start: the file has no query id",
+        hint="restore the checkpoint's file `metadata` with the query's old id",
     ),
     "newer-format": _Shape(
         "Spark 4.2 refuses to start: it does not support the file's format",

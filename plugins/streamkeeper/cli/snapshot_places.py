@@ -82,9 +82,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adopted(self) -> bool:
-        """Whether a checkpoint is named instead of a series. This installation need not have deployed the checkpoint's
-        query.
-        """
+        """Whether the user gave a checkpoint (``--checkpoint``) in place of a job or query that was deployed here."""
         return bool(self.checkpoint)
 
     def store(self) -> Store:
