@@ -28,7 +28,8 @@ _SHAPES = {
     ),
     "metadata-missing": _Shape(
         "Spark refuses to start: STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-        hint="restore the checkpoint's file `metadata` with the query's old id, because sinks identify batches by that id",
+        hint="restore the checkpoint's file `metadata` with the query's old id, because sinks identify batches by"
+        " that id",
     ),
     "metadata-empty": _Shape(
         "Spark refuses to start: the file has no query id",

@@ -22,7 +22,7 @@ LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST",
 
 
 class LocalNames:
-    """Replaces local variables in replace local variables by numbers, in the order in which the code first uses them."""
+    """Replaces local variables by numbers in a walk over code, in the order in which the code first uses them."""
 
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]

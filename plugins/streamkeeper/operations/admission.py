@@ -48,8 +48,8 @@ def open_deploy(
     def allowed(now: JobState) -> None:
         if inherits and now.serving_release != state.serving_release:
             raise OperationRefused(
-                f"{now.serving_release} has become the current release since this deploy was requested, so the deploy would"
-                " inherit params and confs that the request did not mean",
+                f"{now.serving_release} has become the current release since this deploy was requested, so the"
+                " deploy would inherit params and confs that the request did not mean",
                 hint=_AGAIN,
             )
 
