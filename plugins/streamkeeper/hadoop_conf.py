@@ -51,9 +51,10 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
 
 
 def manager_url(environ: Mapping[str, str]) -> str:
-    """``http://host:port`` of YARN's ResourceManager.
+    """Return ``http://host:port`` of YARN's ResourceManager.
 
-    Raises InvalidInput if ``HADOOP_CONF_DIR`` names none, Unsupported for several ResourceManagers, Kerberos or HTTPS.
+    Raises InvalidInput if ``HADOOP_CONF_DIR`` names no ResourceManager, Unsupported for several ResourceManagers,
+    Kerberos or HTTPS.
     """
     conf = read_hadoop_conf(environ)
     if conf.get("yarn.resourcemanager.ha.enabled", "").lower() == "true":

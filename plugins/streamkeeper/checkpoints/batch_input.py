@@ -14,9 +14,9 @@ _MOST_PARTITIONS = 3
 
 
 def input_of_open_batch(tree: Tree) -> str:
-    """Return a clause that names the input files or offset ranges of the planned, uncommitted batch.
+    """Return a phrase that names the input files or offset ranges of the planned, uncommitted batch.
 
-    Empty without such a batch, or if its plan cannot be read.
+    Return an empty text if there is no such batch, or if its plan cannot be read.
     """
     try:
         batch = open_batch(tree)

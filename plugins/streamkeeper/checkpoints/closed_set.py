@@ -25,8 +25,9 @@ def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
 
     ``pending``: include the plan of the next batch.
 
-    Every folder is listed once. Only one plan, commits and RocksDB archives are opened. Raises CheckpointDamaged when a
-    file is missing, even if Spark has just removed that file because newer batches made it superfluous.
+    The function lists every folder once. The only files that it opens are one plan, commits and RocksDB archives.
+    Raises CheckpointDamaged when a file is missing, even if Spark has just removed that file because newer batches made
+    it superfluous.
     """
     seen = Listed(tree)
     oldest, newest = (batch, batch + 1) if pending else (batch - 1, batch)

@@ -50,7 +50,7 @@ class FileSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def file_sources(tree: Tree, plan: Offsets, previous: Offsets | None) -> tuple[FileSource, ...]:
-    """Return the file sources of a plan, in its order."""
+    """Return the file sources of a plan, in the plan's order."""
     logs = _logs(tree, plan)
     found = []
     for name, end in plan.ends.items():
@@ -65,7 +65,9 @@ def file_sources(tree: Tree, plan: Offsets, previous: Offsets | None) -> tuple[F
 
 
 def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
-    """Return URLs of the files that a plan's batch reads from a source; raises CheckpointDamaged, CheckpointChanged."""
+    """Return the URLs of the files that a planned batch reads from a source; raises CheckpointDamaged,
+    CheckpointChanged.
+    """
     first = 0 if source.start is None else source.start + 1
     files = logged_files(tree, source, source.end, first=first)
     return tuple(file.path for file in files if file.batch_id != SEEN_BEFORE)

@@ -89,7 +89,8 @@ def examine(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
     """Return all damage to a checkpoint, and notes on harmless oddities; empty for a sound checkpoint or an empty
     directory.
 
-    ``stateful``: whether the query is known to keep state; in format 1 only then is a missing state directory detected.
+    ``stateful``: whether the query is known to keep state. A checkpoint of format 1 does not record this, so that a
+    missing state directory is detected only if ``stateful`` is true.
 
     Raises NotFound when there is no such directory, CheckpointChanged when a file disappears during the check.
     """

@@ -11,8 +11,8 @@ MOST_NAMED = 100
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """The missing numbers of a range. ``first``: the first of them, at most ``MOST_NAMED``; ``count``: how many are
-    missing.
+    """The missing numbers of a range. ``first``: the lowest of them, at most ``MOST_NAMED`` numbers; ``count``: how
+    many numbers are missing.
     """
 
     first: list[int]

@@ -59,7 +59,7 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
 def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = None) -> FileLook:
     """Check whether input files exist. Raises no error: a file that cannot be checked is returned as unchecked.
 
-    ``paths``: without escapes, and with their scheme unless that is ``file``.
+    ``paths``: URLs of the files without escapes; for the scheme ``file``, plain paths.
     ``unseen``: scheme (``file`` for plain paths) -> why this process cannot check files there.
     """
     asked = list(dict.fromkeys(paths))
@@ -80,10 +80,11 @@ def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = N
 
 
 def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return S3 scheme -> why this process cannot check files there, if a query reads from another S3 server; else
-    empty.
+    """If a query reads from another S3 server than this process, return S3 scheme -> why this process cannot check
+    files there. Otherwise return an empty dict.
 
-    The result is suitable for ``unseen``. Another server may have a bucket of the same name without the files.
+    The result is suitable for ``unseen`` of ``look_for_files``. Another server may have a bucket of the same name
+    without the files.
 
     ``confs``: the query's settings, as the session has them or hashed as in its manifest.
     ``environ``: the environment of this process.

@@ -15,9 +15,9 @@ _LOOKS, _BETWEEN_S = 5, 0.2
 def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
     """Return the damage that two consecutive checks show in the same place.
 
-    A running batch looks like damage in one check only.
+    A running batch can look like damage, but in only one of two checks.
 
-    Raises NotFound, and CheckpointChanged when the checkpoint changed during every check.
+    Raises NotFound if the directory does not exist, CheckpointChanged if the checkpoint changed during every check.
     """
     before: tuple[Damage, ...] | None = None
     for number in range(_LOOKS):

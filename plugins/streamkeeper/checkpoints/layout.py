@@ -136,7 +136,7 @@ def read_commit(tree: Tree, batch: int) -> Commit:
 def can_restart_open(tree: Tree) -> bool:
     """Whether Spark can start from this checkpoint while a batch is planned and not committed.
 
-    Spark 4.2.0 cannot if the plan names its sources (see ``Offsets.named``). Raises CheckpointDamaged.
+    Spark 4.2.0 cannot start if the sources in the plan have names (see ``Offsets.named``). Raises CheckpointDamaged.
     """
     planned = last_planned(tree)
     return planned is None or not read_offsets(tree, planned).named

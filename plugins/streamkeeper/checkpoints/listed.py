@@ -41,7 +41,9 @@ class Listed:
         return name in self._there[folder]
 
     def below(self, folder: str) -> Iterator[str]:
-        """Yield paths of all files in a folder and the folders below it, down to the greatest depth of a checkpoint."""
+        """Yield the paths of all files in a folder and in the folders below it, except in folders deeper than any
+        folder of a checkpoint.
+        """
         above = f"{folder}/" if folder else ""
         yield from (f"{above}{name}" for name in self.files(folder))
         if above.count("/") < _DEEPEST:

@@ -20,7 +20,9 @@ batch again.
 
 
 class OpenInput(msgspec.Struct, frozen=True):
-    """Clauses about the open batch's missing files and about files that could not be checked; each may be empty."""
+    """Two texts, each of which may be empty: one names the open batch's missing files, the other the files that could
+    not be checked.
+    """
 
     gone: str = ""
     unchecked: str = ""
@@ -38,8 +40,8 @@ def look_at_batch(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = 
 def doubling_files(tree: Tree, batch: int) -> list[str]:
     """Return the files of a planned batch whose names make Spark read other files of the batch a second time.
 
-    Spark reads no file twice in a batch with a single file, or in partition directories, whose files it collects in a
-    set. Raises NotFound, CheckpointDamaged.
+    Two kinds of batches are not affected: a batch with a single file, and a batch of files in partition directories,
+    because Spark collects those files in a set. Raises NotFound, CheckpointDamaged.
     """
     found = []
     for source in offsets_at(tree, batch):

@@ -34,10 +34,10 @@ def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
     """Plan to cut a retired checkpoint back to the files of its last ``keep_batches`` committed batches and the plan of
     its open batch.
 
-    Checksums are removed too, because a start does not need them. With 0 batches the whole checkpoint is removed,
-    damaged or not. With more, the whole checkpoint is kept if a file of a kept batch is missing. The plan is empty if
-    the checkpoint no longer exists. Raises InvalidInput for a negative number, NotFound if the directory is not a
-    checkpoint.
+    Checksums are removed too, because a start does not need them. If ``keep_batches`` is 0, the whole checkpoint is
+    removed, damaged or not. If it is greater and a file of a kept batch is missing, the whole checkpoint is kept. The
+    plan is empty if the checkpoint no longer exists. Raises InvalidInput for a negative number, NotFound if the
+    directory is not a checkpoint.
     """
     if keep_batches < 0:
         raise InvalidInput(f"{keep_batches} batches cannot be kept", hint="keep 0 or more")
@@ -81,9 +81,9 @@ def plan_live(tree: Tree, *, now: float) -> PrunePlan:
 
     Removing files of the third kind is safe, because a file of a running upload is never older than the oldest archive,
     however long the upload takes. Files are uploaded before the archive that names them, and never change. A future
-    version is based on a version whose archive exists, so that archive names the files of the future version, or they
-    were uploaded after it. This requires that a store has one writer at a time, which Spark's own cleanup also
-    requires.
+    version is based on a version whose archive exists. Every file of the future version is therefore either named in
+    that archive or uploaded after it. The removal requires that a store has one writer at a time, as does Spark's own
+    cleanup.
 
     A store with a single archive is left alone, as in Spark. If the archive's version was written twice, the archive's
     time does not reveal when the first attempt's files were written. If an archive cannot be read or names a missing

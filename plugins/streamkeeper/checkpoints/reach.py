@@ -81,8 +81,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 def compare(old: Position, new: Position) -> Reach:
     """Compare two positions: whether ``new`` has read every file that ``old`` has, and every partition at least as far.
 
-    If ``new`` is without a batch, it lacks everything that ``old`` has read. If ``old`` is without a batch, no ``new``
-    lacks anything.
+    If ``new`` is without a batch, it lacks everything that ``old`` has read. If ``old`` is without a batch, ``new``
+    lacks nothing.
     """
     if why := _differ(old, new):
         return Reach(comparable=False, why=why)
@@ -104,8 +104,8 @@ def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
     """Return the newest pair of committed batches, old and new, after which both positions are equal; None if there is
     no such pair.
 
-    The search covers the batches of each checkpoint that are present among its last 200. Raises CheckpointDamaged,
-    CheckpointChanged.
+    The search covers, in each checkpoint, those of the last 200 batches whose plan and commit still exist. Raises
+    CheckpointDamaged, CheckpointChanged.
     """
 
     def look(tree: Tree) -> tuple[History, list[int]] | None:

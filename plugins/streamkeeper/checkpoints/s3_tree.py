@@ -140,7 +140,9 @@ class S3Tree(Tree):
             raise
 
     def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
-        """Check for an existing object first, because not every server supports ``If-None-Match`` for copies."""
+        """Copy the object after checking that the target does not exist, because not every server supports
+        ``If-None-Match`` for copies.
+        """
         if not isinstance(source, S3Tree) or expected.size > _LARGEST_COPY:
             super().copy_within(source, path, expected)
             return

@@ -46,8 +46,8 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     ``source``: the other checkpoint.
     ``target``: the new version. It is published once it is complete; an existing version with this query id is left
     alone.
-    ``batch``: the batch of ``source``. It counts as done even if it was only planned: the caller must know that it
-    reached the sink.
+    ``batch``: the batch of ``source``. The batch counts as done even if it was only planned, so the caller must know
+    that the batch reached the sink.
     ``number``: the batch's number in ``target``, which is ``batch`` or ``REBASED``.
     ``query_id``: Spark's id of the query in ``target``.
 

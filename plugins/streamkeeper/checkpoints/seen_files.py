@@ -24,7 +24,8 @@ _WILD = frozenset("*?[{")
 
 
 def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
-    """Whether a source that moves from ``before`` to ``after`` would read every unread file there exactly once.
+    """Whether a source that moves from ``before`` to ``after`` would read every unread file in the new place exactly
+    once.
 
     ``source``: the source's name or position in the checkpoint, which is also the name of its log.
     ``before``: the old place, a path or a pattern.
@@ -32,8 +33,8 @@ def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
 
     False if the answer is unknown, if an unread file is too old to be read, or if a file in the new place seems to have
     been read in the old place. An unrelated new place must contain at least one new file, because an empty place does
-    not show which files will arrive there. Only two patterns, or a directory and one above it, are compared; Spark
-    itself refuses another plain path.
+    not show which files will arrive there. Two places are compared only if both are patterns, or if the new place is a
+    directory that contains the old place. Spark itself refuses any other plain path.
     """
     if not _comparable(before, after):
         return False

@@ -56,9 +56,8 @@ def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
 
 
 def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
-    """Return a clause for each source whose log has more than ``allowed`` entries after the last planned batch.
-
-    The clauses serve as evidence.
+    """Return, as evidence, one phrase for each source whose log has more than ``allowed`` entries after the last
+    planned batch.
     """
     return [
         f"sources/{source.log} has entry {source.entries.newest}, but the last plan ends with {source.end}"

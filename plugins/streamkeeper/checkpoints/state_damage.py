@@ -53,7 +53,7 @@ def state_damage(tree: Tree, batch: int, partitions: dict[str, int], *, stateful
 
 
 def state_beyond(tree: Tree, newest: int) -> list[str]:
-    """Return a clause about a state file that is newer than batch ``newest``, as evidence; empty if there is no such
+    """Return, as evidence, a phrase that names a state file newer than batch ``newest``; empty if there is no such
     file.
     """
     seen = Listed(tree)

@@ -171,9 +171,10 @@ def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
 
 
 def max_file_age_ms(options: Mapping[str, str]) -> int | None:
-    """Return how many ms older than the newest read file a file may be for Spark to read it.
+    """Return the greatest age of a file that Spark still reads, in ms before the modification time of the newest read
+    file.
 
-    None if Spark does not check the age, or if the limit is unknown.
+    Return None if Spark does not check the age, or if the limit is unknown.
     """
     if options.get("latestfirst", "").lower() == "true" and _LIMITS & options.keys():
         return None

@@ -93,8 +93,9 @@ class WebHdfs:
     """The files of one NameNode, ``http://host:port``, accessed as ``user``. Threads may share it. Paths are absolute.
 
     ``root``: the NameNode's RPC URL, which messages name. Every call raises FileNotFoundError, FileExistsError or
-    NotADirectoryError like the same call on a disk, Refused for any other refusal, and StoreUnavailable without a
-    response. A connection may take 5 s, and a wait for further bytes 30 s. Read-only requests are tried three times.
+    NotADirectoryError like the same call on a disk. It raises Refused for any other refusal, and StoreUnavailable
+    without a response. A connection may take 5 s, and a wait for further bytes 30 s. Read-only requests are tried three
+    times.
     """
 
     def __init__(self, root: str, url: str, user: str) -> None:
@@ -146,8 +147,8 @@ class WebHdfs:
     def rename(self, path: str, new: str) -> None:
         """Rename a file to an unused name; the NameNode lets exactly one writer succeed.
 
-        The request sets ``renameoptions``. Without them, the NameNode would answer ``false``, or move the file into an
-        existing folder of the new name.
+        The request sets ``renameoptions``. Without this parameter, the NameNode would answer ``false``, or move the
+        file into an existing folder of the new name.
         """
         try:
             self._ask("create", "PUT", path, "RENAME", destination=new, renameoptions="NONE", told=new)

@@ -100,8 +100,8 @@ def assess_evidence(evidence: Evidence) -> Assessment:
 
 
 def accept_output_losses(evidence: Evidence) -> tuple[Evidence, dict[str, int]]:
-    """Return the evidence with each lost output reduced to a note. Also return query -> newest committed batch, for the
-    queries whose output may lack batches up to that one.
+    """Return the evidence with the severity of each lost output reduced to a note. Also return query -> newest
+    committed batch, for each query whose output may lack batches up to its newest committed batch.
     """
     queries = dict(evidence.queries)
     accepted: dict[str, int] = {}

@@ -24,8 +24,8 @@ LONGEST_LINE = 400
 class JobVersion(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two compared versions of a job.
 
-    ``name``: the display name; ``entry``: the job's file among ``files``; ``manifests``: of the job's queries, None if
-    unknown.
+    ``name``: the display name; ``entry``: the job's file among ``files``; ``manifests``: the manifests of the job's
+    queries, None if unknown.
     """
 
     name: str

@@ -32,12 +32,12 @@ UNNAMED = Named()
 
 
 def names_of_both(old: Manifest, new: Manifest) -> Named:
-    """The names for expressions of either manifest."""
+    """Return the function names that expressions of the two manifests contain, for each manifest."""
     return Named(_names(old), _names(new))
 
 
 def short_name(name: str, manifest: Manifest) -> str:
-    """The name of a function as its author calls it; ``name``: as in ``Manifest.functions``.
+    """Return the name of a function as its author calls it; ``name``: as in ``Manifest.functions``.
 
     A callable object has the name of its class, if the manifest records a single one.
     """

@@ -120,7 +120,7 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 
 def settings_apart(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Evidence of each changed setting of an operator whose state Python code keeps."""
+    """Yield evidence of each changed setting of an operator, for operators whose state is kept by Python code."""
     named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):
         for key in sorted(before.detail.keys() | after.detail.keys()) if keeps_python_state(after) else ():

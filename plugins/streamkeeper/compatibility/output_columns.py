@@ -23,9 +23,10 @@ RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
     """Return the names of the columns that have another expression in the new output, or were removed or added.
 
-    If one of two expressions is unknown, the column counts as unchanged, and a person sees any difference. If a removed
-    and an added column may have the same expression, they may be one renamed column, and neither counts as redefined. A
-    column's expression does not include the rows that are read, nor the joins that these rows pass.
+    If the old or the new expression of a column is unknown, the column counts as unchanged, so that a difference in its
+    values is shown to a person. If a removed and an added column may have the same expression, they may be one renamed
+    column, and neither counts as redefined. A column's expression does not show which rows are read, nor which joins
+    the rows pass.
     """
     before, after = _meanings(old), _meanings(new)
     both = {name for name in before.keys() & after.keys() if _differ(before[name], after[name])}

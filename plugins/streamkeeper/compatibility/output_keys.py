@@ -69,7 +69,7 @@ class Cause(NamedTuple):
 
 
 def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report a column that determines a row's place in both releases and is now computed differently.
+    """Report a column that determines in both releases where the output stores a row, and is now computed differently.
 
     A column that cannot be proven to be computed as before is reported as well.
     """
@@ -89,13 +89,15 @@ def output_keys_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def kept_by(manifest: Manifest) -> tuple[str, ...]:
-    """Return the columns that determine a row's place, if the output's rows stay from batch to batch; else none."""
+    """Return the columns whose values determine where the output stores a row. Return none if every batch replaces all
+    rows of the output.
+    """
     replaced = capabilities_of(manifest.sink.kind).complete_replaces and manifest.output_mode == "complete"
     return () if replaced else placing_columns(manifest)
 
 
 def placing_columns(manifest: Manifest) -> tuple[str, ...]:
-    """Return the output's columns whose values determine a row's place.
+    """Return the columns whose values determine where the output stores a row.
 
     All columns are returned if the option that lists them cannot be parsed, for instance because a name contains a
     comma. For an unknown kind of sink, every option that lists columns counts.

@@ -78,8 +78,8 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report changed code of columns that a deduplication passes on. Its state contains only keys, so each new row
-    brings its own other columns.
+    """Report changed code of columns that a deduplication passes on. The deduplication's state contains only keys, so
+    all other columns come from the new rows.
     """
     for name, _, _ in _changed(old, new, BELOW_STATE):
         if _is_carried(name, old, new):

@@ -87,21 +87,22 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
 
 
 def may_be_renamed(old: Manifest, new: Manifest) -> bool:
-    """Whether an added query may be a removed one under a new name, with the same output.
+    """Whether an added query may be a removed one under a new name, with the same output, so that a person must
+    approve.
 
-    Two outputs with named places are compared by their places. The place of a function's output is not known. Therefore
-    two functions require an approval if anything is similar. A function and a named place require one if both queries
-    read and store the same, or if the function names that place.
+    The places of two outputs are compared if both are known. The place of a function's output is not known, so a pair
+    with a function is compared as in ``likeness``.
     """
     return bool(likeness(old, new))
 
 
 def likeness(old: Manifest, new: Manifest) -> tuple[str, ...]:
-    """The similarities by which an added query may be a removed one under a new name, as clauses after "both".
+    """Return the reasons why an added query may be a removed query under a new name, as phrases that continue "both".
 
-    Two outputs with named places are compared by these. The place of a function is not known: two functions require an
-    approval if anything is similar; a function and a named place if both queries read and store the same, or if the
-    function names that place.
+    Return none if the places of both outputs are known, because such outputs are compared by their places. The place of
+    a function's output is not known. Two functions are similar if their sources, their kinds of state, or their names,
+    code or texts are similar. A function and an output with a known place are similar if both queries read and store
+    the same, or if the function names that place.
     """
     named = [manifest for manifest in (old, new) if capabilities_of(manifest.sink.kind).names_place]
     if len(named) == 2:

@@ -57,7 +57,8 @@ _OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
 def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool) -> Finding:
     """Report Spark's error in a rehearsal on the real state.
 
-    A new checkpoint version avoids an error about state or offsets; any other error would occur there as well.
+    An error about state or offsets would not occur in a new checkpoint version; any other error would.
+
     ``again``: whether the rehearsal ran ``batch`` itself, rather than a batch after it.
     """
     told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
@@ -95,12 +96,14 @@ def is_of_state(error_class: str, message: str) -> bool:
 
 
 def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
-    """Return the finding as SWITCH if the plans show that the state no longer fits, else unchanged.
+    """Return the finding with severity BREAKING (SWITCH) if the plans show that the state no longer fits, else
+    unchanged.
 
     A Java exception without an error class of Spark's comes from code that Spark generates. This happens, for instance,
     if that code reads a null key from the state and the new plan declares the key not nullable. A new checkpoint
     version does not have that state.
-    ``findings``: of the two manifests, for the same query.
+
+    ``findings``: the findings from comparing the two manifests of the same query.
     """
     if found.rule != FAILS_INSIDE_SPARK or all(each.severity is not Severity.BREAKING for each in findings):
         return found
@@ -108,11 +111,13 @@ def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
 
 
 def with_cause(findings: Iterable[Finding], found: Finding) -> Finding:
-    """A failed rehearsal's finding with the changes that explain it, before Spark's message; others unchanged.
+    """Put the changes that explain a failed rehearsal before Spark's message in the evidence of its finding, and return
+    that finding. Return any other finding unchanged.
 
-    The changes are those that the comparison of the manifests found: for a refused state those of the state, for a
-    failed batch those of the code, else all.
-    ``findings``: of the two manifests, for the same query.
+    If Spark refused the state, the changes of state and offsets explain the failure. If a batch failed, the changes of
+    code do. If there are no such changes, all other changes may explain it.
+
+    ``findings``: the findings from comparing the two manifests of the same query.
     """
     if found.rule not in _FAILURES:
         return found

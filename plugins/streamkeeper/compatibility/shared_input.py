@@ -11,8 +11,8 @@ from streamkeeper.model.manifest import Manifest
 def input_cleaned_under_others(
     query: str, candidate: Mapping[str, Manifest], deployed: Mapping[str, Manifest]
 ) -> Iterator[Finding]:
-    """Yield findings about files that this query deletes or moves and another query reads. They are fatal unless the
-    deployed job does the same.
+    """Yield findings about files that this query deletes or moves and another query reads. The findings are fatal
+    unless the deployed job also deletes or moves these files.
     """
     served = _cleaned_under(query, deployed)
     for (location, other), cleaner in _cleaned_under(query, candidate).items():

@@ -40,8 +40,8 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
 
 
 def asks_the_checkpoint(before: Source, after: Source) -> bool:
-    """Whether only the checkpoint's offsets show if every partition that was read so far is still read after the
-    change.
+    """Whether the checkpoint's offsets are needed to decide if the query still reads, after the change, every partition
+    that it has read so far.
     """
     if not before.kind == after.kind == "kafka" or _brokers(before) != _brokers(after):
         return False

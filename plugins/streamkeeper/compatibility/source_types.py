@@ -25,9 +25,10 @@ _NULL = "a value that cannot be read as {after} would become null without an err
 
 
 def effect_of_type(source: Source, before: str, after: str) -> str:
-    """The effect of reading a column as another type; empty for a format that was not measured.
+    """Return a text that describes the effect of reading a column as another type; empty for a format that was not
+    measured.
 
-    ``source``: of the candidate.
+    ``source``: the candidate's source.
     """
     options = {key.lower(): value for key, value in source.options.items()}
     kind = options.get("format", "").lower()

@@ -104,7 +104,7 @@ def by_brackets(text: str) -> Term:
 
 
 def pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
-    """Return the difference between two terms, each side in about ``width`` characters.
+    """Return the parts in which two terms differ, for each term in about ``width`` characters.
 
     Both terms are shown completely if they fit, else the smallest expression around the difference. Different terms
     always give different texts.

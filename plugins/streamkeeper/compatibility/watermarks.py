@@ -132,7 +132,8 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
 def evicts(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
     """Whether an operator evicts state by a watermark, because a key or a join's condition uses the event time.
 
-    Every window counts, because an older manifest may show only a part of the window's column.
+    Every window counts as a use of the event time, because an older manifest may show only a part of the window's
+    column.
     """
     if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
         return True

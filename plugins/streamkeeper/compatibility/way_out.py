@@ -45,8 +45,8 @@ _CODE_ALONE = "its code starts without everything that it has stored"
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
     """Return the findings, with the cost for this query in each hint that recommends a new checkpoint version.
 
-    If a new version cannot use the offsets of a source either, the finding about Spark's refusal gets the hint about
-    that source.
+    If a finding reports that a new version cannot use the offsets of a source either, the finding about Spark's refusal
+    gets that finding's hint.
     """
     kept = tuple(findings)
     of_source = next((each.hint for each in kept if _keeps_no_offsets(each)), "")

@@ -35,7 +35,7 @@ the moment.
 
 
 class Comparing:
-    """Compares the output of every shadow query with the current output in a separate thread, and reports each result
+    """Compares the shadow of every rebuilt query with the current output in a separate thread, and reports each result
     to the status board.
     """
 
@@ -124,8 +124,8 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
 
 
 def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: Tree) -> OutputComparison:
-    """Compare two tables as of one moment. ``same_input`` of the result: whether the batches in both tables at that
-    moment have read the same input.
+    """Compare two tables as of one moment. ``same_input`` in the result shows whether the newest batch of each table at
+    that moment has read the same input as the other table's.
     """
     found = compare_now()
     if found.old_batch is None or found.new_batch is None:

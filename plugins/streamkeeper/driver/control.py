@@ -27,8 +27,8 @@ _NOT_NOW = float("inf")
 class StoreLine:
     """The access of one driver instance to the store; threads may share it. Times are of the monotonic clock.
 
-    ``told_at``: when the status was last written. ``lost``: the heartbeat's error once the store is no longer the one
-    in which this driver was started, else None.
+    ``told_at``: when the status was last written. ``lost``: None, or the heartbeat's error if the store is no longer
+    the one in which this driver was started.
     """
 
     def __init__(self, store: CountingStore, job: str, instance: str, generation: int) -> None:
@@ -49,9 +49,9 @@ class StoreLine:
 
     @property
     def answered_at(self) -> float:
-        """When the store last answered. During a write, this is at the latest the time at which the write started.
+        """When the store last answered. While the status is being written, only answers from before this write count.
 
-        So reads that succeed while a write hangs do not keep a driver alive whose status is no longer visible.
+        Otherwise reads that succeed while the write hangs would keep a driver alive whose status is no longer visible.
         """
         return min(self._answered_at, self._telling_since)
 
@@ -98,7 +98,8 @@ class StoreLine:
     def look_for_commands(self, *, max_age_s: float = 0.0) -> list[Command]:
         """Return all commands so far. They may be up to ``max_age_s`` seconds out of date.
 
-        Makes no request if the last read is that recent, and one request if there is no new command.
+        Makes no request if the last read was less than ``max_age_s`` seconds ago. A read that finds no new command
+        makes one request.
         """
         with self._lock:
             asked_at = time.monotonic()
@@ -146,7 +147,7 @@ class StoreLine:
             return self._control.read_launch()
 
     def read_status(self) -> DriverStatus | None:
-        """Return the last status that any generation of this instance wrote; None before the first one."""
+        """Return the last status that any generation of this instance wrote; None if none was written."""
         with self._lock:
             return self._control.read_status()
 

@@ -32,8 +32,8 @@ def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[
 
 
 def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
-    """Make these shadow queries, which are held at their gates, current: claim their epochs, swap their outputs,
-    release the waiting batches.
+    """Make these rebuilt queries, which are held at their gates, current: claim their epochs, make their shadows the
+    outputs, and release the waiting batches.
 
     An error ends this process, and the next generation takes over the remaining queries.
     """

@@ -16,8 +16,8 @@ _BUSY_S = 5.0
 
 
 def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
-    """Remove the output of these shadow queries. The JVM that wrote it must have ended; a write of this process may
-    still be finishing.
+    """Remove the shadows that these queries have written. The JVM of the queries must have ended; a write by this
+    process may still be finishing.
     """
     queries = list(queries)
     deadline = time.monotonic() + _BUSY_S
@@ -30,7 +30,8 @@ def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
 def discard_left(
     line: StoreLine, spec: LaunchSpec, generation: int, planned: Mapping[str, PlannedQuery], orders: Iterable[Command]
 ) -> None:
-    """Remove the shadow output that earlier generations left, except of versions that have become current since.
+    """Remove the shadows that earlier generations left. The output of a checkpoint version that has become current
+    since then stays.
 
     ``line``: the access to the store.
     ``spec``: this driver's launch specification.

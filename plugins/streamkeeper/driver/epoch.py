@@ -123,13 +123,14 @@ def claim_epoch(
 def shadow_claim(
     job: str, instance: str, generation: int, query: Query, version: str, *, installation: str = ""
 ) -> Claim:
-    """Return the claim of a shadow. It is not recorded in the journal, and fences only older generations of the shadow.
+    """Return a claim for writing a shadow. The claim is not recorded in the journal, and fences only older generations
+    that write the same shadow.
 
     ``job``: the job.
     ``instance``: this instance.
     ``generation``: this generation, which is also the epoch.
     ``query``: the query.
-    ``version``: the shadow's checkpoint version.
+    ``version``: the checkpoint version whose output is the shadow.
     ``installation``: the installation's id, empty if unknown.
     """
     return Claim(

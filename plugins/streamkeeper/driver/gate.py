@@ -116,7 +116,8 @@ class Gate:
         """Pass the waiting batches to another writer, under that writer's claim. The gate must be held, and no batch
         may be running.
 
-        ``superseded_by``: why the claim is no longer valid. Returns the previous writer, which the caller must close.
+        ``superseded_by``: returns why that claim is no longer valid; empty if it is valid. The method returns the
+        previous writer, which the caller must close.
         """
         with self._lock:
             before, self._writer, self._superseded_by = self._writer, writer, superseded_by

@@ -40,8 +40,8 @@ def hand_over(
     *,
     accepted: AcceptedLoss | None = None,
 ) -> JobState:
-    """Create the claimed version's checkpoint if the version continues another version, its predecessor, and its
-    checkpoint does not exist yet. Return the job's state after that.
+    """Create the claimed version's checkpoint if it does not exist yet and the version continues another version,
+    called the predecessor. Return the job's state after that.
 
     ``line``: the access to the store.
     ``query``: the query.
@@ -53,8 +53,8 @@ def hand_over(
 
     The predecessor's driver is proven terminated, so the predecessor's last batch is final. That batch is recorded
     once, before any file is created from it. If the predecessor has no batch and no inherited position, no checkpoint
-    is created. If the predecessor itself continues another version and its driver ended before creating it, the
-    predecessor is created first. Raises CheckpointLost, Fenced, OutputLost, SinkAhead, and the errors of ``seed``.
+    is created. If the predecessor itself continues another version, and the predecessor's checkpoint was never created,
+    that checkpoint is created first. Raises CheckpointLost, Fenced, OutputLost, SinkAhead, and the errors of ``seed``.
     """
     version = state.version(claim.query, claim.version)
     if version is None or not version.parent or is_published(checkpoint.fresh()):

@@ -42,7 +42,9 @@ class Observer:
         self._runs[query.run_id] = query.name
 
     def take_ends(self) -> Iterator[tuple[str, RunEnded]]:
-        """Yield each query whose run has ended, with the end, once. Runs that this driver did not start are ignored."""
+        """Yield once, for each run that has ended, the run's query and the end. Runs that this driver did not start are
+        ignored.
+        """
         while self._listener.ended:
             event = self._listener.ended.pop(0)
             name = self._runs.pop(event.run, None)

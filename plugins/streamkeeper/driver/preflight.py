@@ -81,8 +81,8 @@ def look_at_names(query: Query, deployed: Manifest | None) -> Iterator[Finding]:
 
 
 def look_at_sink(job: str, query: Query, checkpoint: Tree, history: OutputHistory | None) -> Iterator[Finding]:
-    """Yield findings about what the sink contains of this checkpoint version; raises StreamkeeperError if the sink
-    cannot be queried.
+    """Yield the findings from comparing this checkpoint version's batches in the sink with the checkpoint. Raises
+    StreamkeeperError if the sink cannot be queried.
 
     ``history``: the batches that the output must have; None if unknown, or if the deployed job writes another output.
     """

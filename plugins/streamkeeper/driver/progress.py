@@ -105,8 +105,8 @@ class StatusBoard:
             )
 
     def begin_to_serve(self, query: str, version: str, epoch: int, last_unseen: int | None) -> None:
-        """Restart the counts of a query at its cutover. Batches up to ``last_unseen`` were written as a shadow, and do
-        not prove that the current query runs.
+        """Restart the counts of a query at its cutover. Batches up to ``last_unseen`` were written to the shadow before
+        the cutover, so they do not prove that the query runs after it.
         """
         with self._lock:
             before = self._queries[query]
@@ -117,8 +117,8 @@ class StatusBoard:
             )
 
     def note_trigger(self, query: str, progress: QueryProgress | None) -> None:
-        """Count a completed trigger. ``progress``: of the batch that the trigger committed, None for a trigger without
-        data.
+        """Count a completed trigger. ``progress``: the progress of the batch that the trigger committed, None for a
+        trigger without data.
         """
         with self._lock:
             before = self._queries.get(query)

@@ -77,8 +77,8 @@ class Link:
 
     @property
     def raised_in(self) -> str:
-        """The innermost frame of the error's stack. For the JVM, the innermost frame outside the libraries
-        below Spark.
+        """The innermost frame of the error's stack. For an error of the JVM, frames of Java, Scala and other libraries
+        that Spark calls are skipped.
         """
         if not self.java:
             return self.frames[0] if self.frames else ""

@@ -36,7 +36,7 @@ class Recorder:
         return True
 
     def note_version(self, query: ServedQuery) -> None:
-        """Remember a query if it is not recorded yet where the query's checkpoint version started."""
+        """Remember a query if the journal does not record yet where the query's checkpoint version started."""
         known = self._at.line.state
         version = known.version(query.name, query.claim.version) if known is not None else None
         if version is not None and version.start_offsets is None:

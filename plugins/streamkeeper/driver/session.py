@@ -67,8 +67,8 @@ _OUT_OF_MEMORY = frozenset({3, 52})
 def session_conf(
     given: Mapping[str, str], scratch: Path, name: str, *, master: str = "", archive: str = ""
 ) -> dict[str, str]:
-    """Return the session's confs: the release's own, defaults for the others, and the installation's jars added to the
-    release's.
+    """Return the session's confs. They consist of the release's confs and of defaults for confs that the release does
+    not set. The installation's jars are added to the release's jars.
 
     ``given``: the release's confs.
     ``scratch``: the driver's scratch directory.
@@ -77,7 +77,7 @@ def session_conf(
     ``archive``: the path of the environment that these executors unpack, if they get one.
 
     Spark's UI stays disabled even if an older release enables it, because the UI listens on every interface and has no
-    login. Raises Unsupported.
+    login. Raises the errors of ``check_conf``, and Unsupported.
     """
     check_conf(given)
     conf = {

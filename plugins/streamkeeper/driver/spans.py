@@ -16,7 +16,7 @@ OWN = ("gate", "status", "progress")
 
 
 class Spans:
-    """The milliseconds spent per name; threads may share the object."""
+    """Sums of the milliseconds spent on each named kind of work; threads may share the object."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

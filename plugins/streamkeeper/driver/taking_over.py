@@ -70,7 +70,7 @@ class Surroundings:
 
 
 def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> ServedQuery:
-    """Take a query over, to run as the current one; do not start it yet.
+    """Take a query over, so that it can write the current output; do not start it yet.
 
     Raises CheckpointLost, Fenced, OutputLost, SinkAhead or another PermanentError.
     """
@@ -128,7 +128,9 @@ def claim_and_fence(
 
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
-    """Take a query over, to run as a shadow; do not start it yet. Raises Fenced once the query's dual run is over."""
+    """Take a rebuilt query over, so that it can write a shadow beside the current output; do not start it yet. Raises
+    Fenced once the query's dual run is over.
+    """
     spec, query = at.spec, planned.query
     state = at.line.look()
     checkpoint = checkpoint_of(state, spec.checkpoints, query.name, versions)

@@ -33,7 +33,7 @@ def warm_up(
     scratch: str,
     rehearsed: Mapping[str, str],
 ) -> str:
-    """Rehearse every query and return the results, one clause per query: ``ok: …``, or an error that starts with its
+    """Rehearse every query, and return one short text per query: ``ok: …``, or an error that starts with the error's
     class. Raises no error.
 
     ``spark``: the session.
@@ -54,7 +54,7 @@ def warm_up(
 
 def touch(spark: SparkSession, folder: str) -> None:
     """Write, read and delete a file, as a query does in its checkpoint. This prepares the JVM, whose first request to
-    S3 takes two seconds. Raises no error; the next batch reports any.
+    S3 takes two seconds. Raises no error; if the storage fails, the next batch reports that.
     """
     context: Any = spark.sparkContext
     with suppress(Exception):
@@ -72,7 +72,8 @@ def touch(spark: SparkSession, folder: str) -> None:
 def rehearse_query(
     spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float
 ) -> tuple[str, tuple[Finding, ...]]:
-    """Return the result of a rehearsal on a clone of ``checkpoint``, as a clause, and its findings.
+    """Rehearse the query on a clone of ``checkpoint``. Return the result as a short text, and the findings of the
+    rehearsal.
 
     ``spark``: the session.
     ``query``: the query.
@@ -80,7 +81,7 @@ def rehearse_query(
     ``scratch``: where the clone is made.
     ``timeout_s``: the time limit in seconds.
 
-    The clause is empty if there is no batch to rerun.
+    The text is empty if there is no batch to rerun.
     """
     from streamkeeper.inspection.rehearsal import rehearse
 

@@ -51,8 +51,9 @@ def decide_acts(
 ) -> Iterator[PlannedAct]:
     """Yield the actions to take for a job now.
 
-    ``look``: the observation; ``symptoms``: the problems found in it; ``done``: action -> when it was taken in the last
-    hour; ``now``: the current time. Times are in seconds since 1970.
+    ``look``: the facts that this pass of the watch has collected about the job; ``symptoms``: the problems that the
+    rules found in these facts; ``done``: action -> when it was taken in the last hour; ``now``: the current time. Times
+    are in seconds since 1970.
     """
     found = list(symptoms)
     if look.outdated or look.unreadable or "job" in look.unlooked:

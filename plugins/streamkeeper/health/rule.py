@@ -33,7 +33,9 @@ class Rule:
     """The search: yields what it finds in an observation at a threshold."""
 
     def symptoms(self, look: JobLook) -> Iterator[Symptom]:
-        """Yield the symptoms that the rule finds in an observation; none if the job has switched the rule off."""
+        """Yield the symptoms that the rule finds in the facts collected about a job; none if the job has switched the
+        rule off.
+        """
         threshold = look.thresholds.get(self.id, self.default if self.default is not None else 0.0)
         if threshold is None:
             return
@@ -60,8 +62,7 @@ def tell_span(seconds: float) -> str:
 
 
 def is_handed_over(look: JobLook) -> bool:
-    """Whether an operation is replacing the driver now, or will start a driver that is down, and the operation's
-    carrier is alive.
+    """Whether an operation whose carrier is alive is replacing the driver now, or will start a driver that is down.
 
     The carrier is the process or DAG run that executes the operation. Until a deploy drains the current driver, and
     while a question to a person is open, the current driver has to run.

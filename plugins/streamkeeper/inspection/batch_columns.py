@@ -41,8 +41,8 @@ class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
     """The columns of its batch that a sink's function uses.
 
     ``texts``: all names that the function contains, None if the function may use any column; ``every``: whether the
-    function computes something from all columns at once; ``reads``: column that the function certainly reads from its
-    batch -> ``file:line``.
+    function computes something from all columns at once; ``reads``: the columns that the function certainly reads from
+    its batch, each mapped to ``file:line`` of the read.
     """
 
     texts: frozenset[str] | None = None

@@ -45,8 +45,9 @@ class BatchExpressions:
     ``reads``, ``any_column`` and ``every_column`` collect the findings.
 
     ``sure``: whether every batch with rows reaches the present point of the walk; ``frame``: the frame whose columns
-    are named, None outside of a frame's methods; ``payload``: whether a whole row is only written into the column
-    ``value`` of a message; ``weak``: whether a statement may not complete, so that a variable may keep its old value.
+    the code at this point names, None outside of calls of a frame's methods; ``payload``: whether a whole row is only
+    written into the column ``value`` of a message; ``weak``: whether a statement may not complete, so that a variable
+    may keep its old value.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -87,7 +88,7 @@ class BatchExpressions:
             self.any_column |= any(frame.whole for frame in frames_in(value))
 
     def read(self, frame: Frame | None, name: str, node: ast.AST) -> None:
-        """Record that the code uses a column of the frame, which it names by a string."""
+        """Record that the code uses a column of the frame; ``name``: the string by which the code names the column."""
         self.texts.add(name)
         if frame is None or not (frame.whole and frame.firm and self.sure) or not re.fullmatch(r"\w+", name):
             return

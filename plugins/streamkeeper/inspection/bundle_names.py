@@ -163,7 +163,7 @@ class BundleNames:
     def origin(self, module: ModuleType, name: str, *, stores_only: bool = False) -> tuple[ModuleType, str]:
         """Return module and name where a global is first assigned, following ``from … import`` at modules' tops.
 
-        ``stores_only``: whether calls of the object's methods do not count as assignments, as for a function.
+        ``stores_only``: count only assignments, not calls of the object's methods, which cannot change a function.
         """
         seen: set[tuple[str, str]] = set()
         while self._own.is_own(module) and (module.__name__, name) not in seen:
