@@ -42,7 +42,7 @@ def sync_folder(folder: str | Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """Open a file for ``open(..., opener=opener)``; a file that this creates is private to its owner."""
+    """Open a file for ``open(..., opener=opener)``; if the call creates the file, only the file's owner has access."""
     return os.open(path, flags, FILE)
 
 

@@ -12,8 +12,9 @@ from streamkeeper.model.setting_variables import SECRET_PREFIX
 def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:
     """Return a resolver of ``secret://env/NAME`` to the environment variable ``STREAMKEEPER_SECRET_NAME``.
 
-    The resolver never returns another variable: the person who triggers a deploy chooses ``NAME``, and the process that
-    launches drivers has its own keys, such as Airflow's. It raises InvalidInput, naming the variable, if it is not set.
+    The resolver never returns another variable, because the person who triggers a deploy chooses ``NAME``, and the
+    process that launches drivers has secrets of its own, such as Airflow's keys. The resolver raises InvalidInput with
+    the variable's name if the variable is not set.
     """
     source = os.environ if environ is None else environ
 

@@ -45,7 +45,7 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
 def read_operation(site: Installation, job: str, name: str, *, again: bool = False) -> OperationRecord:
     """Return the records of an operation; raises NotFound (job or operation), StoreUnavailable, FormatTooNew.
 
-    ``again``: for a view that refreshes periodically, as in ``read_job_again``.
+    ``again``: read the job from a cache, as ``read_job_again`` does, for a view that refreshes periodically.
     """
     state = read_job_again(site, job) if again else read_job(site, job)
     operation = state.operations.get(check_instance(name))
@@ -69,7 +69,7 @@ def read_operation(site: Installation, job: str, name: str, *, again: bool = Fal
 
 
 def served_before(state: JobState, operation: OperationState) -> str:
-    """Return the release that was current when an operation started; empty without one."""
+    """Return the release that was current when an operation started; empty if no release was current."""
     earlier = [
         other
         for other in state.operations.values()

@@ -19,7 +19,7 @@ from streamkeeper.operations.installation import Installation
 
 
 def must_not_be_outdated(site: Installation, state: JobState) -> None:
-    """Raise JournalOutdated for a journal that is older than a claim of one of its queries."""
+    """Raise JournalOutdated if the job's journal is older than a claim of one of the job's queries."""
     if told := find_outdated(site, state):
         raise JournalOutdated(told, hint=way_out(site.store.url, state.job))
 
@@ -34,7 +34,7 @@ def must_not_be_outdated_as_far_as_seen(site: Installation, state: JobState) -> 
 
 
 def find_outdated(site: Installation, state: JobState) -> str:
-    """Return a sentence with the proof that the journal is older than the written data; empty if it is not older."""
+    """Return a sentence that proves that the journal is older than the written data; empty if it is up to date."""
     return find_outdated_epochs(site, state.job, known_epochs(state), serving_roots(site, state))
 
 
@@ -56,8 +56,8 @@ def find_outdated_epochs(
 
     ``epochs``: query -> known epochs; ``roots``: query -> root of its current version.
 
-    Claims may be below the installation's root and below the root of the current version. Queries that are missing in
-    the journal count too: an older copy may predate their deploy.
+    Claims are read below the installation's root and below the root of the current version. Queries that the journal
+    lacks are checked too, because an older copy of the journal may predate the deploy of a query.
     """
     root = site.settings.checkpoints
     for query in sorted({*tree_at(checkpoint_location(root, job)).folders(""), *epochs, *roots}):

@@ -126,7 +126,9 @@ def _on_record(site: Installation, state: JobState) -> JobState:
 
 
 def observe(site: Installation, state: JobState, instance: str) -> Liveness:
-    """Return the recorded end of an instance, including a stated one; else the observation by its runner."""
+    """Return whether an instance is alive: dead if its end is recorded or stated, else as its runner observes the
+    instance.
+    """
     known = state.instances.get(instance)
     if known is not None and known.ended:
         return Liveness(life=Life.DEAD, why=known.proof, fault=read_fault(known.fault))

@@ -159,14 +159,14 @@ def _if_declined(site: Installation, state: JobState) -> str:
 
 
 def who_may(site: Installation, state: JobState, operation: OperationState) -> str:
-    """Return who may answer the operation's question, as a clause."""
+    """Return who may answer the operation's question, as part of a sentence."""
     return right_to_answer(site.settings, state, operation.request.requested_by).sentence
 
 
 def find_code_differences(site: Installation, state: JobState, before: str, release: str) -> tuple[Difference, ...]:
     """Return the differences of two releases in params, confs and files.
 
-    The query plans are not compared. If the differences are unknown, return one entry with the reason.
+    The query plans are not compared. If the differences cannot be determined, return one entry with the reason.
     """
     if before not in state.releases:
         return (Difference(title="not known", note=f"{before or state.predecessor} is not recorded"),)

@@ -115,8 +115,8 @@ def known_version(site: Installation, state: JobState, query: str, version: str)
 def must_know_commits(site: Installation, state: JobState) -> None:
     """Raise RegistryDamaged or FormatTooNew if the commits of a query's last driver cannot be read.
 
-    Without these commits, a missing checkpoint, or an older copy in its place, could be mistaken for one that was never
-    written.
+    Without these commits, a missing checkpoint, or an older copy in its place, could be mistaken for a checkpoint that
+    was never written.
     """
     for query in state.versions:
         current = state.current_version(query)
@@ -125,7 +125,7 @@ def must_know_commits(site: Installation, state: JobState) -> None:
 
 
 def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Return what is lost of a checkpoint version, as a clause; empty if nothing is lost."""
+    """Return what is lost of a checkpoint version, as part of a sentence; empty if nothing is lost."""
     if foreign := find_foreign(site, state, query, version):
         return foreign
     recorded, tree = state.version(query, version), site.checkpoint(state, query, version)
@@ -135,7 +135,7 @@ def find_version_loss(site: Installation, state: JobState, query: str, version: 
 
 
 def find_foreign(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Return a clause why this installation must not touch a version; empty if the installation may touch it.
+    """Return why this installation must not touch a version, as part of a sentence; empty if it may touch the version.
 
     The records in a copied store name the checkpoints of the original installation.
     """

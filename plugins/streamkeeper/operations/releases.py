@@ -36,7 +36,7 @@ def push_release(
     ``site``: the installation; ``job``: the job's name; ``params`` and ``conf``: of the release; ``writer``: the author
     of the journal entry, empty for this process.
 
-    Content that equals an existing release returns that release, so any number of pushes may run at once. Raises
+    If a release with the same content exists, that release is returned, so any number of pushes may run at once. Raises
     InvalidInput, NotFound, JournalLost or JobUnusable before the registration, and StoreUnavailable at any time. After
     StoreUnavailable, push again.
     """

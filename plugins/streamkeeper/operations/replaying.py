@@ -48,9 +48,9 @@ def choose_replay(
 
     The replay is None if no snapshot can be restored; otherwise the reason is empty.
 
-    The newest snapshot that has passed a drill is chosen, unless going back that far loses data that a newer snapshot
-    keeps. Every object of the chosen snapshot is read and compared with its hash. ``left``: the damaged version;
-    ``named``: the only snapshot to consider, empty to consider all.
+    The newest snapshot that has passed a drill is chosen, unless its restore loses data that a newer snapshot keeps.
+    Every object of the chosen snapshot is read and compared with its hash. ``left``: the damaged version; ``named``:
+    the only snapshot to consider, empty to consider all.
     """
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))

@@ -28,7 +28,8 @@ def look_at_snapshots(
     before: SnapshotFacts | None,
     now: float,
 ) -> SnapshotFacts:
-    """Return the facts of a query's snapshots, read now if due. Jobs take turns, so that no pass reads all snapshots.
+    """Return the facts about a query's snapshots. They are read from the store if that is due, else remembered. The
+    times differ from series to series, so that no pass reads all snapshots.
 
     ``site``: the installation; ``known`` and ``location``: the current checkpoint version and its directory; ``facts``:
     of the job; ``query``: its name; ``before``: the remembered facts; ``now``: seconds since 1970.
@@ -53,7 +54,7 @@ def look_at_snapshots(
 
 
 def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
-    """Return the ages of the snapshots at ``now`` for the rules; they have grown since the snapshots were read."""
+    """Return the ages that the snapshots have at ``now``, in the form that the health rules use."""
     lacks_s = facts.lacks_s + now - facts.looked_at if facts.lacks_s else facts.lacks_s
     return BackupLook(
         age_s=now - facts.taken_at if facts.taken_at is not None else None,
@@ -64,9 +65,9 @@ def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
 
 
 def newest_snapshots(catalogue: Catalogue, before: SnapshotFacts | None) -> SnapshotFacts:
-    """Return the newest snapshot and the newest verified one.
+    """Return the facts about the newest snapshot and about the newest verified snapshot.
 
-    ``before``: the facts from an earlier call. Of a snapshot in them, only new drills are read.
+    ``before``: the facts from an earlier call. For a snapshot in these facts, only new drills are read.
     """
     found = replace(before, oldest_at=None) if before is not None else SnapshotFacts(looked_at=0.0)
     numbers = catalogue.numbers()

@@ -65,8 +65,9 @@ class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]:
-    """Return the snapshots of a series, oldest first; any that a prune removes meanwhile are omitted. Raises
-    StoreUnavailable."""
+    """Return the snapshots of a series, oldest first, without snapshots that a prune removes during the call. Raises
+    StoreUnavailable.
+    """
     found = [row for number in catalogue.numbers() if (row := _read(catalogue, number)) is not None]
     readable = [row for row in found if row.snapshot is not None]
     if len(readable) < len(found):

@@ -45,8 +45,8 @@ def open_start(
 ) -> Deploy | None:
     """Record the desired state and return the start operation; None if the job is already running.
 
-    ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id, a repeated id continues the same
-    start; ``unless_stopped``: for automatic starts, a stopped job stays stopped; ``handover``: warm starts one driver,
+    ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id (repeated, it continues the same
+    start); ``unless_stopped``: leave a stopped job stopped, for automatic starts; ``handover``: warm starts one driver,
     cold starts two, one after the other; ``on_open``: CONTINUE continues another open operation only if it is a start.
 
     Raises NotFound, OperationOpen, JournalOutdated and WrongMachine. Raises OperationRefused for a job without a
@@ -104,10 +104,11 @@ def start_job(
     unless_stopped: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Progress | None:
-    """Start a job and wait for the outcome; None if it is already running. Raises the errors of ``open_start``.
+    """Start a job and wait for the outcome; return None if the job is already running. Raises the errors of
+    ``open_start``.
 
     ``site`` and ``job``: what to start; ``requested_by`` and ``reason``: of the request; ``operation``: the caller's
-    id; ``unless_stopped``: a stopped job stays stopped; ``on_progress``: called with each progress.
+    id; ``unless_stopped``: whether a stopped job stays stopped; ``on_progress``: called with each progress.
 
     The returned progress has the operation's outcome; its sentence explains every outcome other than SUCCEEDED.
     """

@@ -37,7 +37,7 @@ _READERS = 8
 class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
     """One operation, or one record outside of operations.
 
-    A record outside of operations has only the fields up to ``sentence`` and the release.
+    For a record outside of operations, only the fields up to ``sentence`` and the release are set.
     """
 
     number: int

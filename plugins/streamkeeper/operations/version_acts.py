@@ -64,7 +64,7 @@ class VersionActs:
         self._journal.append(only_heir)
 
     def shadow(self, instance: str) -> None:
-        """Allow the instance to fill the versions of the rebuilt queries."""
+        """Record the new versions of the rebuilt queries, and the instance's permission to write to them."""
         state = self._journal.state()
         must_not_be_outdated(self._site, state)
         release = state.releases[state.instances[instance].release]
@@ -97,9 +97,7 @@ class VersionActs:
             fill_version(self._site, state, query, version, snapshot)
 
     def version_for_fall_back(self, query: str, way: QueryWay) -> str:
-        """Return the version that an automatic rollback of this operation restores: the recorded one,
-        else a free name.
-        """
+        """Return the version that an automatic rollback of this operation restores; a free name if none is recorded."""
         state = self._journal.state()
         mine = [version.version for version in state.versions.get(query, ()) if version.operation == self._operation]
         return next((version for version in mine if version != way.version), "") or free_version(
@@ -157,7 +155,8 @@ def free_version(site: Installation, state: JobState, query: str) -> str:
 def created_from(
     site: Installation, snapshot: Snapshot, query: str, version: str, *, state_format: str
 ) -> CheckpointVersionCreated:
-    """Return the record of a version that is restored from a snapshot: without a parent, and not current yet.
+    """Return the record of a version that is restored from a snapshot. The version has no parent and is not current
+    yet.
 
     ``site``: the installation; ``snapshot``: the source; ``query`` and ``version``: of the new version;
     ``state_format``: the format of the version's state.

@@ -166,7 +166,7 @@ def _leave(watch: Watch, store: CountingStore, index: FleetIndex) -> FleetIndex:
 def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
     """Return the status of every job now, with the ages of snapshots but without checkpoints; nothing is written.
 
-    The memory of the last pass saves the reading of whole journals. Raises StoreUnavailable.
+    Whole journals need not be read, because the last pass has remembered their facts. Raises StoreUnavailable.
     """
     before = read_index(site.store, site.id)
     rows = []

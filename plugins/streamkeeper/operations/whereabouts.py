@@ -40,7 +40,7 @@ def must_see_drivers(site: Installation, state: JobState) -> None:
 def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str, str], Liveness]) -> None:
     """Raise WrongMachine if an instance can only be observed from another machine.
 
-    ``running``: the instances; ``seen``: (job, instance) -> observation.
+    ``running``: the instances; ``seen``: (job, instance) -> whether the instance is alive, and why.
     """
     for each in running:
         liveness = seen.get((job, each.instance))
@@ -76,7 +76,7 @@ def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tr
 
 
 def told_disk(tree: Tree, host: str) -> str:
-    """Return a clause that a checkpoint is on the disk of another host and does not exist here."""
+    """Return, as part of a sentence, that a checkpoint is on the disk of another host and does not exist here."""
     return f"{tree.where('')} was written on {host}, and does not exist on {this_machine().host}"
 
 

@@ -92,8 +92,8 @@ class ApproveOperator(OperationTask, HITLOperator):
     ) -> Any:
         """Record the answer. If the person may not answer, the question stays open.
 
-        The answer is recorded here, because Airflow itself reports here who answered. Users who may edit runs could
-        change a value that one task passes to another. ``operation``, ``bundle``: what the question is about;
+        This task records the answer, because Airflow itself tells this task who answered. A later task would have to
+        rely on a value that users who may edit runs can change. ``operation``, ``bundle``: what the question is about;
         ``until``: its deadline.
         """
         answer = super().execute_complete(context, event)
@@ -188,8 +188,8 @@ class ApproveOperator(OperationTask, HITLOperator):
 
 
 class AnswerOperator(StepOperator):
-    """Succeeds after an approval, and fails after a refusal. Without an answer, it first records that the question is
-    declined.
+    """Succeeds after an approval, and fails after a refusal. If no answer is recorded, the task records that the
+    question is declined, and fails.
     """
 
     def work(self, context: Context) -> str:

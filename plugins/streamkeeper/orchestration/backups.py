@@ -96,8 +96,8 @@ class ObjectiveOperator(AskedTask):
 def missed_objectives(site: Installation, series: list[str], say: Callable[[str], None]) -> Iterator[str]:
     """Yield one sentence for each query whose backup is late, or whose checkpoint cannot be read.
 
-    A checkpoint on the disk of another machine is only reported with ``say``: the watch on that machine checks it every
-    minute.
+    A checkpoint on the disk of another machine is only reported with ``say``, because the watch on that machine checks
+    that checkpoint every minute.
     """
     from streamkeeper.operations.backup import lateness_of
 

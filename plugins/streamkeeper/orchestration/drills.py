@@ -22,7 +22,7 @@ LONGEST_DRILL = timedelta(hours=2)
 
 
 class DrillFailed(PermanentError):
-    """A snapshot could not be restored, or its query does not resume from it."""
+    """A snapshot could not be restored, or the query does not resume from the snapshot."""
 
 
 class DrillOperator(AskedTask, SeriesTask):

@@ -49,7 +49,9 @@ class ShadowOperator(StepOperator):
 
 
 class CatchUpOperator(StepOperator):
-    """Waits until the shadow has caught up. The task reads the checkpoints, because a triggerer may not reach them."""
+    """Waits until the candidate of a dual run has caught up. The task reads the checkpoints, because a triggerer may
+    not reach them.
+    """
 
     look_s = 1.0
     look_again_s = 30.0
@@ -61,13 +63,13 @@ class CatchUpOperator(StepOperator):
     def asleep_s(self, progress: Progress) -> float:
         """Return how many seconds the task is deferred: at most the time waited so far, but at least 3 s.
 
-        A Spark trigger without data ends the deferral early, but the shadow of a busy source has no such trigger.
+        A Spark trigger without data ends the deferral early, but with a busy source every trigger has data.
         """
         return min(super().asleep_s(progress), max(_SOON_S, progress.waited_s))
 
 
 class CompareOperator(StepOperator):
-    """Compares both outputs. If the request asks for no comparison, the task only logs that.
+    """Compares both outputs. If the request asks for no comparison, the task compares nothing and logs that fact.
 
     The task is not skipped in that case, because a person may still have to approve the output.
     """

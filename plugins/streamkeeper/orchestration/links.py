@@ -26,7 +26,7 @@ class PageLink(BaseOperatorLink):
 
 
 class ReportLink(BaseOperatorLink):
-    """Opens the report that was made before any change, by this task or by the reporting task in its group."""
+    """Opens the report that this task, or the reporting task in its task group, made before any change."""
 
     name = "Report"
 

@@ -41,7 +41,7 @@ _USUAL = {
 
 
 class NamedNotifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of the setting: the dotted path of a notifier, and its arguments."""
+    """One entry of ``STREAMKEEPER_NOTIFIERS``: the dotted path of a notifier, and the notifier's arguments."""
 
     notifier: str
     kwargs: dict[str, Any] = {}

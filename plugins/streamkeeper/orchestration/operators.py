@@ -74,7 +74,7 @@ class BundleOperator(OpeningTask):
 
 
 class RollBackOperator(BundleOperator):
-    """Starts a rollback, which makes an older release current again, in the same way as ``BundleOperator``."""
+    """Starts a rollback to an older release, in the same way as ``BundleOperator`` starts a deploy."""
 
     form = staticmethod(rollback_form)
     rollback = True
@@ -211,8 +211,8 @@ class AssessOperator(StepOperator):
 
 
 class HandoverOperator(OperationTask):
-    """Drains the current driver, proves its termination, and starts the candidate: in one task that does not defer,
-    because these seconds are the gap in the output."""
+    """Drains the current driver, proves its termination, and starts the candidate. This single task does not defer,
+    because the output stands still meanwhile."""
 
     step = Step.GO
 

@@ -67,7 +67,7 @@ class SeriesTask(StreamkeeperTask):
 
     @property
     def shown(self) -> str:
-        """The label of the task: its first query, and the number of further queries."""
+        """The displayed name of the task: its first query, and the number of further queries."""
         first, *others = self.series.split() or [""]
         return f"{first} and {len(others)} more" if others else first
 
@@ -132,8 +132,8 @@ class SeriesTask(StreamkeeperTask):
 def find_series(site: Installation, choice: Choice) -> list[str]:
     """Return JOB/QUERY of every selected query.
 
-    If no job is named, a job with unreadable records is listed as JOB. ``find_target`` then reports the error in the
-    task of that job, and the tasks of the other jobs continue.
+    If no job is named, a job with unreadable records is listed as JOB, without a query. ``find_target`` then reports
+    the error in the task of that job, and the tasks of the other jobs continue.
     """
     from streamkeeper.operations.overview import recorded_jobs
     from streamkeeper.operations.targets import all_targets, query_target

@@ -107,7 +107,9 @@ class DiagnoseOperator(_RecoveryTask):
 
 
 class DecideOperator(_RecoveryTask, BranchOperator):
-    """Chooses the branch: the end for a run that only diagnoses, a question if the action loses or duplicates rows."""
+    """Chooses the branch: the end if the run only diagnoses, a question if the action loses or duplicates rows, and the
+    recovery otherwise.
+    """
 
     def __init__(self, *, ask: str, go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -161,7 +163,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Open the accepted recovery; raises DeployFailed if the question was declined.
 
-        The recovery is opened here, because Airflow itself reports here who answered.
+        This task opens the recovery, because Airflow itself tells this task who answered.
         """
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer))

@@ -19,7 +19,7 @@ def read_schedule(variable: str, default: str, environ: Mapping[str, str] = os.e
     The schedule is None, which permits only manual runs, if the setting is "never".
 
     ``variable``: the setting; ``default``: the schedule if it is not set. Raises InvalidInput, naming the variable.
-    Airflow shows the error as that of the DAG file, because DAG files call this at their top level.
+    Airflow shows the error as an import error of the DAG file, because DAG files call this function at their top level.
     """
     text = environ.get(variable, "").strip() or default
     if text.lower() in NEVER:

@@ -79,8 +79,9 @@ class StreamkeeperTask(BaseOperator):
         return self._told(context, lambda: self.work(context))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resume a deferred task, as Airflow requires. The method is stored, so that another machine can resume
-        there."""
+        """Resume a deferred task, as Airflow requires. Keep the method's name and arguments, so that another machine
+        can continue with that method.
+        """
         kwargs = dict(next_kwargs or {})
         if isinstance(kwargs.get("event"), dict):
             kwargs["event"] = event = dict(kwargs["event"])
@@ -299,7 +300,7 @@ def fill_form(form: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, 
 def refuse_unknown_fields(context: Context) -> None:
     """Raise InvalidInput for a key in the run's conf that the DAG's form does not have.
 
-    Airflow accepts any key, so that a deploy with a misspelt ``dry_run`` would be a real one.
+    Airflow itself accepts any key. Without this check, a deploy with a misspelt ``dry_run`` would not be a dry run.
     """
     refuse_unknown("field", context["dag_run"].conf or {}, context["dag"].params)
 

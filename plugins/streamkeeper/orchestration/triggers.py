@@ -44,7 +44,7 @@ class StepTrigger(BaseTrigger):
     ``job``, ``operation``, ``step``: what the task waits for.
     ``sight``: the state that the task observed before it deferred.
     ``at_most_s``, ``poll_s``: longest wait, and pause between two observations, seconds.
-    ``store``: the store's URL; empty for that of the installation.
+    ``store``: the store's URL; empty for the installation's store.
 
     If the store does not answer, the trigger fires, and the resumed task reports the error.
     """

@@ -72,7 +72,9 @@ class WatchOperator(AskedTask):
 
 
 def read_acts(environ: Mapping[str, str]) -> bool:
-    """Whether this watch takes actions. ``no`` in the setting leaves them to another watch. Raises InvalidInput."""
+    """Whether this watch takes actions. The value ``no`` of the setting leaves the actions to another watch. Raises
+    InvalidInput.
+    """
     text = environ.get(ACTS, "").strip().lower() or "yes"
     if text not in ("yes", "no"):
         raise InvalidInput(f"{ACTS}={text} is neither yes nor no", hint=f"set it to no, or leave {ACTS} out for yes")

@@ -16,13 +16,13 @@ _MIB = 2**20
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a chart. A value of None is a gap."""
+    """One line of a chart. A value of None interrupts the line."""
 
     label: Structure
     values: tuple[float | None, ...]
 
     def told(self, number: int) -> str:
-        """Return the value with this number as text for a table, such as 1,234.5; "-" for a gap."""
+        """Return the value with this number as text for a table, such as 1,234.5; "-" for None."""
         value = self.values[number]
         return "-" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")
 

@@ -191,7 +191,7 @@ def stop_dialog(state: JobState) -> Dialog:
 
 
 def start_dialog(state: JobState) -> Dialog:
-    """Return the start dialog: the last release resumes from its checkpoints."""
+    """Return the start dialog. A start resumes the last release from its checkpoints."""
     return _dialog(
         start_fields(),
         {},

@@ -58,8 +58,8 @@ LONGEST_LINE = 2_000
 class JobPage:
     """Reads the parts of one job's page. Data that several parts need is read once. Not thread-safe.
 
-    ``site``: the installation; ``job``: the job's name; ``again``: whether a part is refreshed, as for
-    ``read_job_again``.
+    ``site``: the installation; ``job``: the job's name; ``again``: whether to read the journal with ``read_job_again``,
+    for a part that is refreshed.
 
     Raises InvalidInput for an invalid name. The first read raises NotFound for an unknown job, or StoreUnavailable.
     """

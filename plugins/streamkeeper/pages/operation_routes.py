@@ -40,8 +40,8 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
     ) -> Response:
         """Render the page of an operation.
 
-        ``part``: only this part; ``after``: the last journal entry that the client has seen, 204 if there are no newer
-        entries.
+        ``part``: render only this part; ``after``: the number of the last journal entry that the client has seen. If
+        there are no newer entries, the status is 204.
         """
         here = site()
         check_name("job", job)

@@ -104,7 +104,7 @@ def view_query(
     ``query``: the query's name.
     ``manifest``: its manifest, None if it is unknown.
     ``status``: the driver's last report, None without one.
-    ``root``: the root of checkpoints for which none is recorded.
+    ``root``: the checkpoint root of versions whose record names no root.
     ``undescribed``: why the manifest is unknown.
     """
     versions = tuple(_versions(state, query, root))

@@ -36,7 +36,7 @@ _TEMPLATES.filters |= {"age": tell_age, "size": tell_size, "moment": tell_moment
 def render(
     request: Request, who: Viewer, template: str, values: Mapping[str, Any], *, part: str = "", status: int = 200
 ) -> HTMLResponse:
-    """Render a template; raises HTTPException 404 if it has no block ``part``.
+    """Render a template; raises HTTPException 404 if the template has no block ``part``.
 
     ``request``: the request, for the mount point.
     ``who``: the viewer.

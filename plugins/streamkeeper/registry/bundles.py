@@ -56,8 +56,9 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 def build_bundle(jobs_root: Path, job: str) -> Bundle:
     """Return the bundle of ``<jobs_root>/<job>.py``.
 
-    Raises InvalidInput (bad name, missing root, too large, a file that leads out of the root), NotFound (unknown job)
-    and JobUnusable (a file that is not Python, or whose thresholds or approvers are not literals, as file:line).
+    Raises InvalidInput for a bad name, a missing root, too much code, or a file that leads out of the root. Raises
+    NotFound for an unknown job. Raises JobUnusable, with file and line, for a file that is not Python or whose
+    thresholds or approvers are not literals.
     """
     check_name("job", job)
     root = jobs_root.resolve()

@@ -50,7 +50,7 @@ def instances(store: Store, job: str) -> list[str]:
 
 
 def stray_orders(store: Store, job: str) -> list[str]:
-    """Return the keys in the command folders of a job's instances that are no commands, and that drivers skip.
+    """Return the keys in the command folders of a job's instances that drivers skip, because they are not commands.
 
     Costs one listing.
     """
@@ -75,7 +75,7 @@ class Control:
         self._instance = check_instance(instance)
 
     def write_launch(self, spec: LaunchSpec) -> bool:
-        """Store the driver's launch; return False if a launch is stored already, which remains the valid one."""
+        """Store the driver's launch. If a launch is stored already, keep that launch and return False."""
         try:
             self._store.create(self._key("launch.json"), to_json(spec))
         except KeyExists:
@@ -220,7 +220,7 @@ class Control:
             return None
 
     def write_evidence(self, evidence: Evidence) -> None:
-        """Replace the evidence that this instance has gathered, because a later generation gathers it again."""
+        """Replace the stored evidence of this instance. Each generation of the instance gathers its evidence anew."""
         self._store.replace(self._key("evidence.json"), to_json(evidence))
 
     def read_evidence(self) -> Evidence | None:

@@ -25,9 +25,10 @@ def read_environment(
 
     ``archive``: name from ``keep_archive``, for releases whose tasks run on executors of other machines.
 
-    ``packages_sha256``: over every installed distribution's name==version. ``jars_sha256``: over the names and sizes of
-    Spark's jars and the added ones (a jar with the same name and size but other content is not distinguished; a remote
-    jar counts by its URL). Raises InvalidInput if pyspark is not installed or an added jar is missing.
+    In the result, ``packages_sha256`` covers every installed distribution's name==version. ``jars_sha256`` covers the
+    names and sizes of Spark's jars and of the added jars. Jars with the same name and size but other content are not
+    distinguished; a remote jar counts by its URL. Raises InvalidInput if pyspark is not installed or an added jar is
+    missing.
     """
     python, spark = platform.python_version(), _spark_version()
     packages, spark_jars = _installed()

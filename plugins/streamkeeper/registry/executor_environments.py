@@ -49,7 +49,8 @@ def keep_archive(settings: Settings) -> str:
 def find_archive(settings: Settings, name: str) -> str:
     """Return the path of a stored archive of the executors' Python environment.
 
-    A missing copy is made again if the installation still has that archive; otherwise raises InvalidInput.
+    If the stored copy is missing, it is made again from the installation's archive. Raises InvalidInput if the
+    installation no longer has that archive.
     """
     if not name:
         return ""

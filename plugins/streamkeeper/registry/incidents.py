@@ -27,9 +27,9 @@ from streamkeeper.stores.contract import Store
 class IncidentLog:
     """Reads and writes a job's incidents; not thread-safe.
 
-    A record that is unreadable, or missing before later records, is skipped. The incident of that record is then raised
-    again and its notices are sent again, but later notices do not wait for it. ``passed``: one sentence for each
-    skipped record.
+    A record that is unreadable, or missing before later records, is skipped. The watch then raises the incident of that
+    record again and sends its notices again. Later notices do not wait for the skipped record. ``passed``: one sentence
+    for each skipped record.
 
     ``known``: the state of an earlier reader, so that only newer records are read; None to read all records.
     """

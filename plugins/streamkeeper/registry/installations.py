@@ -31,7 +31,9 @@ OWNER_FILE = "owner.json"
 
 
 def read_installation(store: Store) -> InstallationRecord | None:
-    """Return the newest record; None for a store that was never used, or only by a version without such records."""
+    """Return the newest record of the store's installation. Return None for a store that was never used, or that only
+    Streamkeeper versions without such records have used.
+    """
     keys = _record_keys(store)
     if not keys:
         return None
@@ -67,7 +69,7 @@ def open_installation(store: Store, home: str) -> InstallationRecord:
 
 
 def find_misplaced(store: Store, installation: InstallationRecord | None, home: str) -> str:
-    """Return a sentence about the store or home that is not at its recorded location; empty if both are."""
+    """Return a sentence if the store or the home is not at its recorded location; empty otherwise."""
     if installation is not None and not same_place(installation.place, store.url):
         return f"the store at {store.url} was copied or moved: its record names the location {installation.place}"
     file = Path(home) / HOME_FILE
@@ -108,7 +110,7 @@ def note_moved(
     ``home``: the home.
     ``by``: the person.
     ``reason``: the person's reason.
-    ``id``: which installation, by default that of the newest record.
+    ``id``: the installation's id, by default the id in the newest record.
     ``former_gone``: whether the person states that the former location no longer exists.
 
     Unless ``former_gone``, raises OperationRefused if the former location still contains the installation or does not
@@ -155,8 +157,8 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
 def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
     """Return a separate store of snapshots, read-only if another installation owns it.
 
-    The first installation that uses the store owns it. Another installation would remove snapshots and holds that the
-    owner relies on.
+    The first installation that uses the store owns it. If another installation could write, it would remove snapshots
+    and holds that the owner relies on.
     """
     key, mine = OWNER_FILE, Owner(id=installation.id, place=installation.place)
     try:

@@ -114,7 +114,7 @@ class Journal:
 
     ``writer``: the author of new entries, for people; a random token is added, by which the object recognises its own
     entries.
-    ``passing``: whether to skip a record of a newer version if that version lets drivers skip the record; without it,
+    ``passing``: whether to skip a record of a newer version if that version lets drivers skip the record; if False,
     such a record raises FormatTooNew.
     """
 

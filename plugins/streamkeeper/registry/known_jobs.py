@@ -24,7 +24,9 @@ class _Known:
 
 
 class KnownJobs:
-    """The cached states of jobs; a journal without a new entry costs one request. Threads may share the object."""
+    """The cached states of jobs. Reading a job whose journal has no new entry costs one request. Threads may share the
+    object.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store

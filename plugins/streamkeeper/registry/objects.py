@@ -36,13 +36,13 @@ def put_object(store: Store, job: str, kind: str, data: bytes, suffix: str) -> s
 
 
 def read_manifest(store: Store, job: str, sha256: str) -> Manifest:
-    """Return a manifest by which a release of the job described itself; raises RegistryDamaged like read_object."""
+    """Return the manifest of a query in one of the job's releases; raises RegistryDamaged like ``read_object``."""
     data = read_object(store, job, "manifests", sha256, ".json")
     return from_json(data, Manifest, where=f"manifest {sha256}")
 
 
 def read_assessment(store: Store, job: str, sha256: str) -> Assessment:
-    """Return the assessment that an operation made before any change; raises RegistryDamaged like read_object."""
+    """Return the assessment that an operation made before any change; raises RegistryDamaged like ``read_object``."""
     data = read_object(store, job, "reports", sha256, ".json")
     return from_json(data, Assessment, where=f"report {sha256}")
 

@@ -43,7 +43,7 @@ class PendingQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def note_question(store: Store, job: str, question: PendingQuestion) -> None:
-    """Record that a person is asked; a second call replaces the record. Raises StoreUnavailable."""
+    """Record an operation's question to a person; a second call replaces the record. Raises StoreUnavailable."""
     store.replace(_key(job, question.operation), to_json(question))
 
 

@@ -35,8 +35,8 @@ class LaunchedRunner(Runner):
     def observe(self, job: str, instance: str) -> Liveness:
         """Implement ``Runner.observe``.
 
-        A live process on this machine is found without the store, and a termination that this machine proves counts
-        wherever the instance was to run.
+        A live process on this machine is found without the store. If this machine proves a termination, that proof
+        counts, whichever runner the launch names.
         """
         seen = self._runners[LOCAL].observe(job, instance)
         if seen.life is Life.ALIVE:

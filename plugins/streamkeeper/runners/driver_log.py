@@ -21,9 +21,9 @@ class DriverLog:
 
     ``path``: the file; None for standard output, whose reader limits the size.
     ``about``: the fields of the supervisor's own lines.
-    ``last_line``: the newest non-empty line, redacted; of a supervisor's own line, only the sentence.
+    ``last_line``: the newest non-empty line, redacted; for a line of the supervisor itself, only its sentence.
 
-    On a full disk lines are lost, and counted: a driver must never wait for its log.
+    On a full disk, lines are lost and the log counts them, because a driver must never wait for its log.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class DriverLog:
         self._open()
 
     def feed(self, data: bytes) -> None:
-        """Take output as it arrives; only whole lines are written, or pieces of a very long one."""
+        """Take output as it arrives, and write it in whole lines; a very long line is written in pieces."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if lines:
             self._write("".join(self._clean(line) + "\n" for line in lines))
@@ -56,7 +56,7 @@ class DriverLog:
             self._write(piece[: len(piece) - keep] + "\n")
 
     def flush(self) -> None:
-        """Write output without a final newline; its process has ended."""
+        """Write the rest of the output, which has no final newline, because the process that wrote it has ended."""
         if self._rest:
             self.feed(b"\n")
 

@@ -152,7 +152,8 @@ class DriverProcess:
     def end_tree(self, marked: Mark, supervisor: Root) -> None:
         """Kill every process of the instance except its supervisor with SIGKILL, and return only when all have ended.
 
-        The supervisor's own ancestors are spared: a NodeManager's shell has the mark too, and represents its container.
+        The supervisor's ancestors are not killed. One of them may be a NodeManager's shell, which has the instance's
+        mark too and represents the container.
         """
         began = told = time.monotonic()
         spared = {supervisor.pid, *read_above(supervisor.pid)}

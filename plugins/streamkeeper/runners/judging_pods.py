@@ -34,7 +34,8 @@ def judge(
     ``now``: seconds since 1970.
     ``elsewhere``: the queried server, if the pod was created at another one.
 
-    A pod without a claim is never UNKNOWN: once it is killed, no process in it can claim the instance.
+    A pod that exists and has no claim is never UNKNOWN, because no process in it can claim the instance once it is
+    killed.
     """
     if found is None and not recorded and not elsewhere:
         return Liveness(life=Life.ABSENT, why=f"the instance was launched, but {named(pod)} was not created")
@@ -85,8 +86,8 @@ def _ended(pod: Pod, found: PodReport, end: Terminated, recorded: Sequence[Proce
 
 
 def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fault | None]:
-    """Return Kubernetes' reason for a pod's end, as a clause, and the kind of fault; an empty text and None without a
-    reason.
+    """Return Kubernetes' reason for a pod's end, as part of a sentence, and the kind of fault; an empty text and None
+    without a reason.
     """
     if end is None:
         end = next((each.state.terminated for each in found.status.container_statuses if each.name == CONTAINER), None)

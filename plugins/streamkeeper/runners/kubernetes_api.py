@@ -120,7 +120,7 @@ class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """When a deleted pod must have ended, empty if it is not deleted."""
 
     def ends_before(self, moment: float) -> bool:
-        """Whether the pod must have ended before ``moment``, in seconds since 1970."""
+        """Whether the pod is deleted, and its deadline for ending is before ``moment``, in seconds since 1970."""
         return bool(self.deletion_timestamp) and datetime.fromisoformat(self.deletion_timestamp).timestamp() < moment
 
 
@@ -140,8 +140,8 @@ class KubernetesApi:
     """The cluster that ``KUBECONFIG``, a pod's own service account or ``~/.kube/config`` names, in this order.
 
     Threads may share it. Every call raises TemporaryError if the server does not answer, or a quota leaves no room;
-    PermanentError if it refuses; InvalidInput if no cluster is named. A connection may take 5 s, and a wait for data 15
-    s. ``trying`` in a call: the API server checks the request without executing it.
+    PermanentError if the server refuses; InvalidInput if no cluster is configured. A connection may take 5 s, and a
+    wait for data 15 s. ``trying`` in a call: the API server checks the request without executing it.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -317,7 +317,9 @@ def _decoded(data: bytes, kind: type[T]) -> T:
 
 
 def secret_of(name: str, values: Mapping[str, str], key: str, owner: PodReport | None = None) -> dict[str, Any]:
-    """Return a Secret with the values as one JSON object under ``key``; it is deleted with its ``owner``."""
+    """Return a Secret with the values as one JSON object under ``key``; Kubernetes deletes the Secret together with its
+    ``owner``.
+    """
     metadata: dict[str, Any] = {"name": name}
     if owner is not None:
         reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.metadata.name, "uid": owner.metadata.uid}

@@ -80,7 +80,9 @@ class KubernetesRunner(ContainerRunner[Pod]):
             self._api.delete_secret(template.namespace, _TRIED, trying=True)
 
     def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
-        """Implement ``Runner.bury``; removes the finalizer and the Secret, and the pod itself with its log."""
+        """Implement ``Runner.bury``; removes the finalizer and the Secret. Deletes the pod too, and thereby its log, if
+        ``with_log`` is set, if the instance is barred, or if other containers of the pod still run.
+        """
         control = Control(self._store, job, instance)
         recorded, pod = control.processes(), control.read_pod()
         if pod is None or not self._is_mine(pod):

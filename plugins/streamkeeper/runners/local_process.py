@@ -47,7 +47,9 @@ from streamkeeper.stores.contract import Store
 
 
 class Launcher(msgspec.Struct, frozen=True, kw_only=True):
-    """``control/<job>/<instance>/launchers/<hash>.json``: a machine that was about to start a supervisor."""
+    """A machine that was about to start a supervisor, as recorded in
+    ``control/<job>/<instance>/launchers/<hash>.json``.
+    """
 
     format: int = 1
     """The record's format."""

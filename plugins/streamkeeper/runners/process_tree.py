@@ -159,7 +159,8 @@ class ProcessTable:
     def instances_of(self, job: str) -> Iterator[tuple[str, Process, bytes]]:
         """Yield every process of any instance of a job, in any installation, as (instance, process, raw environment).
 
-        Includes processes of a supervisor's session: the environment of an ending JVM may no longer be readable.
+        Other processes in a supervisor's session are included, because the environment of an ending JVM may no longer
+        be readable.
         """
         self._look_again()
         first = f"{job}/".encode()

@@ -34,7 +34,7 @@ _PASSED_TO_CONTAINERS = frozenset(
 
 
 def named_master(settings: Settings, resolve_master: Callable[[str], str] | None) -> str:
-    """Return the master from the settings, which name it directly or by an Airflow connection; empty without remote
+    """Return the Spark master that the settings name, directly or by an Airflow connection; empty without remote
     executors.
     """
     told = settings.master

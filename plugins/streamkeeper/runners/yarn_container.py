@@ -43,7 +43,7 @@ def why_gone(environ: Mapping[str, str]) -> str:
 
 @contextmanager
 def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -> Iterator[None]:
-    """Report to the ResourceManager that the application lives, while the body runs.
+    """Report to the ResourceManager that the application lives, while the body of the ``with`` statement runs.
 
     A separate process outside any driver's tree sends the reports, and always ends with this process. Once the
     ResourceManager has dropped the application, this process gets SIGTERM, and ends its driver in order while there is

@@ -41,7 +41,7 @@ def ask_output(question: OutputQuestion) -> OutputAnswer:
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
     """How an output handles its content after a restored batch.
 
-    ``takes``: how the output handles replayed batches, as a clause; empty if it stores them twice.
+    ``takes``: how the output handles replayed batches, as part of a sentence; empty if it stores them twice.
     ``refusal``: why readers cannot be limited to the batches up to the restored one; empty if they can.
     """
 

@@ -64,7 +64,7 @@ def _column(name: str, spark_type: str, table: str) -> TableColumn:
 
 
 def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
-    """Return the column's database type. SQLite has no exact decimal, so it stores one as text."""
+    """Return the column's database type. SQLite has no exact decimal type, so the type is text there."""
     import sqlalchemy as sa
 
     match column.kind:

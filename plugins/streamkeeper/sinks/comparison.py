@@ -29,7 +29,7 @@ def compare_tables(
 
     The other columns are reported, with both their types.
 
-    ``may_differ``: columns whose differences are only counted; they do not make a row a differing one.
+    ``may_differ``: columns whose differences are only counted; a row that differs only in them counts as equal.
     """
     import sqlalchemy as sa
 
@@ -74,10 +74,10 @@ def compare_frames(
     """Compare the rows of two outputs as multisets. An argument is None if that output has no batch yet.
 
     Only columns that both outputs have with the same type are compared, except those in ``may_differ``. Rows have no
-    key here, so a changed row counts as missing on one side and as additional on the other.
+    key here, so a changed row counts twice: its old form as missing, its new form as additional.
 
-    In ``sample``, a row is JSON without a column's name, with its number of occurrences in the old and in the new
-    output.
+    In ``sample``, each row is a JSON text, with its number of occurrences in the old and in the new output. The name of
+    the differing column is empty.
     """
     if old is None or new is None:
         missing = [name for name, table in (("old", old), ("new", new)) if table is None]

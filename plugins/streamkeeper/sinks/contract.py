@@ -149,7 +149,7 @@ class Sink(ABC):
 
 
 class SinkWriter(ABC):
-    """Writes one query's batches under one epoch, to the current output or to a shadow of it."""
+    """Writes one query's batches under one epoch, to the current output or to the shadow of a rebuild."""
 
     @abstractmethod
     def raise_fence(self) -> None:
@@ -190,8 +190,8 @@ class SinkWriter(ABC):
         return None
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:  # noqa: B027
-        """Record that the output continues after ``batch_id`` although it lacks earlier batches, because a person
-        accepted that.
+        """Record that the output continues after ``batch_id`` without earlier batches that it lacks, as a person
+        accepted.
 
         ``batch``: any frame with the output's columns; the frame is not run.
 

@@ -58,7 +58,9 @@ def parse_url(text: str) -> URL:
 
 
 def identity(url: URL) -> str:
-    """Return host, port and path of the URL: the recorded key of an output, which never changes."""
+    """Return backend, host, port and database path of the URL. Records identify an output by this text, so the text
+    must never change.
+    """
     from sqlalchemy import URL
 
     plain = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)

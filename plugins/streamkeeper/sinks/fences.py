@@ -19,7 +19,7 @@ _VERSION = re.compile(r"v\d{4,}")
 
 
 def read_fences(place: str) -> list[Fence]:
-    """Return the fences of all Streamkeeper outputs in a database, or the one of a FileSink's directory; changes
+    """Return the fences of all Streamkeeper outputs in a database, or the fence in a FileSink's directory; changes
     nothing.
 
     ``place``: the database's URL, or the directory. Raises InvalidInput or Unsupported if it is neither, NotFound if it

@@ -79,7 +79,7 @@ class FileSink(Sink):
     """Writes files under ``<path>/<checkpoint version>``, for readers that use ``read_serving``.
 
     ``read_serving`` returns the rows as they were written. Delivery is exactly once for readers that follow Spark's
-    sink log, as Spark does. Other engines read directories, and so also the files of unfinished batches.
+    sink log, as Spark does. Other engines read whole directories, and therefore also the files of unfinished batches.
     """
 
     kind: ClassVar[str] = "file"
@@ -383,8 +383,8 @@ def read_file_record(root: Path, *, shadow: str = "") -> OutputRecord:
 
 
 def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
-    """Return why readers cannot be limited to ``version``'s batches up to ``batch``: Spark's log may not separate
-    them.
+    """Return why readers cannot be limited to ``version``'s batches up to ``batch``; empty if they can. They cannot if
+    Spark's sink log no longer separates these batches from later ones.
     """
     try:
         listed_files(Path(sink.output) / version, last=batch)

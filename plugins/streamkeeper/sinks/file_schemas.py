@@ -119,7 +119,8 @@ def read_schemas(root: Path, version: str) -> list[FileSchema]:
 
 
 def refuse_other_columns(root: Path, version: str, found: FileSchema) -> None:
-    """Raise InvalidInput if a version's CSV files have other columns, because the files do not identify their columns.
+    """Raise InvalidInput if a version's CSV files have other columns than ``found``, because CSV files do not identify
+    their columns.
 
     The error is raised before the first batch with the other columns is written.
     """

@@ -141,7 +141,7 @@ def read_spans(
     *,
     schema: StructType | None = None,
 ) -> DataFrame | None:
-    """Return the rows of several spans, in sequence; None when no span has a file yet.
+    """Return the rows of several segments of the output, in sequence; None when no segment has a file yet.
 
     ``spark``: reads the files.
     ``root``: the output's directory.
@@ -149,7 +149,7 @@ def read_spans(
     ``formats``: version -> file format.
     ``schema``: the schema for text files of a version without a recorded one; without it, types are inferred.
 
-    Raises InvalidInput when a span's end can no longer be found in its sink log.
+    Raises InvalidInput when the last batch of a segment can no longer be found in its sink log.
     """
     frames = [_read_span(spark, root, span, formats, schema) for span in spans]
     held = [frame for frame in frames if frame is not None]

@@ -23,8 +23,9 @@ _FLOATS = ("double", "float")
 def mark_refused(batch: DataFrame, columns: Sequence[TableColumn], key: Collection[str], dialect: str) -> DataFrame:
     """Return the batch with one more column that marks the rows with a refused value.
 
-    The mark is the position of the first column whose value is refused, or NULL. Refused are key strings that are not
-    UTF-8, because different ones would become one key, and NaN in SQLite, which would store NULL instead.
+    The mark is the position of the first column whose value is refused, or NULL. A key string that is not UTF-8 is
+    refused, because different such strings would become one key. NaN is refused in SQLite, because SQLite would store
+    NULL instead.
     """
     found: list[str] = []
     for position, column in enumerate(columns):

@@ -25,7 +25,8 @@ def newest_batch(directory: Path) -> int | None:
 
 
 def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
-    """Return the files that the sink log lists, if ``last`` is given only those of the batches up to ``last``.
+    """Return the files that the sink log lists. If ``last`` is given, return only the files of the batches up to
+    ``last``.
 
     No other file belongs to a batch. Raises InvalidInput if the log cannot separate the batches up to ``last`` from
     later ones.

@@ -46,7 +46,8 @@ def outputs_table(metadata: MetaData) -> Table:
     """Return the table with one row per output: owner, newest epoch, last batch with its checkpoint version,
     installation.
 
-    A table that was created before installations had ids lacks the last column until a fence is raised in it.
+    A table that was created before installations had ids lacks the last column until a writer raises a fence in the
+    table.
     """
     import sqlalchemy as sa
 
@@ -91,7 +92,7 @@ def data_table(
 def staging_table(
     metadata: MetaData, name: str, columns: Iterable[TableColumn], dialect: str, *, temporary: bool = False
 ) -> Table:
-    """Return the table where rows wait for the transaction that takes them over.
+    """Return the staging table, which keeps rows until one transaction copies them to the output table.
 
     A row number occurs once in each partition of each attempt.
 

@@ -32,7 +32,7 @@ def quoted(connection: Connection, name: str) -> str:
 
 
 def refuse_dependents(connection: Connection, table: str) -> None:
-    """Raise Unsupported if an object, such as a view of PostgreSQL, would silently stay with the old table.
+    """Raise Unsupported if an object, such as a view of PostgreSQL, would silently continue to refer to the old table.
 
     A view of SQLite refers to the table by name and follows the new table.
     """

@@ -96,7 +96,7 @@ def check_shadow_name(table: str, version: str) -> None:
 
 
 def read_row(connection: Connection, outputs: Table, output: str) -> Row[Any] | None:
-    """Return an output's row, locked against changes by other transactions until this one ends."""
+    """Return an output's row, locked against changes by other transactions until this transaction ends."""
     import sqlalchemy as sa
 
     return connection.execute(sa.select(outputs).where(outputs.c.output == output).with_for_update()).one_or_none()
@@ -193,8 +193,8 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
     """Make a version's own table current and keep the previous table; return False if no table is swapped.
 
     ``lineage``: the version, then the version whose output it continues, and so on. The first of these versions that
-    has a table of its own gets current, because a table belongs to the version that wrote to it last. If the current
-    version comes before it, no table is swapped.
+    has a table of its own becomes current, because a table belongs to the version that wrote to it last. If the current
+    version precedes that version in ``lineage``, no table is swapped.
 
     A writer that still writes to one of the two tables, with staged rows or not, then finds another epoch than its own.
     Raises InvalidInput if the swap would remove the current table without a replacement, and OutputLost if the

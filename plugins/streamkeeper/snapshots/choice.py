@@ -37,7 +37,7 @@ def read_choice(*, name: str = "", batch: int | None = None, at: str = "") -> Ch
 
 
 def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
-    """Return the chosen snapshot of a series. If the choice is an id, no other snapshot is read.
+    """Return the chosen snapshot of a series. If the choice is a snapshot's name, no other snapshot is read.
 
     Raises NotFound, which names the available snapshots, SnapshotDamaged, FormatTooNew.
     """

@@ -42,7 +42,7 @@ Show = Callable[[int, int], None]
 
 
 def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: Show | None = None) -> Verification:
-    """Read back every object of the snapshots ``numbers``, each pack once, and compare it with its hash.
+    """Read back every object of the snapshots ``numbers``, each pack once, and compare each object with its hash.
 
     Without ``numbers``, every object of the series is read.
 

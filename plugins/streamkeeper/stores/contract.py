@@ -42,7 +42,7 @@ class Store(ABC):
     @abstractmethod
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
         """Yield the keys below the folder ``prefix`` (which ends with ``/``), in order; with ``after``, a full key,
-        only the greater ones.
+        only the keys greater than ``after``.
 
         Keys are in byte order, with one exception: sibling folders where one name continues the other with ``-`` or
         ``.`` (``a/x``, ``a-b/x``). Servers order these differently, so use ``after`` only within one flat folder.
@@ -86,6 +86,6 @@ class Store(ABC):
         """Remove the unlisted leftovers of killed writers below the folder ``prefix``; return how many there were.
 
         Only leftovers older than ``older_than_s`` seconds are removed, because a younger one may belong to an active
-        writer. A kind of store that leaves none behind removes none.
+        writer. A store whose writers leave no such files removes none.
         """
         return 0

@@ -62,8 +62,8 @@ class LocalStore(Store):
                 raise KeyMissing(key) from None
 
     def create(self, key: str, value: bytes) -> None:
-        """Write a finished file and give it its name by a hard link, which the file system lets exactly one writer
-        create.
+        """Write the complete value to a temporary file, and hard-link that file to the name of the key. The file system
+        lets exactly one writer create this link.
         """
         path = self._path(key)
         self.check_writable(key, value)
@@ -78,7 +78,7 @@ class LocalStore(Store):
     def replace(self, key: str, value: bytes) -> None:
         """Rename the new file over the old one and sync the folder, which takes about 2 ms.
 
-        The sync prevents that readers find an older value after a power failure.
+        Without the sync, readers could find an older value after a power failure.
         """
         path = self._path(key)
         self.check_writable(key, value)

@@ -162,7 +162,7 @@ def _status(error: ClientError) -> tuple[int, int]:
 
 
 def connect(what: str) -> Any:
-    """Create a client with boto3's standard configuration for ``what``, which errors name; raises InvalidInput."""
+    """Create a client with boto3's standard configuration; raises InvalidInput, which begins with ``what``."""
     import boto3
     from botocore.config import Config
 
