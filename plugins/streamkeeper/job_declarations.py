@@ -25,8 +25,9 @@ def declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.ex
 def read_approvers(source: str | bytes, job: str, *, where: str) -> tuple[str, ...]:
     """Return the approvers in ``@streaming_job(name=job, approvers=[...])``; empty without the argument.
 
-    ``load_job`` compares them with the result of running the file. Raises JobUnusable for a value that is not a literal
-    (naming file and line) and for two declarations that differ, and InvalidInput for a list without names.
+    ``load_job`` compares these approvers with the result of running the file. Raises JobUnusable for a value that is
+    not a literal (naming file and line) and for two declarations that differ, and InvalidInput for a list without
+    names.
     """
     found: list[tuple[str, ...]] = []
     for declared in declarations(ast.parse(source), job):

@@ -74,5 +74,8 @@ class RecentKills:
         return self._before is not None and now is not None and now > self._before
 
     def explain(self, code: int | None) -> bool:
-        """Whether a lack of memory explains that a process has just ended with ``code``: SIGKILL and a recent kill."""
+        """Whether a lack of memory explains that a process has just ended with ``code``.
+
+        It does if ``code`` means SIGKILL and the kernel has recently killed a process of the group for lack of memory.
+        """
         return code in (-9, 137) and self.any()

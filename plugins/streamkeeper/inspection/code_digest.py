@@ -33,8 +33,8 @@ _ROUTING_VERSION = 2
 
 
 class NormalForms(NamedTuple):
-    """Digests of one function, each of which ignores one kind of difference. A digest is empty if that difference may
-    matter.
+    """Digests of one function. Each digest ignores one kind of difference between functions, and is empty if that kind
+    of difference may matter.
     """
 
     renamed: str

@@ -86,7 +86,7 @@ def _named(name: str, part: CodePart, parts: dict[str, CodePart]) -> str:
 
 
 class Recording(Reading):
-    """A reading that also records each function, class, value and file of the job that it meets."""
+    """A walk over a function's code that also records each function, class, value and file of the job that it meets."""
 
     def __init__(self, own: OwnCode, texts: SourceTexts) -> None:
         super().__init__(own)

@@ -29,8 +29,8 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
     """Return the manifest of ``query`` without starting it.
 
     ``spark``: the session. ``bundle_root``: the directory to which the job's code was unpacked. The settings are those
-    that the query's session has now. Rows that the job itself created are read. Raises JobUnusable for a query that is
-    nested more deeply than Spark can plan.
+    that the query's session has now. If the plan contains rows that the job's code created, these rows are read. Raises
+    JobUnusable for a query that is nested more deeply than Spark can plan.
     """
     session = query.df.sparkSession
     confs = read_confs(session)

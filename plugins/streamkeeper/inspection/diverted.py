@@ -40,8 +40,8 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Diverted(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run. ``rows``: finished batch -> its input rows; ``ended``: whether the run ended within the time
-    limit.
+    """The result of a run with the output diverted. ``rows``: finished batch -> its input rows; ``ended``: whether the
+    run ended within the time limit.
     """
 
     fault: Fault | None = None
@@ -54,7 +54,8 @@ class _OneIsEnough(Exception):
 
 
 def run_planned(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """Run the planned batch, or else one batch with all new input. Errors are in the result; none is raised.
+    """Run the planned batch. If no batch is planned, run one batch with all new input. Errors are in the result; none
+    is raised.
 
     The trigger is ``once``, because ``availableNow`` would continue with further batches.
     """
@@ -62,10 +63,12 @@ def run_planned(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted
 
 
 def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
-    """Run the planned batch, or else one batch within the sources' limits. Errors are in the result; none is raised.
+    """Run the planned batch. If no batch is planned, run one batch within the sources' limits. Errors are in the
+    result; none is raised.
 
     The trigger is ``availableNow``, because ``once`` would ignore the sources' limits and read the whole backlog. A
-    second batch is stopped before it is executed, but its plan remains. Without new input no batch runs.
+    second batch is stopped before it is executed, but its plan remains in the checkpoint. Without new input no batch
+    runs.
     """
     return _run(query, checkpoint, timeout_s, {"availableNow": True})
 

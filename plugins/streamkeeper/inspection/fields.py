@@ -46,7 +46,7 @@ def type_of(node: Node) -> Any:
 
 
 def chooses_in_any_order(node: Node) -> bool:
-    """Whether an expression chooses one of its arguments, and the choice does not depend on the arguments' order."""
+    """Whether an expression returns one of its arguments, and the result does not depend on the arguments' order."""
     return node.name in _CHOOSE and type_of(node) in _EXACT
 
 
@@ -71,7 +71,7 @@ def field_step(node: Node) -> str | None:
 
 
 def without_default_mode(options: Tagged) -> Tagged:
-    """Return a parser's options, without the option for the mode if it only states the default."""
+    """Return a parser's options. The option for the mode is left out if it only states the default."""
     kept = [
         option for option in options.found if (str(option[0]).lower(), str(option[1]).upper()) != ("mode", "PERMISSIVE")
     ]
@@ -94,12 +94,12 @@ def fields_before(parser: Node, field: Node) -> list[str]:
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
-    """Whether a parser gives each field the same value whatever other fields are requested. For CSV, the other fields
-    are those after it.
+    """Whether the value that a parser gives a field does not depend on which other fields the query requests. For CSV,
+    only the fields after it count as other fields.
 
-    This is true in the mode PERMISSIVE without a column for corrupt records, if a JSON text with one field of the wrong
-    type keeps its other fields (``spark.sql.json.enablePartialResults``). The column for corrupt records is
-    ``corrupt_record``, unless an option names another. Source: Spark's JacksonParser, UnivocityParser and
+    This is true in the mode PERMISSIVE without a column for corrupt records. For JSON, a text with one field of the
+    wrong type must also keep its other fields (``spark.sql.json.enablePartialResults``). The column for corrupt records
+    is ``corrupt_record``, unless an option names another. Source: Spark's JacksonParser, UnivocityParser and
     FailureSafeParser.
     """
     schema = type_of(node) if node.name in PARSERS else None

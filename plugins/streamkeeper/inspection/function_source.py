@@ -17,8 +17,8 @@ class FunctionSources:
         self._files: dict[str, tuple[dict[tuple[int, str], list[Syntax]], list[CodeType]]] = {}
 
     def of(self, function: FunctionType) -> Syntax | None:
-        """Return the function's syntax. None if the file is missing or changed, or if a line of it contains two such
-        functions.
+        """Return the function's syntax. Return None if the file is missing or changed, or if two functions of the same
+        name begin in one line of the file.
 
         The file is compiled again, and the result must have the same code, constants and names as the function.
         """

@@ -38,7 +38,7 @@ _SQL = re.compile(
 class PlanFunctions(NamedTuple):
     """The functions and static rows of a plan, by a name of the form ``place/number name``.
 
-    ``model.manifest`` documents the places.
+    ``model.manifest`` documents which part of the plan each ``place`` stands for.
     """
 
     digests: dict[str, str]
@@ -142,7 +142,10 @@ class SinkFunctions(NamedTuple):
         return None if None in of_each else tuple(sorted(known))
 
     def reads(self, bundle_root: Path | None) -> dict[str, str]:
-        """Return column -> the ``file:line`` at which a function certainly reads it, empty outside the bundle."""
+        """Return column -> the ``file:line`` at which a function certainly reads the column.
+
+        The ``file:line`` is empty for code outside the bundle.
+        """
         found = {name: line for each in self.columns for name, line in each.reads.items()}
         lines = lines_in_bundle(found, bundle_root)
         return {name: lines.get(name, "") for name in sorted(found)}

@@ -26,7 +26,10 @@ class ImportEffects:
         self._is_own = is_own
 
     def compiled(self, tree: ast.Module) -> CodeType | None:
-        """Return the statements with effects outside of the module as compiled code, never run; None without any."""
+        """Return the statements with effects outside of the module, as compiled code that is never run.
+
+        Return None if there are no such statements.
+        """
         found = [effect for statement in tree.body for effect in self._effects(statement)]
         if not found:
             return None
@@ -149,7 +152,7 @@ def _is_guard(test: ast.expr) -> bool:
 
 
 def find_bindings(tree: ast.Module | None) -> dict[str, list[str]]:
-    """Return name -> the top-level statements of a module that assign it or change its value, as canonical text."""
+    """Return name -> the top-level statements, as canonical text, that assign the name or change its value."""
     return {name: [ast.dump(each) for each in statements] for name, statements in binding_statements(tree).items()}
 
 

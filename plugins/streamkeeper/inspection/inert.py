@@ -134,17 +134,22 @@ _SYSTEM_FRAMES = re.compile(
 
 
 def reach_of_global(name: str) -> Reach:
-    """Return what code can reach by a name that exists in every module."""
+    """Return how much of the bundle code can reach through a name that exists in every module."""
     return _BUILTINS.get(name, Reach.NOTHING)
 
 
 def reach_of_attribute(name: str) -> Reach:
-    """Return what code can reach by reading an attribute of this name, given as code or as a string, of any object."""
+    """Return how much of the bundle code can reach by reading an attribute of this name from any object.
+
+    The name may occur in the code as an attribute or as a string.
+    """
     return _REFLECTS.get(name, Reach.NOTHING)
 
 
 def reach_of(module: str, name: str) -> Reach:
-    """Return what ``name`` of a library's module may reach; an empty name stands for the module as a whole."""
+    """Return how much of the bundle ``name`` of a library's module may reach; an empty name stands for the module as a
+    whole.
+    """
     top = module.partition(".")[0]
     if top in _RUNS_CODE or module.startswith("pyspark.cloudpickle") or name == "read_pickle":
         return Reach.CODE

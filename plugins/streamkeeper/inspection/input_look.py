@@ -29,6 +29,6 @@ def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
 
 
 def told_missing(found: FileLook, batch: int) -> str:
-    """Return the missing files as a clause for a sentence; empty if no file is missing."""
+    """Return a phrase that names the missing files; empty if no file is missing."""
     gone = found.gone_clause(f"source files of batch {batch}")
     return f"{gone}: Spark runs it without them" if gone else ""

@@ -34,20 +34,22 @@ class Gap(msgspec.Struct, frozen=True):
 def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str, list[Gap]]:
     """Return source -> the records that batches after ``batch`` would need and the topics no longer have.
 
-    Each gap is the missing range of one partition. If ``batch`` is None, the check covers all batches from the first.
-    A source without missing records is left out. Raises SourceOutOfReach if the brokers do not answer. Raises
+    Each ``Gap`` is the missing range of one partition. If ``batch`` is None, the check covers all batches from the
+    first. A source without missing records is left out. Raises SourceOutOfReach if the brokers do not answer. Raises
     CheckpointDamaged if the checkpoint is damaged.
     """
     return _missing(query, stands_at(checkpoint.fresh(), batch))
 
 
 def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
-    """Return source -> the records that ``batch`` itself reads and the topics no longer have, as Gaps."""
+    """Return source -> the records that ``batch`` itself reads and the topics no longer have, one ``Gap`` per
+    partition.
+    """
     return _missing(query, read_by(checkpoint.fresh(), batch))
 
 
 def reads_all_of(query: Query, checkpoint: Tree) -> bool:
-    """Whether every Kafka source of the checkpoint is in the query and still reads all topics that it began with."""
+    """Whether the query has all Kafka sources of the checkpoint, and each still reads all topics that it began with."""
     began = stands_at(checkpoint.fresh(), None)
     frame: Any = query.df
     readings = kafka_readings(frame._jdf.queryExecution().analyzed()) if began else {}
@@ -55,7 +57,7 @@ def reads_all_of(query: Query, checkpoint: Tree) -> bool:
 
 
 class HeldTopics:
-    """A client for the topics of one Kafka source, which stays open; use each client from one thread only."""
+    """A client that stays open, for the topics of one Kafka source. Use each client from one thread only."""
 
     def __init__(self, jvm: Any, reading: KafkaReading) -> None:
         self._jvm = jvm
@@ -83,7 +85,9 @@ class HeldTopics:
             raise SourceOutOfReach(_no_answer(self._reading, error)) from error
 
     def close(self) -> None:
-        """Close the client. While the brokers do not answer, an open client logs this several times per second."""
+        """Close the client. While the brokers do not answer, an open client logs several times per second that they do
+        not.
+        """
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close(self._jvm.java.time.Duration.ofSeconds(1))

@@ -22,12 +22,14 @@ LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST",
 
 
 class LocalNames:
-    """Replaces local variables by numbers in a walk over code, in the order in which the code first uses them."""
+    """During a walk over code, replaces each local variable by a number, in the order of first use in the code."""
 
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
     ) -> tuple[Sequence[int], dict[int, Any]]:
-        """Return the positions of the instructions to compare, and position -> argument that replaces the original."""
+        """Return the positions of the instructions to compare, and position -> the argument that replaces the original
+        one.
+        """
         known = parameters(code)
         order: dict[str, int] = {}
         told = {
@@ -50,5 +52,5 @@ def parameters(code: CodeType) -> tuple[str, ...]:
 
 
 def may_see_locals(met: Met, texts: Iterable[str]) -> bool:
-    """Whether code that a walk met may see names of local variables; ``texts``: the strings in that code."""
+    """Whether the code that a walk has read may see names of local variables; ``texts``: the strings in that code."""
     return met.unreadable or met.foreign or met.locals or met.reach >= Reach.CODE or any("@" in text for text in texts)

@@ -73,7 +73,7 @@ _BY_NAME = ("AvroFileFormat", "JsonFileFormat", "OrcFileFormat", "ParquetFileFor
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a session that expressions repeat, and that rules compare separately."""
+    """The settings of a session that Spark repeats in expressions. Rules compare these settings separately."""
 
     time_zone: str = "UTC"
     """The time zone of the session."""
@@ -89,7 +89,7 @@ class Meanings:
     """The meanings of attributes found so far, by expression id.
 
     ``of_plan``: gives the meaning of a subquery's plan.
-    ``unresolved``: the parts that could not be resolved; ``unknown``: the classes that this version does not know.
+    ``unresolved``: the parts that could not be resolved; ``unknown``: the classes that Streamkeeper does not know.
     ``nesting``: counts how deep expressions and plans are nested in each other.
     ``written``: meaning -> its ``file:line``, if known, for expressions with arguments or an alias.
     ``function_names``: number of a Python function in meanings -> name of the function.
@@ -329,7 +329,7 @@ class Meanings:
         return self._whole(node) if kind is None else f"{self.place(node)}:{type_text(kind)}"
 
     def place(self, node: Node) -> str:
-        """Return the origin of an expression's value without its type, such as a column and a field's path in it."""
+        """Return the origin of an expression's value: a column, or a field's path in a column. The type is left out."""
         return self.nesting.call(self._place, self.behind(node))
 
     def _place(self, node: Node) -> str:
@@ -348,7 +348,7 @@ class Meanings:
         return self.of(node)
 
     def behind(self, node: Node) -> Node:
-        """Return the expression that computes an attribute, if it is known; else return the node itself."""
+        """Return the expression that computes an attribute, if that expression is known; else return the node."""
         while node.name in TRANSPARENT:
             node = node.children[0]
         while node.name == "AttributeReference" and node.expression_id in self._made_by:

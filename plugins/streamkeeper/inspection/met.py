@@ -8,7 +8,7 @@ from streamkeeper.inspection.inert import NAMES, SEES_LOCALS, TYPES, Reach, reac
 
 
 class Met:
-    """The observations of one walk over code: flags for what the code can see, and the objects behind some flags."""
+    """The record of one walk over code: flags for what the code can see, and the objects behind some flags."""
 
     def __init__(self) -> None:
         self.reach = Reach.NOTHING
@@ -51,7 +51,7 @@ class Met:
         self.locals |= name in SEES_LOCALS
 
     def merge(self, inner: Met) -> None:
-        """Add the observations of another walk, which has read one element of a set separately."""
+        """Add the record of another walk, which has read one element of a set separately."""
         for flag in ("foreign", "unreadable", "names", "attributes", "types", "locals"):
             setattr(self, flag, getattr(self, flag) or getattr(inner, flag))
         self.reach = max(self.reach, inner.reach)

@@ -14,10 +14,10 @@ _PER_THREAD = 40
 
 
 class Nesting:
-    """Counts the calls that are nested in each other.
+    """Counts the calls that are nested in each other, and continues in a new thread if there are many.
 
-    Python's recursion limit counts the frames of a thread and protects its C stack from an overflow. The limit is not
-    raised here, because a new thread starts with a new count and a new stack in every version of Python.
+    Python's recursion limit counts the frames of a thread and protects the thread's C stack from an overflow. The limit
+    is not raised here, because a new thread starts with a new count and a new stack in every version of Python.
     """
 
     def __init__(self) -> None:

@@ -39,7 +39,9 @@ class NormalCode:
         self.references: dict[str, Reference] = {}
 
     def of(self, function: FunctionType) -> FunctionType:
-        """Return the function with its code in normal form; unchanged without a proof that this does the same."""
+        """Return the function with its code in normal form; return it unchanged if it is not proven that both do the
+        same.
+        """
         code, module = function.__code__, sys.modules.get(str(function.__globals__.get("__name__")))
         node = self._sources.of(function)
         mangled = any(name.startswith("__") and not name.endswith("__") for name in _all_names(code))
@@ -73,10 +75,10 @@ class NormalCode:
         return _with_code(function, made.replace(co_flags=nested))
 
     def effects(self, tree: ast.Module, module: ModuleType) -> ast.Module:
-        """Return a module's syntax, with statements without arguments that equal a function's defaults.
+        """Return a module's syntax tree. Arguments that equal a function's defaults are left out of its statements.
 
-        Statements that only give a name a literal value are left out, as are decorators that make a method of a
-        function.
+        The tree also lacks statements that only give a name a literal value, and the decorators ``classmethod``,
+        ``property`` and ``staticmethod``.
         """
         return ast.Module(body=list(self._effects(tree, module)), type_ignores=[])
 

@@ -17,7 +17,7 @@ def comprehension_of(
 ) -> ast.ListComp | None:
     """Return the comprehension that makes the same list as a loop that only appends to the new list ``name``.
 
-    None if something else sees the list before the loop's end, or a variable of the loop outside of it.
+    Return None if other code sees the list before the loop's end, or sees a variable of the loop outside of the loop.
 
     ``uses``: the uses of names in the whole function, as ``uses_of`` counts them.
     ``shared``: the names that inner functions or ``finally`` use.

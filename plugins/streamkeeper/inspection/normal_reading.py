@@ -30,7 +30,7 @@ _PATTERNS = frozenset({"flags", "pattern", "re"})
 
 
 class NormalReading(Reading):
-    """A walk that compares code by what it does."""
+    """A walk over code that compares functions by their behaviour, not by how they are written."""
 
     def __init__(self, own: OwnCode, bundle: BundleNames, *, lifetimes: bool) -> None:
         super().__init__(own, LocalNames())
@@ -40,14 +40,14 @@ class NormalReading(Reading):
         self.met: _Noting = _Noting()
 
     def whole(self, function: object) -> Any:
-        """Return the result like ``Reading``, followed by the tables that code uses in other ways than by entries."""
+        """Return the result of ``Reading.whole``, then the tables that code does not only read entry by entry."""
         found = super().whole(function)
         classes = [called for called in self.met.called if isinstance(called[-1], list)] if self.met.classes else []
         return [*found, [self._seen.get(held) for held in self._used], classes]
 
     @property
     def sees_patterns(self) -> bool:
-        """Whether code may see the text of a regular expression of which only the matches were compared."""
+        """Whether code may see the text of a regular expression of which the walk compared only the matches."""
         used = any(isinstance(value, re.Pattern) for value in self._used.values())
         return used and bool(_PATTERNS & self.met.noted)
 

@@ -38,7 +38,7 @@ class _Met(Enum):
 class Statements:
     """Brings the statements of one function into the normal form.
 
-    ``is_constant``: says whether a name that the function does not bind always has a value, and always the same one.
+    ``is_constant``: returns whether a name that the function does not bind always has a value that never changes.
     ``filled``: variables of outer functions that have a value.
     ``lifetimes``: whether code may depend on how long an object lives.
     ``errors``: whether code may see the text of an error that Python raises.
@@ -59,7 +59,10 @@ class Statements:
         self._bound: frozenset[str] = frozenset()
 
     def normalised(self, function: ast.FunctionDef) -> ast.FunctionDef:
-        """Return a copy in normal form; the function itself if it deletes variables or shares them for writing."""
+        """Return a copy of the function in normal form.
+
+        The copy is unchanged if the function deletes variables, shares them for writing, or contains a class.
+        """
         found = deepcopy(function)
         if any(isinstance(node, ast.Delete | ast.Nonlocal | ast.Global | ast.ClassDef) for node in ast.walk(found)):
             return found

@@ -22,7 +22,7 @@ _SEED = re.compile(r"\b(rand|randn|uniform|randstr|uuid|shuffle)\(([^()]*?,\s*)?
 
 
 def normalised(text: str, tree: Node) -> str:
-    """Return a plan's ``toString``, given as ``text``, in normal form, followed by the digest of the walked plan."""
+    """Return the normal form of ``text``, a plan's ``toString``, followed by the digest of the walked plan ``tree``."""
     literals = sorted({literal for literal in texts(tree) if _ID.search(literal)}, key=len, reverse=True)
     return f"{normalised_text(text, literals).rstrip()}\nstructure {structure_digest(tree)}"
 
@@ -48,5 +48,5 @@ def normalised_text(text: str, literals: Iterable[str] = ()) -> str:
 
 
 def without_seeds(text: str) -> str:
-    """Return the text without random seeds, which do not matter: every batch gets new ones (IncrementalExecution)."""
+    """Return the text without random seeds. They do not matter: every batch gets new seeds (IncrementalExecution)."""
     return _SEED.sub(r"\1(seed)", text)

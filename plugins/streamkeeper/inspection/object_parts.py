@@ -50,7 +50,7 @@ class Hidden(Exception):
 
 
 def known_parts(found: Any) -> tuple[str, list[Any]] | None:
-    """Return label and parts of an object whose pickled form is no suitable description; None for other objects."""
+    """Return a kind and the parts of an object whose pickled form does not describe it; None for other objects."""
     kind = type(found)
     match (kind.__module__, kind.__name__):
         case ("_thread" | "threading", "lock" | "RLock"):

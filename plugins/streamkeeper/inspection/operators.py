@@ -25,7 +25,7 @@ def stateful_nodes(plan: Any) -> list[Any]:
 
 
 def keeps_state(node: Any) -> bool:
-    """Whether a node may keep state on a stream. An unknown class counts as one that does."""
+    """Whether a node may keep state on a stream. A node of an unknown class counts as one that keeps state."""
     below = [bool(child.isStreaming()) for child in items(node.children())]
     return spark_classes.keeps_state(class_name(node), bool(node.isStreaming()), below)
 

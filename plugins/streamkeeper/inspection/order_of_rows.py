@@ -34,10 +34,10 @@ _COMPARED_BY_VALUE = (bool, date, Decimal, int, str)
 
 
 def order_counts(relation: Any, above: Sequence[Any], rows: Sequence[Any]) -> bool:
-    """Whether the order of ``rows``, the rows of ``relation``, may influence the query's output.
+    """Whether the query's output may depend on the order of ``rows``, which are the rows of ``relation``.
 
-    ``above``: the nodes of the plan over ``relation``, the nearest first. All of them are read from the JVM, so call
-    this only for plans that contain rows.
+    ``above``: the nodes of the plan over ``relation``, the nearest first. All these nodes are read from the JVM, so
+    call this only for plans that contain rows.
     """
     # The contents of other rows are part of the plan itself.
     keys = _join_keys(relation, above) if class_name(relation) == "LogicalRDD" else []

@@ -55,7 +55,10 @@ class OwnCode:
         return self.is_own_file(file) if file else module.__name__ == "__main__"
 
     def is_own_home(self, name: object) -> bool:
-        """Whether the module of this name belongs to the job; true if none is loaded, as for code pickled by value."""
+        """Whether the module of this name belongs to the job.
+
+        True if no module of this name is loaded, as for code pickled by value.
+        """
         module = sys.modules.get(name) if isinstance(name, str) else None
         return not isinstance(module, ModuleType) or self.is_own(module)
 
@@ -94,7 +97,9 @@ class OwnCode:
         return isinstance(file, str) and any(file.startswith(f"{place}/") for place in self._places)
 
     def data_files(self) -> list[list[str]] | None:
-        """Return name and digest of every file in the bundle that is no loaded module; None if unknown."""
+        """Return name and digest of every file in the bundle that is no loaded module; None if the files cannot be
+        determined.
+        """
         loaded = {str(getattr(module, "__file__", "")) for module in self.loaded()}
         return self._contents(lambda path: str(path) not in loaded)
 
@@ -112,7 +117,9 @@ class OwnCode:
         return [[self.relative(file), self.content(file, as_written)] for file in self._files if wanted(file)]
 
     def all_trees(self) -> list[ast.Module | None] | None:
-        """Return the syntax tree, or None without source, of each code file; return None if the files are unknown."""
+        """Return the syntax tree of each code file, None for a file without source. Return None if the files are
+        unknown.
+        """
         if self._contents(lambda path: False) is None:
             return None
         return [self.tree(file) for file in self._files or () if file.suffix in _CODE]
@@ -161,8 +168,8 @@ class OwnCode:
     def imports(self, name: str) -> list[Path] | None:
         """Return the files that run when one of the job's modules is imported, found without running any of them.
 
-        They include the ``__init__`` of parent packages, and the files that these files import, wherever in the code
-        the import is. Returns None for a library's module.
+        The result includes the ``__init__`` of parent packages, and all files that these files import, wherever in the
+        code the import is. Returns None for a library's module.
         """
         found: dict[Path, None] = {}
         waiting = [name]

@@ -23,11 +23,12 @@ _LIMITS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxMetadat
 
 
 class QueryPlan:
-    """The ``analyzed`` and the ``chosen`` plan of one streaming DataFrame before its start. The latter is described.
+    """The ``analyzed`` and the ``chosen`` plan of one streaming DataFrame before its start. The manifest describes the
+    chosen plan.
 
     The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes the state. The
-    current time is removed before the optimization, because the optimizer would write the present moment into the
-    plan, and could not move some parts of the plan past it.
+    current time is removed before the optimization, because the optimizer would otherwise write the present moment into
+    the plan, and could not move some parts of the plan past this value.
 
     ``tree``: every node of the chosen plan with all of its arguments.
     ``reads_bundle``: whether the plan reads files below ``bundle_root`` as static tables. ``tree`` then contains the

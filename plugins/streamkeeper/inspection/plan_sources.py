@@ -70,7 +70,7 @@ class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
-    """Return name in the offset log -> how that Kafka source reads; sources of other kinds are left out."""
+    """Return, for each Kafka source, its name in the offset log -> how it reads. Other sources are left out."""
     relations = [node for node in walk(analyzed) if class_name(node) in spark_classes.STREAMING_RELATIONS]
     found = {}
     for position, relation in enumerate(relations):

@@ -19,7 +19,7 @@ _TOLD = re.compile(
 def shortened(meaning: str) -> str:
     """Return a meaning, or a digest in place of a meaning that is too long to be repeated wherever it is used.
 
-    The digest contains everything that rules look for in the meaning. Without it, the text of a column that is
+    The digest contains everything that rules look for in the meaning. Without digests, the text of a column that is
     rewritten in many steps would grow exponentially.
     """
     if len(meaning) <= _LONGEST:

@@ -72,8 +72,9 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float) -> Rehearsal:
     """Run the last committed batch of ``checkpoint`` through ``query``, on a clone below ``scratch``.
 
-    If that batch has no input rows, the newest earlier batch with rows runs too, if Spark still keeps its state. Batch
-    0 runs on empty state. Errors of the candidate or its checkpoint are in the result; none is raised.
+    If that batch has no input rows, the newest earlier batch with rows runs too, provided that Spark still keeps the
+    state on which it ran. Batch 0 runs on empty state. Errors of the candidate or its checkpoint are in the result;
+    none is raised.
 
     ``spark``: the session of the query.
     ``query``: the candidate.

@@ -57,7 +57,7 @@ STATELESS = frozenset(
 
 
 def keeps_state(name: str, streaming: bool, below: list[bool]) -> bool:
-    """Whether a node may keep state on a stream. A class that is not listed here counts as one that does.
+    """Whether a node may keep state on a stream. A class that is not listed here counts as one that keeps state.
 
     ``below``: for each child, whether it is streaming. A join keeps state only if both sides are streaming.
     """

@@ -42,7 +42,7 @@ class StateCount(NamedTuple):
 
     ``stores``: the number of stores that were read.
     ``rows``: the number of rows in them.
-    ``unsupported``: for each store that could not be read, the reason as a clause.
+    ``unsupported``: for each store that could not be read, the reason as a phrase.
     """
 
     stores: int
@@ -184,7 +184,7 @@ def _why_unsupported(error: Exception, store: StateStore) -> str:
 
 
 def writable(rows: DataFrame) -> DataFrame:
-    """Return the rows with types and names that Parquet accepts; it refuses void, empty structs and equal names."""
+    """Return the rows with types and names that Parquet accepts. It refuses void, empty structs and equal names."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 

@@ -42,9 +42,10 @@ def state_layout(checkpoint: Tree) -> dict[str, str]:
 
 @contextmanager
 def session_for(spark: SparkSession, checkpoint: Tree) -> Iterator[SparkSession]:
-    """Provide a separate session with the checkpoint's layout, which is the active session within this context.
+    """Provide a separate session with the confs of the checkpoint's state layout.
 
-    Spark's state reader uses the active session. Raises CheckpointDamaged.
+    The session is the active one within this context, because Spark's state reader uses the active session. Raises
+    CheckpointDamaged.
     """
     layout = state_layout(checkpoint)
     session = spark.newSession()

@@ -9,7 +9,10 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.S
 
 
 def seen_elsewhere(function: ast.AST) -> Iterator[str]:
-    """Yield the names that inner functions use, which may run later, and ``finally``, which runs after a return."""
+    """Yield the names that inner functions or ``finally`` use.
+
+    An inner function may run later, and ``finally`` runs after a return.
+    """
     for node in ast.walk(function):
         parts: Sequence[ast.AST] = [node] if isinstance(node, _INNER) and node is not function else ()
         if isinstance(node, ast.Try | ast.TryStar):

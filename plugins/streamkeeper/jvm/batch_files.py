@@ -29,8 +29,9 @@ def prepare(spark: SparkSession) -> None:
 
 
 def check_files(batch: DataFrame, number: int) -> None:
-    """Raise InputUnreadable if Spark would read files of the batch more than once; called by the thread that runs the
-    batch.
+    """Raise InputUnreadable if Spark would read files of the batch more than once.
+
+    Call this on the thread that runs the batch.
     """
     given: Any = batch
     prepare(given.sparkSession)
@@ -39,15 +40,17 @@ def check_files(batch: DataFrame, number: int) -> None:
 
 
 def check_batch(batch: DataFrame, number: int) -> None:
-    """Raise InputUnreadable or InputGone for a batch whose files Spark would read twice or skip; called by the thread
-    that runs the batch.
+    """Raise InputUnreadable if Spark would read files of the batch twice, InputGone if Spark would skip files of it.
+
+    Call this on the thread that runs the batch.
     """
     check_files(batch, number)
     check_all_there(batch, number)
 
 
 def check_all_there(batch: DataFrame, number: int) -> None:
-    """Raise InputGone if Spark would run the batch without some of its files; called by the thread that runs the batch.
+    """Raise InputGone if Spark would run the batch without some of its files. Call this on the thread that runs the
+    batch.
 
     Spark has already listed the files, on any storage. A file that disappears later is an error of the task that reads
     it.

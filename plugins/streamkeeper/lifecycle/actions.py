@@ -11,7 +11,7 @@ from streamkeeper.model.step_results import StepResult
 
 
 class Register(msgspec.Struct, frozen=True):
-    """Bundle the code and register the release, or look up the pushed one."""
+    """Bundle the code and register the release, or look up the release that was pushed."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class GiveUpStarting(msgspec.Struct, frozen=True):
-    """Record that an instance could not be started, after it was made certain that it cannot start later."""
+    """Make certain that an instance cannot start later, and record that it could not be started."""
 
     instance: str
 
@@ -86,7 +86,7 @@ class Shadow(msgspec.Struct, frozen=True):
 
 
 class RestoreVersions(msgspec.Struct, frozen=True):
-    """Restore the snapshots of the transitions, or rollback paths, that need one; mark the step done."""
+    """Restore a snapshot for each transition, or each rollback path, that needs one; mark the step done."""
 
 
 class Appoint(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
 
 
 def keep_state(at: Observation) -> Decision:
-    """Return the decision to back up the state, which is the rollback path, before a person is asked."""
+    """Return the decision to back up the state before a person is asked. The backup is the rollback path."""
     return say(
         Step.KEEP_STATE, BackUp(), "it is not proven that the candidate reads the state as the current release does"
     )
@@ -59,7 +59,8 @@ def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | 
 
 
 def get_ready(at: Observation) -> Decision:
-    """Return the decision to gather the evidence again on the present checkpoint, and then to compare it.
+    """Return the decision to gather the evidence again on the present checkpoint, and then to compare it with the
+    approved evidence.
 
     The standby of a warm handover gathers the evidence; in a cold handover a describer does.
     """

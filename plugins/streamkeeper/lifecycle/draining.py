@@ -67,7 +67,7 @@ def prove_dead(at: Observation) -> Decision:
 
 
 def end(at: Observation, step: Step, name: str) -> Decision | None:
-    """Return the decision that stops an instance of this operation: a command first, then a kill, then the record."""
+    """Return the next decision for ending an instance of this operation: a command, then a kill, then the record."""
     instance, seen = at.state.instances[name], at.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
@@ -121,7 +121,7 @@ def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: fl
 
 
 def undrained(name: str, seen: Seen, waited_s: float) -> str:
-    """Return why a driver that was ordered to drain is killed."""
+    """Return why a driver has to be killed although it was ordered to drain."""
     if seen.liveness.halted:
         return f"{name} cannot drain, because its processes are stopped: {seen.liveness.why}"
     return f"{name} did not drain within {waited_s:g} s"

@@ -30,7 +30,7 @@ def shadow(at: Observation) -> Decision:
 
 
 def catch_up(at: Observation) -> Decision:
-    """Return the decision to wait until the shadow has read everything that the current release has read."""
+    """Return the decision to wait until the candidate has read everything that the current release has read."""
     step, name = Step.CATCH_UP, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} has caught up: {_told(at)}")
@@ -38,7 +38,7 @@ def catch_up(at: Observation) -> Decision:
 
 
 def compare(at: Observation) -> Decision:
-    """Return the decision to compare both outputs, over the same input."""
+    """Return the decision to compare the outputs of both releases over the same input."""
     step, operation = Step.COMPARE, at.operation
     name, limit_s = candidate_of(operation), deadline_s(step, operation.request)
     if CommandKind.COMPARE not in at.of(name).sent:
@@ -57,14 +57,19 @@ def compare(at: Observation) -> Decision:
 
 
 def review(at: Observation) -> Decision:
-    """Return the decision to wait for a person's review of the rebuilt output; the shadow continues meanwhile."""
+    """Return the decision to wait for a person's review of the rebuilt output.
+
+    Meanwhile the candidate continues to fill that output.
+    """
     step, operation = Step.REVIEW, at.operation
     dead = _dead_or(at, step, candidate_of(operation)) if operation.review is None else None
     return dead or await_answer(at, step, why="; ".join(reasons_to_review(operation)))
 
 
 def catch_up_after_drain(at: Observation) -> Decision:
-    """Return the decision to wait until the new release has also read the last input of the ended old one."""
+    """Return the decision to wait until the new release has also read the last input of the old release, which has
+    ended.
+    """
     step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} has processed all input: {_told(at)}")

@@ -35,11 +35,12 @@ _START_S = 10.0
 
 
 def keep_reserve(at: Observation, step: Step) -> Decision | None:
-    """Return the decision to start the old release on standby, as a reserve; None once that was tried or has no use.
+    """Return the decision to start the old release on standby, as a reserve; None once a start was tried, or if a
+    reserve has no use.
 
-    The reserve owns nothing. There is room for it if the candidate was on standby next to the old driver. Whatever
-    happens to the reserve, the candidate keeps running. Only ``fall_back`` needs the reserve, and starts another
-    instance if the reserve has ended.
+    The reserve owns nothing. There is room for the reserve if the candidate was on standby next to the old driver.
+    Whatever happens to the reserve, the candidate keeps running. Only ``fall_back`` needs the reserve, and starts
+    another instance if the reserve has ended.
     """
     name, release = reserve_of(at.operation), at.state.serving_release
     known = at.state.instances.get(name)
@@ -93,7 +94,7 @@ def _is_of_use(at: Observation) -> bool:
 
 
 def reserve_of(operation: OperationState) -> str:
-    """Return the name of the instance that keeps the old release on standby while it may still be needed."""
+    """Return the name of the instance that keeps the old release on standby while that release may still be needed."""
     return instance_name(operation.operation, Role.FALLBACK)
 
 

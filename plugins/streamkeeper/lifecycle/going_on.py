@@ -11,7 +11,9 @@ from streamkeeper.model.job_state import JobState
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision whether an instance runs another generation; ``state``: the final state of one that does not."""
+    """The decision whether an instance runs another generation; ``state``: the final state of an instance that does
+    not.
+    """
 
     goes_on: bool
     reason: str = ""

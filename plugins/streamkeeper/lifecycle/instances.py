@@ -14,7 +14,10 @@ from streamkeeper.model.step import Step
 
 
 def instance_name(operation: str, role: Role, *, again: bool = False) -> str:
-    """Return an instance's name. An operation starts one per role, and ``again`` a second one after an approval."""
+    """Return an instance's name. An operation starts one instance per role.
+
+    ``again``: whether this is the second instance of the role, which the operation starts after an approval.
+    """
     return f"{operation}-{role.value}{'-approved' if again else ''}"
 
 
@@ -24,7 +27,7 @@ def candidate_of(operation: OperationState) -> str:
 
 
 def kill_wait(instance: str) -> str:
-    """Return the name of the wait after a kill of the instance; this wait has its own deadline."""
+    """Return the name of the wait that follows a kill of the instance; this wait has its own deadline."""
     return f"{instance}: kill"
 
 
@@ -67,7 +70,7 @@ def ready(at: Observation, step: Step, name: str) -> Decision | None:
 
 
 def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
-    """Return the decision to wait until an instance has reached ``what``, or to give it up."""
+    """Return the decision to wait until an instance has reached ``what``, or to give up the instance."""
     seen, limit = at.of(name), at.operation.request.standby_s
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended before {what}: {seen.liveness.why}")

@@ -65,7 +65,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waits(self) -> bool:
-        """Whether the driver only waits for a store, sink or source, and continues once that answers."""
+        """Whether the driver only waits for a store, sink or source, and continues once that dependency answers."""
         return self.exit is None and self.status is not None and self.status.cause == Cause.DEPENDENCY.value
 
     @property

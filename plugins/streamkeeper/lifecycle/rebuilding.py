@@ -20,7 +20,7 @@ NO_BATCH = -1
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person states about the lost job, in addition to the observations."""
+    """A person's statements about the lost job, in addition to what was observed of it."""
 
     requested_by: str
     """The person who requested the rebuild."""
@@ -97,7 +97,8 @@ def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPla
 
 
 def decide_installation(wanted: frozenset[str], present: str, others: tuple[str, ...]) -> tuple[str, str]:
-    """Return the id that the store must get, and why none can be chosen; an empty id keeps the store's own.
+    """Return the id that the store must get, and why no id can be chosen. The reason is empty if the decision was
+    possible; an empty id then keeps the store's own id.
 
     ``wanted``: the ids in outputs, snapshots and drivers; ``present``: the store's own id, empty if it has none;
     ``others``: the jobs that are recorded under ``present``.

@@ -313,7 +313,7 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
 
 
 def mendable(query: QueryLook) -> bool:
-    """Whether a start repairs the damage to a query, because the output recognises the replayed batch."""
+    """Whether a start repairs the damage to a query. For that, the output must recognise the replayed batch."""
     shapes = {harm.shape for harm in query.harmed}
     knows = capabilities_of(query.sink).knows_batches
     alone = not (query.lost or query.ahead or query.unproven)

@@ -33,7 +33,7 @@ def too_short(query: QueryLook) -> str:
 
 
 def price_of_replay(query: QueryLook, replay: Replay) -> Price:
-    """Return the effects of a replay from a snapshot; what is unknown counts as replayed and as lost."""
+    """Return the effects of a replay from a snapshot. Unknown batches count as replayed, and unknown input as lost."""
     nothing = replay.batches == 0 and not replay.reads
     count = "everything" if replay.batches is None else _count(replay.batches, "batch", "batches")
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"

@@ -46,7 +46,7 @@ def _restores(operation: OperationState) -> bool:
 
 
 class StepRow(msgspec.Struct, frozen=True):
-    """One row of the table. In ``does`` and ``otherwise``, ``{serving}`` and the like are replaced by ``_words``."""
+    """One row of the table of steps. ``_words`` replaces names such as ``{serving}`` in ``does`` and ``otherwise``."""
 
     step: Step
     """The step."""
@@ -211,7 +211,10 @@ def path(operation: OperationState) -> tuple[Step, ...]:
 
 
 def current_step(operation: OperationState) -> Step:
-    """Return the step of an open operation: the first one not done on its path, or FALL_BACK once it has given up."""
+    """Return the step of an open operation: the first step on its path that is not done.
+
+    Return FALL_BACK once the operation has given up its candidate.
+    """
     if operation.fall_back:
         return Step.FALL_BACK
     return next((step for step in path(operation) if not operation.has_done(step)), Step.PROMOTE)
@@ -322,7 +325,7 @@ def _tell_stopped(stopped: DesiredChanged) -> str:
 
 
 def told_inherited(request: DeployRequest) -> str:
-    """Return a clause about inherited and omitted values, such as " with the params (…) of r0004"; empty if none."""
+    """Return a phrase about inherited and omitted values, such as " with the params (…) of r0004"; empty if none."""
     if not request.inherited_from:
         return ""
     kept = [

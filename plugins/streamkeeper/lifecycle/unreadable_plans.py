@@ -36,7 +36,8 @@ def may_replan(query: QueryLook) -> str:
 
 
 def replan_option(at: RecoveryLook, *, against: str) -> Option:
-    """Return the action REPLAN, possible only if every damaged query allows it; other queries are unchanged.
+    """Return the option REPLAN. It is possible only if the open batch of every damaged query can be planned again.
+    Other queries are unchanged.
 
     ``against``: why no action is possible now; empty if there is no objection.
     """

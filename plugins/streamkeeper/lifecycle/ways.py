@@ -61,7 +61,9 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tuple[dict[str, QueryWay], str]:
-    """Return query -> its transition, and why the deploy is refused if a query has none; empty otherwise."""
+    """Return query -> its transition, and why the deploy is refused; the reason is empty if each query has a
+    transition.
+    """
     ways: dict[str, QueryWay] = {}
     for name, at in sorted(facts.items()):
         found = _choose(request, at) if request.recover is None else _recover(request, request.recover, name, at)

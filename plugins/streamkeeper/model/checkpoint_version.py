@@ -85,7 +85,9 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def output_history(versions: Sequence[CheckpointVersion], version: str) -> OutputHistory:
-    """Return the batches that the output must contain while ``version`` is current; ``versions``: all of the query."""
+    """Return the batches that the output must contain while ``version`` is current; ``versions``: all versions of the
+    query.
+    """
     by_name = {known.version: known for known in versions}
     known = by_name.get(version)
     found = OutputHistory(version=version, inherited=-1 if known is None else known.inherited)
@@ -182,7 +184,10 @@ def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersio
 
 
 def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
-    """Return the version with its start added; unchanged if ``record`` is another version's or the start is known."""
+    """Return the version with the start that ``record`` names.
+
+    Return it unchanged if ``record`` is about another version, or if the start is already known.
+    """
     if version.version != record.version:
         return version
     match record:

@@ -63,7 +63,8 @@ class KnownEpoch(msgspec.Struct, frozen=True, kw_only=True):
 def known_epoch(state: JobState, query: str) -> KnownEpoch:
     """Return a query's newest epoch and its versions from a journal.
 
-    ``instance`` is empty for an epoch of a lost journal, because the rebuilt journal does not record who claimed it.
+    ``instance`` is empty for an epoch of a lost journal, because the rebuilt journal does not record who claimed that
+    epoch.
     """
     newest, epoch = state.epochs.get(query), state.next_epoch(query) - 1
     owned = newest is not None and newest.epoch == epoch
@@ -76,7 +77,7 @@ def known_epoch(state: JobState, query: str) -> KnownEpoch:
 
 
 def find_newer(known: KnownEpoch, claims: Iterable[SeenClaim]) -> str:
-    """Return a clause that proves a journal to be older than ``claims`` of a query; empty if it is not older."""
+    """Return the proof that a journal is older than ``claims`` of a query, as a phrase; empty if it is not older."""
     for claim in claims:
         if claim.epoch > known.epoch:
             held = f"for {claim.version} " if claim.version else ""

@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 class Verdict(IntEnum):
-    """How a change can be deployed, from the mildest to the strictest. A verdict is the maximum over its findings."""
+    """How a change can be deployed, from the mildest to the strictest. The strictest finding decides."""
 
     RESUME = 0
     BACKUP = 1
@@ -67,7 +67,7 @@ class QueryAssessment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on a job: the maximum over its queries."""
+    """The verdict on a job, which is the strictest verdict on any of its queries."""
 
     format: int = FORMAT
     verdict: Verdict

@@ -133,7 +133,7 @@ class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
 class ToldError(msgspec.Struct, frozen=True, kw_only=True):
     """The error of a job's driver; without one, the error of the job's last deploy.
 
-    ``since``: the moment when the error was first observed; ``lasts``: whether it is still reported.
+    ``since``: the moment when the error was first observed; ``lasts``: whether the error is still reported.
     """
 
     text: str
@@ -257,7 +257,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def desired(self) -> str:
-        """The release that should be current; after a failed deploy it differs from ``release``."""
+        """The release that should be current, which differs from ``release`` after a failed deploy."""
         return self.memory.facts.desired_release if self.memory.facts is not None else self.release
 
     @property
@@ -298,11 +298,11 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
         return next((row for row in self.rows if row.job == job), None)
 
     def pass_age_s(self, now: float) -> float:
-        """Return the seconds since ``last_pass_at``: since the last pass that could send notices."""
+        """Return the seconds since ``last_pass_at``, which is the start of the last pass that could send notices."""
         return max(0.0, now - self.last_pass_at(now))
 
     def last_pass_at(self, now: float) -> float:
-        """Return when the last pass started, in seconds since 1970; if Airflow makes passes, only Airflow's count."""
+        """Return the start of the last pass, in seconds since 1970. If Airflow makes passes, only its passes count."""
         return self.airflow_pass_at if self.is_behind_airflow(now) else self.started
 
     def is_behind_airflow(self, now: float) -> bool:

@@ -15,7 +15,9 @@ def tell_status(standing: Standing) -> str:
 
 
 def tell_lag(queries: Iterable[QueryRow]) -> str:
-    """Return the largest lag of any query: in seconds if any source reports it, otherwise in unread rows or files."""
+    """Return the largest lag of any query: in seconds if any query's lag is known in seconds, otherwise in unread rows
+    or files.
+    """
     found = list(queries)
     seconds = most(query.lag_s for query in found)
     records, files = most(query.lag_records for query in found), most(query.lag_files for query in found)
@@ -26,12 +28,12 @@ def tell_lag(queries: Iterable[QueryRow]) -> str:
 
 
 def tell_commit(queries: Iterable[QueryRow], at: float) -> str:
-    """Return the age, at the moment ``at``, of the oldest among the last commits of the queries."""
+    """Return how old the oldest of the queries' last commits is at the moment ``at``."""
     return _age(least(query.committed_at for query in queries), at)
 
 
 def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
-    """Return the age, at the moment ``at``, of the oldest among the newest verified snapshots of the queries.
+    """Return how old the oldest of the queries' newest verified snapshots is at the moment ``at``.
 
     Returns ``none`` if a query has no verified snapshot, ``-`` if the snapshots of a query were not examined.
     """
@@ -44,7 +46,7 @@ def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
 
 
 def slowest(queries: Iterable[QueryRow]) -> QueryRow | None:
-    """Return the query whose batches take the largest share of their trigger; None without batches.
+    """Return the query whose batches take the largest share of their trigger interval; None without batches.
 
     If no query has a trigger interval, return the query with the longest batches.
     """

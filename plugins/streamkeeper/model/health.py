@@ -25,7 +25,7 @@ class Severity(Enum):
 
 
 class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's current checkpoint version. The fields from ``damaged`` on apply if its driver has ended."""
+    """A query's current checkpoint version. The fields from ``damaged`` on apply if the query's driver has ended."""
 
     version: str
     """The version."""

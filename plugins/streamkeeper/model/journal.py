@@ -114,7 +114,7 @@ class InstanceAppointed(msgspec.Struct, frozen=True, kw_only=True, tag="instance
 
 
 class ShadowAppointed(msgspec.Struct, frozen=True, kw_only=True, tag="shadow-appointed"):
-    """During the operation an instance may fill new checkpoint versions as a shadow, beside the current versions."""
+    """During the operation, an instance may fill new checkpoint versions for a rebuild, beside the current versions."""
 
     operation: str
     instance: str
@@ -188,7 +188,7 @@ class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed
 
 
 class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-offsets-known"):
-    """The offsets at which a checkpoint version starts, where a rebuild would begin to read.
+    """The offsets at which a checkpoint version starts. A rebuild would begin to read there.
 
     Recorded after the version's first batch was committed.
     """
@@ -245,7 +245,9 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
 
 
 class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-answered"):
-    """A person has answered a question. The answer applies only to ``bundle``, and only from ``batches`` on."""
+    """A person has answered a question. The answer applies only to ``bundle``, and only from the batches in ``batches``
+    on.
+    """
 
     operation: str
     """The operation."""

@@ -55,7 +55,7 @@ class SourceProgress(msgspec.Struct, frozen=True):
 
 
 class OperatorMetrics(msgspec.Struct, frozen=True):
-    """Custom metrics of the state stores. A repair of a store counts as long as the store is loaded."""
+    """Custom metrics of the state stores. They count the repair of a store as long as the store is loaded."""
 
     rocksdbNumSnapshotsAutoRepaired: int = 0
 
@@ -139,7 +139,7 @@ def scheduling_delay_s(begun_ms: int, interval_s: float | None, before: tuple[in
     """Return by how many seconds a trigger started too late.
 
     ``before`` is start and end of the last trigger with data, in ms. Spark's triggers are due at multiples of the
-    interval (``ProcessingTimeExecutor``). A trigger that overran the next due time is followed by the next at once.
+    interval (``ProcessingTimeExecutor``). If a trigger runs past the next due time, the next trigger follows at once.
     Triggers without data in between are unknown and assumed to be on time.
     """
     interval_ms = round((interval_s or 0) * 1000)

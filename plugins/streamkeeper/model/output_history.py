@@ -54,11 +54,11 @@ class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcceptedLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """The loss of output that a person accepted for one operation, as it was assessed.
+    """The loss of output that a person accepted for one operation, as the assessment reported it.
 
     ``batch``: the newest committed batch that the output may lack.
     ``made``: the checkpoint version that the operation created afterwards, empty without one. Its batches have their
-      own numbers, and their loss was not accepted.
+    own numbers, and their loss was not accepted.
     """
 
     batch: int
@@ -70,7 +70,7 @@ class AcceptedLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_output_loss(history: OutputHistory, committed: int | None, record: OutputRecord) -> str:
-    """Return evidence that the output lacks committed batches, as a clause; empty if there is none."""
+    """Return evidence that the output lacks committed batches, as a phrase; empty if there is none."""
     expected = history.expects(committed)
     if expected is None:
         return ""

@@ -159,7 +159,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def only_output_lost(self) -> bool:
-        """Whether only lost output prevents a resume, which a person may accept."""
+        """Whether nothing but lost output prevents a resume; a person may accept that loss."""
         return bool(self.output_lost) and not (self.lost or self.harmed or self.ahead or self.unproven)
 
     @property
@@ -221,7 +221,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of an action for one output, with each effect as a clause; empty for no effect."""
+    """The cost of an action for one output, with each effect as a phrase; empty for no effect."""
 
     query: str
     """The query."""
@@ -238,7 +238,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asks(self) -> bool:
-        """Whether a person must accept the cost: data is lost, or rows are duplicated."""
+        """Whether a person must accept the cost, because data is lost or rows are duplicated."""
         return bool(self.lost) or self.doubles
 
     @property

@@ -53,8 +53,8 @@ def check_seconds(name: str, value: float) -> None:
 def check_length(name: str, value: str, *, required: bool = False) -> None:
     """Raise InvalidInput for a person's text that is shorter or longer than its field allows, in characters.
 
-    An empty text counts as not given, which is refused only with ``required``. Do not call this for Streamkeeper's own
-    texts, such as the reason of a restart: the limits do not apply to them.
+    An empty text counts as not given, and is refused only if ``required`` is set. Do not call this for Streamkeeper's
+    own texts, such as the reason of a restart: the limits do not apply to them.
     """
     least, most = (asked_fields(DeployRequest)[name].extra[bound] for bound in ("minLength", "maxLength"))
     if (value or required) and not least <= len(value) <= most:

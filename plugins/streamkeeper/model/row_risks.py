@@ -31,13 +31,13 @@ _HISTORY = "entries of earlier batches are deleted at once, so that a restore ca
 
 
 def risk_of_conf(key: str, value: str) -> str:
-    """Return the effect if the value of this conf puts rows at risk; empty for a safe value."""
+    """Return how an unsafe value of this conf affects rows; empty for a safe value."""
     is_unsafe, effect = _CONFS.get(key, (_never, ""))
     return effect if is_unsafe(value.strip().lower()) else ""
 
 
 def risk_of_option(kind: str, option: str, value: str) -> str:
-    """Return the effect if the value of a source's option puts rows at risk; empty for a safe value.
+    """Return how an unsafe value of a source's option affects rows; empty for a safe value.
 
     ``kind`` is the kind of source: ``file`` or ``kafka``.
     """

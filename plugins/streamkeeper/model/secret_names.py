@@ -60,7 +60,7 @@ def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
     """Yield the secrets that params or confs contain as plain values, where a reference should be.
 
     A value under the name of a secret is yielded whole, if it is long enough to be recognised in any text. Of a value
-    under another name, each password inside the value is yielded, as in a URL.
+    under another name, only the passwords inside the value are yielded, such as the password in a URL.
     """
     for key, value in values.items():
         if not isinstance(value, str) or is_reference(value):

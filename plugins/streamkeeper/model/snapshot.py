@@ -59,7 +59,10 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
     tag: str
 
     def is_same_file(self, other: Stamp) -> bool:
-        """Whether both stamps show the same, unchanged file; ``changed`` is left out, as removing a link alters it."""
+        """Whether both stamps show the same, unchanged file.
+
+        ``changed`` is not compared, because removing a link to the file alters ``changed``.
+        """
         return (self.size, self.modified, self.tag) == (other.size, other.modified, other.tag)
 
 

@@ -9,7 +9,8 @@ STATED = "stated by "
 
 
 def unproven_owner(state: JobState, query: str, version: str = "") -> str:
-    """Return the driver that may still write in ``version``, by default the current one; empty without such a driver.
+    """Return the driver that may still write in ``version``, by default the current version; empty without such a
+    driver.
 
     This driver claimed the version last, and its end was stated without proof.
     """

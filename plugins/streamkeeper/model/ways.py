@@ -62,7 +62,7 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a shadow has caught up with the current release's input (``holds``), with evidence for a person."""
+    """Whether a rebuild has read all that the current release has read (``holds``), with evidence for a person."""
 
     holds: bool
     told: str

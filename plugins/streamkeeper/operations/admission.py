@@ -59,7 +59,8 @@ def open_deploy(
 def find_same(site: Installation, request: DeployRequest) -> str:
     """Return the id of the open operation of the same person with the same request; empty without one.
 
-    Raises OperationRefused if the code has changed since that operation started, because it deploys the earlier code.
+    Raises OperationRefused if the code has changed since that operation started, because that operation deploys the
+    earlier code.
     """
     state = site.journal(check_name("job", request.job), "reader").state()
     found = state.open_operation

@@ -74,7 +74,10 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
 
 
 def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[str, int]]:
-    """Return the assessment, and query -> newest batch that its output may lack, for accepted losses of output."""
+    """Return the assessment, and query -> the newest batch that the query's output may lack.
+
+    The second result has only the queries whose loss of output the request accepts.
+    """
     if not request.accept_output_loss:
         return assess_evidence(evidence), {}
     accepted, lacks = accept_output_losses(evidence)
@@ -291,7 +294,7 @@ def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
 
 
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
-    """Return the cost of a transition, as a clause.
+    """Return the cost of a transition, as a phrase.
 
     ``site``, ``state`` and ``query``: the query and its job; ``way``: the transition; ``conf``: the Spark conf of the
     candidate.

@@ -21,7 +21,7 @@ _BESIDE_THE_HEAP = 500 * 2**20
 
 
 def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
-    """Return whether ``new`` contains all input that ``old`` has read up to a batch, and the estimated time left.
+    """Return whether ``new`` has read all input that ``old`` has read up to a batch, and the estimated time left.
 
     ``until``: that batch; None for the last commit.
     """
@@ -38,8 +38,8 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
     """Return the last batch that the terminated driver of a version may have written; None if no batch is planned.
 
     A planned batch counts, because a killed driver may have written it without committing it, and readers must not see
-    its rows vanish. Only the status of a drained driver is more precise: it names the last batch that the driver's
-    gate admitted. No other driver has written a later batch, because that batch had not been committed before.
+    its rows vanish. Only the status of a drained driver is more precise: it names the last batch that the driver's gate
+    admitted. No earlier driver has written a later batch, because the admitted batch had not been committed before.
 
     ``epoch``: the query's newest epoch; ``status``: the last status of the driver that claimed this epoch.
     """
@@ -54,9 +54,9 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
 
 
 def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
-    """Return a clause with the input of a rebuild, the memory that a second driver needs, and the free memory here.
+    """Return a phrase with the input of a rebuild, the memory that a second driver needs, and the free memory here.
 
-    ``conf``: the candidate's Spark conf; ``beside``: a clause with more input, which the query has never read.
+    ``conf``: the candidate's Spark conf; ``beside``: a phrase with more input, which the query has never read.
     """
     try:
         reads = compare(position(old.fresh()), Position()).lacking

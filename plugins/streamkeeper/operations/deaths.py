@@ -73,7 +73,7 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
 def is_stated(site: Installation, job: str, instance: str, *, by: str, reason: str) -> bool:
     """Whether exactly this statement is recorded.
 
-    A task that is repeated after it was killed has then nothing left to do.
+    If so, a task that is repeated after it was killed has nothing left to do.
 
     ``site``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: who stated it, and why.
     """

@@ -102,7 +102,9 @@ class DeployActs:
         self._versions = VersionActs(site, journal, job, operation)
 
     def carry_out(self, decision: Decision) -> None:
-        """Carry out a decision; raises PermanentError if that is never possible, TemporaryError if not now."""
+        """Carry out a decision. Raises PermanentError if this can never succeed, TemporaryError if it cannot succeed
+        now.
+        """
         match decision.action:
             case Register():
                 self._register()

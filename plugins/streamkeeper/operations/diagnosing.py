@@ -69,7 +69,7 @@ def diagnose_job(
 
 
 def diagnose_without_store(job: str, error: StoreUnavailable) -> Diagnosis:
-    """Return the diagnosis if the installation cannot be opened, because the store does not answer."""
+    """Return the diagnosis of a job whose installation cannot be opened, because the store does not answer."""
     return diagnose(RecoveryLook(job=job, store=error.message))
 
 

@@ -57,7 +57,10 @@ def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
 
 
 def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 20) -> list[str]:
-    """Return a line with the log's path, then its last lines, redacted; or only a line about the log's machine."""
+    """Return a line with the log's path, then the log's last lines, redacted.
+
+    If the log cannot be read here, return only one line with the reason, such as the machine that has the log.
+    """
     try:
         place = find_log(site, job, instance)
     except NotFound as error:

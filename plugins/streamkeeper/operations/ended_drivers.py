@@ -83,7 +83,8 @@ def sharing_instances(site: Installation) -> set[str]:
 def plan_ended(
     site: Installation, state: JobState, now: datetime, sharing: Collection[str] = ()
 ) -> Iterator[EndedDriver]:
-    """Yield what to remove: scratch space of a terminated instance now, its records and logs after ``ended_days``.
+    """Yield what to remove of each terminated instance: its scratch space now, its records and logs after
+    ``ended_days``.
 
     The days count from the instance's last report. ``sharing``: the result of ``sharing_instances``.
     """
@@ -165,8 +166,9 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
 def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
     """Free resources of ended instances that were not freed at the end, and return failures, one sentence each.
 
-    This happens if freeing them was interrupted, or had to wait for a proof of the end. Only instances whose records
-    stay, because the job's current state depends on them, are covered. Other resources are freed with the records.
+    Resources are left if freeing them was interrupted, or had to wait for a proof of the end. This function covers only
+    instances whose records stay, because the job's current state depends on these records. The resources of other
+    instances are freed with their records.
     """
     failed = []
     for job in jobs:

@@ -74,7 +74,7 @@ def render_ending(ending: Ending) -> str:
 
 
 def handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
-    """Return for how long no driver was running while an operation replaced one; None without a replacement.
+    """Return for how long no driver was running while an operation replaced a driver; None if it replaced none.
 
     ``entries``: of the operation. The result is in seconds, by the writers' clocks, from the order to drain until every
     query's first commit was observed.

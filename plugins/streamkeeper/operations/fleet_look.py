@@ -99,7 +99,9 @@ class Seen:
 
     @contextmanager
     def looking(self, part: str) -> Iterator[None]:
-        """Record an error of this part, and continue with the next part."""
+        """Within this context, record an error of this part instead of raising it, so that the next part is observed
+        too.
+        """
         try:
             yield
         except StoreUnavailable as error:

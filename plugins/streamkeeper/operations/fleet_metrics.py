@@ -31,7 +31,7 @@ _NOT_KNOWN = frozenset({Standing.UNKNOWN, Standing.NOT_DEPLOYED})
 
 
 def look_at_fleet(site: Installation, now: float) -> Fleet:
-    """Return every job at ``now``, seconds since 1970; of a job that cannot be read, only the name.
+    """Return every job at ``now``, seconds since 1970; for a job that cannot be read, only its name.
 
     A store that does not answer is reported in the result, not raised.
     """

@@ -15,9 +15,9 @@ from streamkeeper.stores.contract import Store
 def choose_interpreter(store: Store, state: JobState, release: Release) -> str:
     """Return the path of the interpreter for a driver of this release.
 
-    The default is the current process's interpreter. If its packages differ from those of the release, and the
-    interpreter that ran the release earlier still exists, that one is returned. A rollback or a restart then gets the
-    Spark under which the release was checked.
+    The default is the current process's interpreter. If this interpreter's packages differ from those of the release,
+    and the interpreter that ran the release earlier still exists, the earlier interpreter is returned. A rollback or a
+    restart then gets the Spark under which the release was checked.
     """
     here, made_in = read_environment(), release.content.environment
     own = (here.python, here.spark, here.packages_sha256)

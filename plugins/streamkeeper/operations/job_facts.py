@@ -31,7 +31,10 @@ _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 
 
 def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts:
-    """Return the facts of the current journal, at the cost of one listing if it has not grown since ``known``."""
+    """Return the facts of the current journal.
+
+    The cost is one listing if the journal has not grown since ``known``.
+    """
     if known is None:
         return make_facts(site, site.journal(job, "watch").state())
     whole = known.owner is not None and known.unproven is not None and known.epochs is not None
@@ -116,7 +119,10 @@ def failed_last(state: JobState) -> OperationState | None:
 
 
 def find_bringing(operations: Iterable[OperationState]) -> OperationState | None:
-    """Return the first successful one of a release's operations, else the last; None without any but dry runs."""
+    """Return the first successful operation of a release, or the last operation if none succeeded.
+
+    Dry runs do not count. Return None if there are no other operations.
+    """
     real = [operation for operation in operations if not operation.request.dry_run]
     in_order = sorted(real, key=lambda operation: operation.started)
     brought = next((operation for operation in in_order if operation.outcome is Outcome.SUCCEEDED), None)

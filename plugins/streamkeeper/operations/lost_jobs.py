@@ -22,7 +22,7 @@ _FOLDERS = {"control": "records of its drivers", "incidents": "incidents", "carr
 def find_lost_jobs(
     site: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
 ) -> dict[str, str]:
-    """Return job -> a sentence with the records that name it, for every lost job.
+    """Return, for every lost job, job -> a sentence with the records that name the job.
 
     ``recorded``: jobs with a journal; ``remembered``: job -> its row in the last index of the watch.
     """

@@ -30,8 +30,9 @@ _UNREADABLE = (CheckpointDamaged, CheckpointChanged, FormatTooNew, NotFound, Sna
 
 
 class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Missing input, as two clauses. ``gone``: missing files that would be read again; empty if there is none.
-    ``unknown``: files that could not be checked; empty if there is none or ``gone`` is not empty."""
+    """Missing input, as two phrases. ``gone``: missing files that would be read again; empty if there is none.
+    ``unknown``: files that could not be checked; empty if there is none or ``gone`` is not empty.
+    """
 
     gone: str = ""
     unknown: str = ""
@@ -54,7 +55,10 @@ def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) ->
 
 
 def not_known(manifest: Manifest, why: str) -> MissingInput:
-    """Return the result if the files cannot be named; empty for Kafka, whose reader itself fails on missing records."""
+    """Return the result for files that cannot be named.
+
+    It is empty if every source is a Kafka source whose reader itself fails on missing records.
+    """
     if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
         return MissingInput()
     return MissingInput(unknown=f"the files, and whether they still exist, are unknown ({why})")
@@ -71,10 +75,10 @@ def newest_position(tree: Tree) -> Position:
 
 
 def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Position]:
-    """Return the positions after the newest planned batch and at a snapshot's end offsets.
+    """Return two positions: the one after the newest planned batch, and the one at a snapshot's end offsets.
 
-    Both are from one read of the file lists. The snapshot's plan is not used, because the plan may be damaged. Raises
-    CheckpointDamaged.
+    Both positions are from one read of the file lists. The snapshot's plan is not used, because the plan may be
+    damaged. Raises CheckpointDamaged.
     """
 
     def look() -> tuple[Position, Position]:
@@ -87,9 +91,9 @@ def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Posi
 def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
     """Whether a checkpoint that continues these versions has the snapshot's file lists.
 
-    It is so if the checkpoint branched off at the snapshot's batch or later.
+    This is the case if the checkpoint branched off at the snapshot's batch or later.
 
-    ``spans``: version -> the last batch of it that is continued, None for the newest.
+    ``spans``: version -> the last of its batches that the checkpoint continues, None for the newest.
     """
     if snapshot.version not in spans:
         return False
@@ -98,7 +102,7 @@ def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
 
 
 def last_batches_of(spans: tuple[Span, ...]) -> dict[str, int | None]:
-    """Return version -> last batch, as ``holds_lists_of`` takes it."""
+    """Return version -> last batch, in the form of the argument ``spans`` of ``holds_lists_of``."""
     return {span.version: span.last for span in spans}
 
 
@@ -134,7 +138,7 @@ def missing_for_restore(
 
 
 def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
-    """Return the input of ``way.before`` that a RETURN or a RESTORE would lose.
+    """Return the input that ``way.before`` has read and that a RETURN or a RESTORE would lose.
 
     ``site``: the installation; ``state``: the job's state; ``query`` and ``way``: the transition; ``manifest``: from
     the release that read the input.

@@ -62,7 +62,7 @@ class GoesBack(msgspec.Struct, frozen=True):
 
 
 def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None) -> str:
-    """Return the number of old files that a query would read if it goes back, as a clause; empty if none or unknown.
+    """Return the number of old files that a query would read if it goes back, as a phrase; empty if none or unknown.
 
     ``tree``: the checkpoint that the query leaves; ``then``: the position to go back to, None for the beginning.
     """
