@@ -19,7 +19,7 @@ def must_be_there(tree: Tree, known: KnownCheckpoint) -> None:
 
 
 def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
-    """Return a clause that states what is lost; empty if the checkpoint matches its records or has not started yet.
+    """Return a text that describes the loss; empty if the checkpoint matches its records or has not started yet.
 
     A missing commit of the newest batch is not a loss if the batch's plan exists. A machine crash can lose that commit,
     and Spark then reruns the batch under the same id.

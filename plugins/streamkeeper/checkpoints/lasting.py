@@ -13,7 +13,7 @@ _LOOKS, _BETWEEN_S = 5, 0.2
 
 
 def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """Return the damage that two consecutive checks show in the same place.
+    """Return the damage that two consecutive checks find at the same path.
 
     A running batch can look like damage, but in only one of two checks.
 

@@ -105,7 +105,9 @@ class SinkFile(msgspec.Struct, frozen=True):
 
 
 class LogNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The entry numbers of a file log, from its file names: ``plain`` ones, and ``compacted`` ones in order."""
+    """The numbers of a file log's entries, taken from the log's file names. ``plain``: entries with a plain file;
+    ``compacted``: entries with a compacted file, in order.
+    """
 
     plain: frozenset[int]
     compacted: tuple[int, ...]

@@ -52,13 +52,13 @@ def doubling_files(tree: Tree, batch: int) -> list[str]:
 
 
 def open_input(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = None) -> OpenInput:
-    """Check a planned batch like ``look_at_batch``, but return clauses. Raises NotFound, CheckpointDamaged."""
+    """Check a planned batch like ``look_at_batch``, but return texts. Raises NotFound, CheckpointDamaged."""
     found, files = look_at_batch(tree, batch, unseen=unseen), f"files of open batch {batch}"
     return OpenInput(found.gone_clause(files), found.unchecked_clause(files))
 
 
 def find_open_input(tree: Tree, unseen: Callable[[], Mapping[str, str]] = dict) -> OpenInput:
-    """Check the open batch like ``open_input``. Both clauses are empty if no batch is open or the open batch cannot be
+    """Check the open batch like ``open_input``. Both texts are empty if no batch is open or the open batch cannot be
     read.
 
     ``unseen`` is called only if a batch is open.

@@ -82,8 +82,8 @@ def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None
     """Make ``target`` a checkpoint without any batch, whose sources start where ``batch`` of ``source`` ends.
 
     This suits a query without state, or one whose state is discarded. The query must read the same sources in the same
-    order, or by the same names. Its first batch is batch 0, which has no rows if there is no new input. ``target``: as
-    in ``seed``.
+    order, or by the same names. The first batch in ``target`` is batch 0, which has no rows if there is no new input.
+    ``target``: as in ``seed``.
 
     Raises Unsupported for sources other than files and Kafka, and for source logs that cannot be matched to their
     sources; else the errors of ``seed``.

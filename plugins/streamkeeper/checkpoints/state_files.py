@@ -36,7 +36,7 @@ class _StateFile(msgspec.Struct, frozen=True):
 
 
 class StateFiles:
-    """The state stores in one reading of a checkpoint; each commit is read once."""
+    """Finds the files of the state stores in one listing of a checkpoint; each commit is read once."""
 
     def __init__(self, seen: Listed) -> None:
         self._seen = seen

@@ -67,7 +67,7 @@ At = Annotated[
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The series or checkpoint named on the command line."""
+    """The series or checkpoint that the user names on the command line, and the store with its snapshots."""
 
     series: str
     """A job, ``JOB/QUERY``, or a listed series; empty for all."""
@@ -135,8 +135,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False, begins: bool = False) -> Place:
-    """Return the place that the options name. Raises InvalidInput for an invalid name, or if both a series and a
-    checkpoint are given.
+    """Return the series or checkpoint that the options name. Raises InvalidInput for an invalid name, or if both a
+    series and a checkpoint are given.
 
     ``series``: a job, a query or a listed series; empty for all.
     ``checkpoint``: any Spark checkpoint; empty without one.

@@ -15,7 +15,10 @@ _MOST = 2
 def with_line(
     findings: Iterable[Finding], old: Manifest, new: Manifest, before: Collection[str], after: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield the findings about changed expressions, with the line of the new expression in the job's file."""
+    """Yield the findings. A finding without a line gets the line of the new expression in the job's file.
+
+    ``before``, ``after``: the expressions that the findings are about, in the deployed job and in the candidate.
+    """
     line = line_of_change(old, new, before, after)
     return (msgspec.structs.replace(finding, line=finding.line or line) for finding in findings)
 
@@ -23,8 +26,8 @@ def with_line(
 def line_of_change(old: Manifest, new: Manifest, before: Collection[str], after: Collection[str]) -> str:
     """Return ``file:line`` of the smallest expressions in ``after`` that do not occur in the deployed job.
 
-    The result is empty unless both jobs have recorded lines. One expression may occur on many lines, and only an
-    expression that is new with the change identifies the right line.
+    The result is empty if either manifest records no lines. An expression may occur on many lines, so only an
+    expression that the deployed job lacks identifies the changed line.
     """
     if not old.written:
         return ""

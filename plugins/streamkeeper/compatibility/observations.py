@@ -303,7 +303,7 @@ def sources_without_promise(
 def row_risks(manifest: Manifest, confs: Mapping[str, str]) -> Iterator[Finding]:
     """Report the session's confs and the readers' options with which rows can be lost without an error.
 
-    ``confs``: all confs of the session, whatever set them.
+    ``confs``: all confs of the session, regardless of their origin.
     """
     found = [(f"conf {key}", f"{key}={confs[key]}", effect) for key, effect in risks_of_confs(confs)]
     for number, source in enumerate(manifest.sources):

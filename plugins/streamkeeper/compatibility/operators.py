@@ -68,7 +68,7 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a part of the plan that rows pass before they reach the state, and whose content cannot be compared.
 
-    The part counts as changed unless both manifests have the same context.
+    The part counts as changed unless both manifests were built from the same bundle in the same environment.
     """
     if same_context(old, new):
         return

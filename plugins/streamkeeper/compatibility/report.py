@@ -64,7 +64,7 @@ def _told(query: QueryAssessment, way: QueryWay | None) -> str:
 
 
 def told_way(way: QueryWay) -> str:
-    """Return what a deploy does with a query, as a clause."""
+    """Return a short text about how a deploy brings a query to the new release, such as ``resumes from v0002``."""
     match way.way:
         case Way.START:
             return f"starts in {way.version}"
@@ -87,7 +87,7 @@ def _hint_is(finding: Finding) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """Return what the verdict means for a deploy, as a sentence."""
+    """Return a sentence about the meaning of the verdict for a deploy."""
     match verdict:
         case Verdict.RESUME:
             return "the new release resumes from the same checkpoint after the old one is drained"

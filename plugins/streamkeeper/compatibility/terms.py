@@ -92,7 +92,7 @@ def groups_of(text: str) -> list[str]:
 
 
 def by_brackets(text: str) -> Term:
-    """Return any text as a term."""
+    """Parse any text into a term, by its brackets and commas only."""
     parts = []
     for group in groups_of(text):
         if group[:1] in _CLOSES:

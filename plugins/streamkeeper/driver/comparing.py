@@ -49,7 +49,7 @@ class Comparing:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Start the thread that compares the outputs. It ends when all are compared, or after ``stop``."""
+        """Start the thread that compares the outputs. The thread ends after the last comparison, or after ``stop``."""
         threading.Thread(target=self._compare_all, name="comparison", daemon=True).start()
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ _LOOK_S = 0.02
 def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
     """Hold every further batch of these queries at the query's gate, and wait until running batches finish.
 
-    ``check``: called while waiting; may raise.
+    ``check``: called repeatedly during the wait; an error that it raises ends the wait.
     """
     crash_point("driver.cutover.hold.before")
     for query in shadows.values():

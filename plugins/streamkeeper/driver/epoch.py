@@ -245,7 +245,7 @@ def refuse_lost_output(
     ``accepted``: the loss that a person accepted.
 
     If ``accepted`` covers the loss, return the batch after which the output continues without the lost batches. Return
-    None if no batch is lost. An output without its own record cannot be checked.
+    None if no batch is lost, or if the output has no record of its own and cannot be checked.
     """
     # Read first, because a running driver writes a batch before it commits it.
     committed = last_committed(checkpoint.fresh())

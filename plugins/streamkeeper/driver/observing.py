@@ -24,7 +24,7 @@ class Observer:
     def listen_to(self, queries: Iterable[ServedQuery]) -> None:
         """Receive the events of these queries' runs from now on.
 
-        A job may read each query in its own session; each session reports only its own queries' events.
+        A job may build each query in a session of its own, and a session reports only the events of its own queries.
         """
         from pyspark.java_gateway import ensure_callback_server_started
 

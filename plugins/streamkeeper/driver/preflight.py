@@ -39,7 +39,7 @@ def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator
 
 
 def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
-    """Yield a finding for each topic that no longer has all input since the checkpoint started."""
+    """Yield a finding for each topic that no longer has all records since the checkpoint's first offsets."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:

@@ -74,7 +74,9 @@ class QueryLooks:
         self._failed = self._said = False
 
     def look(self, *, weigh: bool) -> None:
-        """Check once, and report to the board; raises no error."""
+        """Check the sources once, and report to the board; raises no error. ``weigh``: whether to measure the
+        checkpoint's size, too.
+        """
         self._failed, found = False, []
         try:
             if weigh:

@@ -46,7 +46,8 @@ def told_cause(look: JobLook) -> Cause | None:
     """Return the recorded cause why the driver ended or waits. If none is recorded, return the cause that the driver's
     exit code means.
 
-    Older versions recorded only an exit code. None if neither is recorded, or if the exit code means a plain failure.
+    Older versions of Streamkeeper recorded only an exit code. Return None if neither a cause nor an exit code is
+    recorded, or if the exit code means a plain failure.
     """
     end, status = look.exit, look.status
     text = end.cause if end is not None else status.cause if status is not None else ""

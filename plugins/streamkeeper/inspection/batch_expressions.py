@@ -96,8 +96,8 @@ class BatchExpressions:
             self.reads.setdefault(name, f"{self.file}:{getattr(node, 'lineno', 0)}")
 
     def known(self, found: object) -> Value:
-        """Return a Python object that exists in this process as a value. Strings in the object are names that the
-        function may use.
+        """Return the value that stands for a Python object of this process. Strings in the object are recorded as names
+        that the function may use.
         """
         if isinstance(found, CellType):
             try:

@@ -141,7 +141,7 @@ def attribute_of_frame(walk: BatchExpressions, frame: Frame, name: str, node: as
 
 
 def method(walk: BatchExpressions, holder: Value, name: str, node: ast.Call, scope: Scope) -> Value | None:
-    """Return a method's result; None for objects that this module does not know.
+    """Return the result of a method call; None if this module does not know the method of that object.
 
     ``walk``: the walk over the job's code.
     ``holder``: the object on which the method is called.

@@ -24,7 +24,7 @@ Used = frozenset[int] | None
 
 
 def carried_results(plan: Node) -> frozenset[int]:
-    """Return the expression ids of Python functions' results that deduplications only pass on.
+    """Return the expression ids of those results of Python functions that deduplications only pass on.
 
     Nothing between the function and the topmost deduplication uses such a result.
     """
