@@ -47,7 +47,7 @@ class NotPlain(Exception):
 
 
 class CodeParts:
-    """The parts of every function that was read, by the function's digest."""
+    """The parts of the job's code that each function reaches, by the function's digest."""
 
     def __init__(self, own: OwnCode) -> None:
         self.texts = SourceTexts(own)
@@ -58,7 +58,7 @@ class CodeParts:
         self._of[digest] = {name: noted[name] for name in sorted(noted)[:MOST_PARTS]}
 
     def of(self, functions: Mapping[str, str]) -> tuple[dict[str, CodePart], dict[str, tuple[str, ...]]]:
-        """Return name -> part, and for each given function the names of the parts that it reaches.
+        """Return name -> part, and function -> the names of the parts that the function reaches.
 
         The texts of the parts are included up to a total size; further parts have no text.
         """

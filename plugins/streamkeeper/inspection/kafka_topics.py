@@ -24,7 +24,7 @@ class Gap(msgspec.Struct, frozen=True):
     """A range of records that a query needs and that one partition no longer has."""
 
     told: str
-    """The missing records, as a clause for a sentence."""
+    """The missing records, as a phrase for a sentence."""
     dropped: bool = False
     """Whether the oldest records were dropped, as retention does."""
     passed_over: bool = False

@@ -161,7 +161,7 @@ class OwnCode:
         return self._bindings[key].get(name, [])
 
     def effects(self, module: ModuleType) -> CodeType | None:
-        """Return the effects of importing a module besides assigning its names, as code that is never run."""
+        """Return the code of a module that does more than assign the module's names when imported. It is never run."""
         tree = self.source_of(module)
         return ImportEffects(vars(module), self.is_own).compiled(tree) if tree else None
 

@@ -60,11 +60,11 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     """The time that the rehearsal took."""
     did: str = ""
-    """What the rehearsal did, as a clause with a verb; empty if not ``ok``."""
+    """What the rehearsal did, as a phrase with a verb; empty if not ``ok``."""
     again: bool = False
     """Whether ``batch`` itself ran, and not the batch after it."""
     unchecked: str = ""
-    """Input files of the batch that could not be checked, as a clause."""
+    """Input files of the batch that could not be checked, as a phrase."""
     without_rows: bool = False
     """Whether no batch with input rows ran."""
 

@@ -17,7 +17,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Written(NamedTuple):
-    """A piece of source."""
+    """A piece of source code."""
 
     file: str
     """The file, as a path within the bundle."""

@@ -175,7 +175,7 @@ def _folder(store: str) -> str:
 
 
 def _why_unsupported(error: Exception, store: StateStore) -> str:
-    """Return what the reader or Parquet does not support, as a clause. Raises CheckpointDamaged for any other error."""
+    """Return what the reader or Parquet does not support, as a phrase. Raises CheckpointDamaged for any other error."""
     fault = fault_of(error)
     told = f"{fault.error_class}: {fault.message}"
     if not _UNSUPPORTED.fullmatch(fault.error_class):

@@ -16,7 +16,7 @@ FAILURES = 2
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """The observation of one instance."""
+    """Everything that was observed of one instance."""
 
     liveness: Liveness = Liveness(life=Life.ABSENT, why="never started")
     """Whether it is alive, with the evidence."""

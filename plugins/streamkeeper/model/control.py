@@ -137,7 +137,7 @@ class LaunchMode(Enum):
 
 
 class Gather(msgspec.Struct, frozen=True, kw_only=True):
-    """The input for the evidence that a driver gathers, in addition to the checkpoints in ``rehearse_on``."""
+    """The input for the evidence that a driver gathers, in addition to the checkpoints in LaunchSpec.rehearse_on."""
 
     release: str = ""
     """The current release; empty without one."""

@@ -33,7 +33,7 @@ class EpochClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeenClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim of an epoch that was observed outside the store."""
+    """A claim of an epoch, as recorded in an output or next to a checkpoint, outside the store."""
 
     where: str
     """The output or the checkpoint that records the claim."""

@@ -50,7 +50,7 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
     not_looked: dict[Look, str] = {}
     """Examination -> why it was skipped."""
     rehearsed: str = ""
-    """The result of the rehearsal, as a clause; empty without one."""
+    """The result of the rehearsal, as a phrase; empty without one."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:

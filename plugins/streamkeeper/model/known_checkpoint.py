@@ -11,7 +11,7 @@ from streamkeeper.model.control import DriverStatus
 
 
 class KnownCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version, as recorded."""
+    """The recorded facts about one checkpoint version."""
 
     series: str
     """``<job>/<query>``."""

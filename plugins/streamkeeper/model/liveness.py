@@ -23,7 +23,7 @@ class Life(Enum):
 
 
 class Liveness(msgspec.Struct, frozen=True, kw_only=True):
-    """The observation with its evidence."""
+    """A runner's observation of an instance, with its evidence."""
 
     life: Life
     """The observation."""

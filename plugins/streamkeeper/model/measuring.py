@@ -101,7 +101,7 @@ class QueryProgress(msgspec.Struct, frozen=True):
 
 
 class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a source, requested between the batches. None: unknown."""
+    """The state of a source, as requested between two batches. None in a field means that the value is unknown."""
 
     lag_records: int | None = None
     """Unread records."""

@@ -14,7 +14,7 @@ class OutputRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The record that an output keeps of its epochs and batches, for one query's checkpoint versions."""
 
     gone: str = ""
-    """The missing part of the current output, as a clause; empty if it is complete."""
+    """The missing part of the current output, as a phrase; empty if it is complete."""
     epoch: int = 0
     """The newest epoch in the record; 0 without one."""
     last: dict[str, int] = {}

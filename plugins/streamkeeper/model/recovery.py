@@ -67,15 +67,15 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool = False
     """Whether a drill has resumed the snapshot."""
     takes: str = ""
-    """How the output avoids duplicates of replayed rows, as a clause; empty if it would have these rows twice."""
+    """How the output avoids duplicates of replayed rows, as a phrase; empty if it would have these rows twice."""
     batches: int | None = None
     """Number of batches that were committed, or written, after the snapshot; None if unknown."""
     reads: str = ""
-    """Files and records to read again, as a clause; empty for none."""
+    """Files and records to read again, as a phrase; empty for none."""
     gone: str = ""
-    """The part of ``reads`` that the source no longer has, as a clause; empty for none."""
+    """The part of ``reads`` that the source no longer has, as a phrase; empty for none."""
     unknown: str = ""
-    """The part of ``reads`` that cannot be checked, as a clause; empty for none."""
+    """The part of ``reads`` that cannot be checked, as a phrase; empty for none."""
 
 
 class Replan(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,11 +84,11 @@ class Replan(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     """The open batch."""
     reads: str = ""
-    """The data to read, as a clause."""
+    """The data to read, as a phrase."""
     gone: str = ""
-    """Files that the source had listed for the batch and that no longer exist, as a clause; empty for none."""
+    """Files that the source had listed for the batch and that no longer exist, as a phrase; empty for none."""
     unknown: str = ""
-    """Files that could not be checked, as a clause; empty for none."""
+    """Files that could not be checked, as a phrase; empty for none."""
 
 
 class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     """The directory of that version."""
     lost: str = ""
-    """What the directory lacks of the recorded checkpoint, as a clause; empty if it lacks nothing."""
+    """What the directory lacks of the recorded checkpoint, as a phrase; empty if it lacks nothing."""
     damages: tuple[Damage, ...] = ()
     """Damage that every read of the checkpoint's files shows."""
     planned: int | None = None
@@ -139,7 +139,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     replan: Replan | None = None
     """The replan, if the open batch can be planned again; None otherwise."""
     output_lost: str = ""
-    """The committed batches that the output lacks, as a clause."""
+    """The committed batches that the output lacks, as a phrase."""
 
     @property
     def harmed(self) -> tuple[Damage, ...]:
@@ -203,9 +203,9 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
     """Whether that operation waits for a person."""
     full: str = ""
-    """A full disk, as a clause."""
+    """A full disk, as a phrase."""
     away: str = ""
-    """The unavailable dependency that a live driver reports, as a clause."""
+    """The unavailable dependency that a live driver reports, as a phrase."""
     before: str = ""
     """How the driver's previous run ended, until the present run has completed a trigger."""
     dropped: str = ""

@@ -172,7 +172,8 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
 def without_later_refusals(conf: Mapping[str, str]) -> dict[str, str]:
     """Return a stored release's confs without those that earlier versions accepted and a new release may not set.
 
-    Such a release must still be startable, for recoveries and rollbacks. Its session does not open Spark's UI.
+    Such a release must still be startable, for recoveries and rollbacks. The session of such a release does not open
+    Spark's UI.
     """
     return {key: value for key, value in conf.items() if key.lower() not in _REFUSED_SINCE}
 

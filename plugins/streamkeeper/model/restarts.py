@@ -8,7 +8,9 @@ import msgspec
 
 
 class Cause(Enum):
-    """The kind of cause, which decides about a restart. Records store the value as text, which older readers accept."""
+    """The kind of cause of a driver's end, which decides whether the driver is restarted. Records store the value as
+    text, which older readers accept.
+    """
 
     FAILURE = "failure"
     """The process or the job failed, or the reason is unknown: the driver is restarted a limited number of times."""

@@ -96,7 +96,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scratch(self) -> Path:
-        """The scratch space of drivers, drills and dry runs; no file there is needed after the end of its user."""
+        """The scratch space of drivers, drills and dry runs; no file there is needed after the process that uses it has
+        ended.
+        """
         return Path(self.home, "scratch")
 
     def log(self, job: str, instance: str) -> Path:

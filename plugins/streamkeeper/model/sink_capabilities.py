@@ -44,7 +44,7 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """The capabilities of a kind of output; the defaults are those of an unknown kind."""
 
     takes_again: str = ""
-    """How the output avoids duplicates of replayed rows, as a clause; empty if it would have these rows twice."""
+    """How the output avoids duplicates of replayed rows, as a phrase; empty if it would have these rows twice."""
     fences: bool = False
     """Whether the output refuses every write of a superseded writer, whenever that writer resumes."""
     knows_batches: bool = False
@@ -60,7 +60,7 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     names_place: bool = True
     """Whether the output's identity is the place that it writes to."""
     not_from_elsewhere: str = "nothing proves that it refuses writes of an executor that outlives its driver"
-    """Why executors on other machines cannot write the output, as a clause; empty if they can."""
+    """Why executors on other machines cannot write the output, as a phrase; empty if they can."""
     columns: Mapping[str, frozenset[ColumnChange]] = {}
     """File format, or ``""`` without one -> the changes of its columns that the output accepts."""
     placed_by: str = ""

@@ -14,7 +14,7 @@ def subscribed_topics(named: str) -> frozenset[str] | None:
 
 
 def reads(named: str, topic: str, partitions: Collection[int] | None = None) -> bool:
-    """Whether a source with the input ``named`` is known to read these partitions of ``topic``.
+    """Whether a source with the input ``named`` certainly reads these partitions of ``topic``.
 
     If ``partitions`` is None, all partitions that the topic has or will get are meant.
     """

@@ -61,7 +61,7 @@ class OnOpen(Enum):
 
 
 class ProgressKind(Enum):
-    """The result of an advance."""
+    """The result of one call of ``Deploy.advance``."""
 
     DONE = "done"
     """Every step up to the requested one is done."""
@@ -216,7 +216,7 @@ class Deploy:
             self._on = ""
 
     def run(self, until: Step = Step.FALL_BACK, *, on_progress: Callable[[Progress], None] | None = None) -> Progress:
-        """Advance and wait until the step is done or the operation has ended; every wait has a deadline."""
+        """Advance and wait until the step ``until`` is done or the operation has ended; every wait has a deadline."""
         while True:
             progress = self.advance(until)
             if on_progress is not None:

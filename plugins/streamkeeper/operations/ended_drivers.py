@@ -53,7 +53,8 @@ class EndedDriver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unused(msgspec.Struct, frozen=True, kw_only=True):
-    """An unused directory: an unpacked bundle, which the next driver would unpack again, or the rest of a drill.
+    """An unused directory: an unpacked bundle, which the next driver would unpack again, or what a drill has left
+    behind.
     ``used``: time of the last use, ns since 1970.
     """
 

@@ -56,7 +56,7 @@ OWN = "again-"
 
 @dataclass
 class Seen:
-    """The observation of one job; filled part by part."""
+    """Everything that was observed of one job; one part is filled after the other."""
 
     job: str
     """The job's name."""
