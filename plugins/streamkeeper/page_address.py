@@ -21,8 +21,8 @@ def page_path(job: str = "", operation: str = "") -> str:
 def page_address(airflow: str, path: str = "") -> str:
     """Return the address at which Airflow's frame shows a page; without a host if ``airflow`` is empty.
 
-    ``airflow`` is Airflow's address, empty if unknown; ``path`` comes from ``page_path``. Airflow's form of a frame's
-    address contains the complete path of the framed page.
+    ``airflow`` is Airflow's address, empty if unknown; ``path`` comes from ``page_path``. Airflow shows the page in a
+    frame. Airflow's address of the frame contains the complete path of the page.
     """
     base = airflow.rstrip("/")
     return f"{base}/plugin/{ROUTE}{urlsplit(base).path}{PREFIX}/{path}"

@@ -141,7 +141,7 @@ def _deadline(site: Installation, state: JobState, operation: OperationState, un
 
 
 def _if_declined(site: Installation, state: JobState) -> str:
-    """Return what runs after a decline, according to the driver's current state, as a clause."""
+    """Return what runs after a decline, according to the driver's current state, as part of a sentence."""
     if not state.serving_release:
         return "no release is running now, and none will run then"
     try:

@@ -86,8 +86,8 @@ def query_target(site: Installation, job: str, query: str) -> Target:
 def target_left(site: Installation, job: str, query: str, operation: str) -> Target:
     """Return the target of the checkpoint version that was current before this operation. Raises NotFound.
 
-    The query leaves this version or continues in it. Call this before the operation's release is promoted, because
-    until then the current release is the old one.
+    The operation moves the query away from this version, or lets the query continue in it. Call this before the
+    operation's release is promoted, because until then the current release is the old one.
     """
     state = read_job(site, job)
     known = state.operations.get(operation)

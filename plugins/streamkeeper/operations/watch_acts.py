@@ -81,7 +81,8 @@ def carry_on(
 ) -> tuple[list[Carried], list[str]]:
     """Advance operations side by side until each is done, or until ``until`` by the clock ``now``.
 
-    Return the operations and the failures. The next pass continues an operation that still waits, with its deadline.
+    Return the operations and the failures. The next pass continues an operation that still waits; the operation's
+    deadline stays the same.
     """
     left = list(operations)[:AT_ONCE]
     rest = list(operations)[AT_ONCE:]

@@ -54,7 +54,7 @@ def share_out(series: Sequence[str], *, most: int) -> list[str]:
 
 
 class SeriesTask(StreamkeeperTask):
-    """A task for one query, or for several, one after the other.
+    """A task for one query, or for several queries, which it handles one after the other.
 
     ``series``: JOB/QUERY, or several of them separated by spaces. After a query fails, the task continues with the next
     query.
@@ -78,8 +78,8 @@ class SeriesTask(StreamkeeperTask):
     def each(self, context: Context) -> list[str]:
         """Do the work for every query, and return a sentence for each query that had work.
 
-        Raises the error if one query fails, one error for all if several fail, and AirflowSkipException if no query had
-        work.
+        Raises the query's error if one query fails, and one combined error if several queries fail. Raises
+        AirflowSkipException if no query had work.
         """
         site, everything = open_site(), self.series.split()
         if len(everything) == 1:

@@ -27,8 +27,8 @@ class StateDeadOperator(AskedTask):
     def work(self, context: Context) -> str:
         """Return the recorded statement.
 
-        Raises OperationRefused with the risks if ``accept`` is not set. Raises it also if the driver runs, if its
-        termination can be proven, or if this person is not entitled to make the statement.
+        Raises OperationRefused with the risks if ``accept`` is not set. Raises OperationRefused also if the driver
+        runs, if the driver's termination can be proven, or if this person is not entitled to make the statement.
         """
         from streamkeeper.operations.deaths import is_stated, state_death
 

@@ -245,7 +245,7 @@ class OpeningTask(AskedTask):
 
 
 class OperationTask(StreamkeeperTask):
-    """A task that continues an operation of a job, which this run or another run has opened.
+    """A task that continues a job's operation, whether this run or another run has opened that operation.
 
     ``job``, ``operation``: the job's name and the operation's id. ``tried_out``: for a dry run that leaves nothing
     behind, the name of its private installation; empty for any other operation.

@@ -74,8 +74,9 @@ class JobPage:
         return self._part("the status", lambda state: view_standing(self._overview))
 
     def buttons(self, who: Viewer) -> Buttons:
-        """Return the buttons that the viewer may use; none if they cannot be determined, for a reason that other parts
-        show."""
+        """Return the buttons that the viewer may use; none if they cannot be determined. Other parts of the page then
+        show the reason.
+        """
         state = self._state.value
         if state is None:
             return Buttons()

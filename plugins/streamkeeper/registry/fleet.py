@@ -14,7 +14,8 @@ _LOOK = "switch on the DAG streaming_watch in Airflow, or run `streamkeeper watc
 def read_index(store: Store, installation: str) -> FleetIndex | None:
     """Return the index of this installation's last pass; None before the first pass.
 
-    None is also returned for an unreadable index and for the index of another installation. The next pass replaces it.
+    None is also returned for an unreadable index and for the index of another installation. The next pass replaces such
+    an index.
     """
     try:
         return open_index(store, installation)

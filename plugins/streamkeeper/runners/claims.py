@@ -14,7 +14,7 @@ NEVER_STARTED = "the instance was stopped before it started, and no process can 
 
 
 def bar(control: Control, instance: str, here: Machine, installation: str) -> list[ProcessRecord]:
-    """Claim an instance's first generation for no process, so that no supervisor can claim the instance.
+    """Claim an instance's first generation without a process, so that no supervisor can claim the instance.
 
     Returns that claim, or the existing claims if a supervisor was faster.
     """
@@ -35,5 +35,5 @@ def bar(control: Control, instance: str, here: Machine, installation: str) -> li
 
 
 def is_barred(recorded: Sequence[ProcessRecord]) -> bool:
-    """Whether every claim of the instance is for no process."""
+    """Whether the instance has claims, and all of them are without a process."""
     return bool(recorded) and all(record.pid == 0 for record in recorded)

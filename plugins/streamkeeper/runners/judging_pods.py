@@ -58,7 +58,7 @@ def judge(
 
 
 def _doubt(found: PodReport, driver: ContainerStatus | None, now: float) -> str:
-    """Return why the pod's state is unknown, as a clause; empty if its kubelet's report is reliable."""
+    """Return why the pod's state is unknown, as part of a sentence; empty if its kubelet's report is reliable."""
     if not _is_apart(found):
         return (
             "shares its driver's process namespace, so the end of a container does not prove that its processes ended"
@@ -147,7 +147,7 @@ def _is_silent(found: PodReport) -> bool:
 
 
 def _doing(found: PodReport) -> str:
-    """Return the pod's present activity by its status, as a clause."""
+    """Return the pod's present activity by its status, as part of a sentence."""
     waits = [_waiting(each) for each in (*found.status.init_container_statuses, *found.status.container_statuses)]
     if found.status.phase in _OVER:
         told = ": ".join(filter(None, (found.status.reason, found.status.message)))

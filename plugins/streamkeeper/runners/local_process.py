@@ -134,8 +134,8 @@ class LocalProcessRunner(Runner):
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
         """Implement ``Runner.observe_many``.
 
-        A termination is proven as in ``observe``: the records of all instances without a process in the first scan are
-        read before the second scan.
+        This proves terminations as reliably as ``observe``, because the records of all instances without a process in
+        the first scan are read before the second scan.
         """
         before = ProcessTable()
         seen: dict[tuple[str, str], Liveness] = {}
@@ -182,7 +182,7 @@ class LocalProcessRunner(Runner):
         return Liveness(life=Life.DEAD, why=_proof(records, sights), rebooted=sights[-1][0] is Sight.OVER)
 
     def nudge(self, job: str, instance: str) -> None:
-        """Send SIGUSR1 to a driver process that has a handler for it; its JVM and its supervisor get none."""
+        """Send SIGUSR1 to a driver process that has a handler for it; the driver's JVM and supervisor get no signal."""
         found = process_tree.find_tree(self._mark(job, instance))
         supervisors = {process.pid for process in found if process_tree.generation_of(process.pid) is None}
         drivers = [process for process in found if process.parent in supervisors and process.pid not in supervisors]

@@ -50,7 +50,9 @@ def named_master(settings: Settings, resolve_master: Callable[[str], str] | None
 
 
 def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Return the environment of every driver of an installation: its settings, and few of the caller's variables."""
+    """Return the environment of every driver of an installation: the installation's settings, and a few of the caller's
+    variables.
+    """
     passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
     return {**passed, **_locale(environ), **settings_variables(settings), "STREAMKEEPER_HOME": settings.home}
 
@@ -96,8 +98,8 @@ def passed_to_containers(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def choose_driver(driver: Sequence[str], python: str) -> tuple[str, ...]:
-    """Return the driver's command with the release's interpreter, if ``python`` names one; a command other than the
-    usual one is unchanged.
+    """Return the driver's command with the release's interpreter, if ``python`` names one; any command other than
+    ``DRIVER`` is returned unchanged.
     """
     return (python, *DRIVER[1:]) if python and tuple(driver) == DRIVER else tuple(driver)
 

@@ -117,7 +117,7 @@ class ResourceManager:
         self._ask("GET", "info")
 
     def new_application(self) -> str:
-        """Return an unused application id; the ResourceManager has no record of it until it is submitted."""
+        """Return an unused application id; the ResourceManager records the application at its submission."""
         return _decoded(self._ask("POST", "apps/new-application", {}).content, _NewApplication).application_id
 
     def submit(self, context: dict[str, Any]) -> None:
@@ -130,8 +130,8 @@ class ResourceManager:
                 raise
 
     def find(self, application: str) -> ApplicationReport | None:
-        """Return the report on an application; None if it was not submitted, or if the ResourceManager has removed its
-        record.
+        """Return the report on an application; None if the application was not submitted, or if the ResourceManager has
+        removed its record.
         """
         try:
             answer = self._ask("GET", f"apps/{application}")

@@ -131,8 +131,8 @@ class Sink(ABC):
         return ""
 
     def overlaps(self, other: Sink) -> bool:
-        """Whether this sink and ``other`` write to the same place; False for sinks whose place only their
-        author knows.
+        """Whether this sink and ``other`` write to the same place; False for a sink whose place only the job's author
+        knows.
         """
         return self.describe().same_place(other.describe())
 
@@ -211,7 +211,8 @@ def refuse_older_copy(output: str, version: str, known: int | None, held: int | 
     """Raise OutputLost if an output has fewer batches than this process has seen in it, because that output was
     replaced.
 
-    ``known``, ``held``: the newest batch that was seen, and that the output has now; None for no batch.
+    ``known``: the newest batch that this process has seen in the output; ``held``: the newest batch that the output has
+    now. Each is None without a batch.
     """
     if known is not None and (held is None or held < known):
         found = "no batch" if held is None else f"batch {held}"

@@ -319,7 +319,7 @@ class FileWriter(SinkWriter):
         ``new_batch``: the newest of this version's batches to compare.
         ``spark``: runs the comparison.
         ``may_differ``: columns that are left out.
-        ``schema``: this version's rows, to read text formats.
+        ``schema``: the schema of this version's rows, to read text formats.
 
         Raises InvalidInput when a sink log can no longer separate the batches.
         """

@@ -74,7 +74,7 @@ class FileSchema(msgspec.Struct, frozen=True, kw_only=True):
 def written_schema(
     schema: StructType, partition_by: Collection[str], *, batch: int, epoch: int, time_zone: str
 ) -> FileSchema:
-    """Return the schema to record for a batch, without the watermark's delay, which does not describe its columns.
+    """Return the schema to record for a batch, without the watermark's delay, which does not describe the columns.
 
     ``schema``: the batch's schema.
     ``partition_by``: the partition columns.
