@@ -39,7 +39,7 @@ def read_all_newest(claims: Tree) -> list[EpochClaim]:
 
 
 def leave_claim(claims: Tree, claim: EpochClaim) -> None:
-    """Store a claim that the journal has recorded, and delete the oldest claims; safe to repeat.
+    """Store a claim that the journal has recorded, and delete the oldest claims. The call may be repeated.
 
     Raises JournalOutdated if another writer has claimed the same epoch.
     """

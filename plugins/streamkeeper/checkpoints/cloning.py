@@ -48,8 +48,8 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
 
     ``again=False``: the clone resumes after that batch instead.
 
-    The query may keep running. If it commits during an attempt, the next attempt clones at the newer batch. Raises
-    CheckpointDamaged or CheckpointChanged when no attempt succeeds.
+    The query may keep running. If it commits during an attempt, the next attempt clones the checkpoint at the newer
+    batch. Raises CheckpointDamaged or CheckpointChanged when no attempt succeeds.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
     for _ in range(ATTEMPTS):

@@ -88,7 +88,7 @@ def read_facts(tree: Tree) -> CheckpointFacts:
 
 def offsets_at(tree: Tree, batch: int | None = None) -> tuple[SourceOffset, ...]:
     """Return the offset of every source after ``batch``. None means the last committed batch, or the last planned batch
-    if the committed one has no plan.
+    if the last committed batch has no plan.
 
     Raises NotFound when there is no such batch, CheckpointDamaged when a required file is missing or unreadable.
     """

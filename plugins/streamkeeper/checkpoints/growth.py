@@ -42,7 +42,9 @@ def checkpoint_growth(tree: Tree) -> Growth:
 
 
 def sink_log_growth(tree: Tree) -> Growth:
-    """Measure the ``_spark_metadata`` of a file sink's output, which has an entry per batch, some of them compacted."""
+    """Measure the log ``_spark_metadata`` in a file sink's output. The log has one entry per batch, and some entries
+    are compacted.
+    """
     sizes = _sizes(tree)
     entries = log_names(sizes)
     compacted = [sizes[f"{number}.compact"] for number in entries.compacted]

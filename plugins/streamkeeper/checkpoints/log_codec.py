@@ -136,8 +136,8 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
         """Return the names of the fewest files that contain every entry from ``first`` to ``end``, in order.
 
         Plain files are enough if each of these entries has one. Otherwise the last compacted file up to ``end`` and the
-        plain files after it are returned. If a plain file after it is missing, the first compacted file after ``end``
-        is returned. Raises CheckpointDamaged if no file contains one of the entries.
+        plain files after it are returned. If one of these plain files is missing, the first compacted file after
+        ``end`` is returned. Raises CheckpointDamaged if no file contains one of the entries.
         """
         if not find_gaps(first, end + 1, self.plain).count:
             return tuple(str(number) for number in range(first, end + 1))

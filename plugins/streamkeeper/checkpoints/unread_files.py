@@ -52,7 +52,7 @@ class UnreadFiles:
     """Finds the unread files of one source repeatedly. Each entry of the source's log is read only once, and the names
     are kept. Not thread-safe.
 
-    The result is None in cases where it would be expensive or uncertain:
+    ``look`` and ``unread`` return None in these cases, in which a search would be expensive or its result uncertain:
     - The source's place is not a directory on a disk, on S3 or in HDFS.
     - Options choose among the directory's files.
     - The directory has more than 100,000 files (10,000 on S3 and in HDFS).

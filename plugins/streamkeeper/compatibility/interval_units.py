@@ -14,7 +14,7 @@ _NAMED = re.compile(r"\w*$")
 
 
 def in_one_unit(meaning: str) -> str:
-    """Return the expression with one type for all intervals that are added to a time, whatever their unit.
+    """Return the expression with the same type for every interval that is added to a time, regardless of the unit.
 
     The addition uses only the number of microseconds (``DateTimeUtils.timestampAddDayTime``). The type of an interval
     matters elsewhere, for instance if the interval is a column or is converted to text.

@@ -11,7 +11,7 @@ from streamkeeper.model.row_risks import risk_of_option, risks_of_confs
 
 
 def open_batch_cannot_restart(batch: int) -> Finding:
-    """Report an open batch of named sources. Because of a bug in Spark 4.2.0, every start with it fails."""
+    """Report an open batch of named sources. Because of a bug in Spark 4.2.0, every start with such a batch fails."""
     return Finding(
         rule="open-batch-of-named-sources",
         severity=Severity.FATAL,
@@ -246,7 +246,7 @@ def sink_log_gone(directory: str, committed: int) -> Finding:
 
 
 def not_looked(look: str, reason: str) -> Finding:
-    """Report a check that could not run. Such a check is not a reason to resume."""
+    """Report a check that could not run. A check without a result does not count as a reason to resume."""
     return Finding(
         rule="not-looked",
         severity=Severity.OPAQUE,

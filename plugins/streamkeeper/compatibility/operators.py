@@ -66,7 +66,7 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report a part of the plan that rows pass before they reach the state, and whose content cannot be compared.
+    """Report a part of the plan whose content cannot be compared, if rows pass this part before they reach the state.
 
     The part counts as changed unless both manifests were built from the same bundle in the same environment.
     """

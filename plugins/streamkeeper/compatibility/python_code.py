@@ -58,7 +58,7 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report code that cannot be inspected, so that it may have changed although its digest has not.
+    """Report code that cannot be inspected. Such code may have changed although its digest is the same.
 
     The code counts as unchanged if everything that it was built from is the same: the whole bundle, interpreter,
     packages, params, confs and environment.

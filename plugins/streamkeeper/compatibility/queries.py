@@ -15,7 +15,7 @@ Queries = Mapping[str, Manifest]
 
 
 def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Finding]:
-    """Report an added query. It gets a new checkpoint, and must not take over an output that another query has
+    """Report an added query. The query gets a new checkpoint, and must not take over an output that another query has
     written.
     """
     owners = _owners(new, deployed)

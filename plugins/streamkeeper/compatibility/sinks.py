@@ -30,8 +30,8 @@ def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report another output. It would receive only new batches, and the rows written so far would stay in the old
-    output.
+    """Report another output. The new output would receive only new batches, and the rows written so far would stay in
+    the old output.
     """
     if old.sink.kind != new.sink.kind:
         return

@@ -41,7 +41,7 @@ def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report the same sources in another order. Each would continue at the offset of another source."""
+    """Report the same sources in another order. Each source would continue at the offset of another source."""
     if _reordered(old, new):
         evidence = change(_labels(old), _labels(new))
         hint = f"put the sources back into the deployed order, or {AS_NEW_QUERY}"

@@ -47,8 +47,8 @@ def without_nulls(manifest: Manifest, operator: int, position: int) -> Manifest:
 
 
 def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report changed key columns of an operator. Rows in the state are found by their keys; other keys would not find
-    them, or would match wrong rows.
+    """Report changed key columns of an operator. Rows in the state are found by their keys, so a query with other keys
+    would not find them or would match wrong rows.
     """
     named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):

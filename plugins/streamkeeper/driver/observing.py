@@ -58,7 +58,8 @@ class Observer:
 
     def check_owner(self, queries: Iterable[ServedQuery]) -> None:
         """Check, without a request, that this driver still owns the queries. The check uses the state that the gate and
-        the heartbeat have read. Raises Fenced, and the heartbeat's error about missing records.
+        the heartbeat have read. Raises Fenced if the claim of a query is no longer valid. If the heartbeat found
+        records missing in the store, raises the heartbeat's error.
         """
         if self._at.line.lost is not None:
             raise self._at.line.lost
