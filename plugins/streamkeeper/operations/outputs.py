@@ -16,7 +16,7 @@ from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 
 
 def takes_again(kind: str) -> str:
-    """Return how an output handles rows that arrive a second time, as part of a sentence."""
+    """Return how an output handles rows that arrive a second time, as a phrase."""
     return capabilities_of(kind).takes_again or "and your function receives them a second time"
 
 

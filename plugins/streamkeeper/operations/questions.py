@@ -141,7 +141,7 @@ def _deadline(site: Installation, state: JobState, operation: OperationState, un
 
 
 def _if_declined(site: Installation, state: JobState) -> str:
-    """Return what runs after a decline, according to the driver's current state, as part of a sentence."""
+    """Return what runs after a decline, according to the driver's current state, as a phrase."""
     if not state.serving_release:
         return "no release is running now, and none will run then"
     try:
@@ -159,7 +159,7 @@ def _if_declined(site: Installation, state: JobState) -> str:
 
 
 def who_may(site: Installation, state: JobState, operation: OperationState) -> str:
-    """Return who may answer the operation's question, as part of a sentence."""
+    """Return who may answer the operation's question, as a phrase."""
     return right_to_answer(site.settings, state, operation.request.requested_by).sentence
 
 

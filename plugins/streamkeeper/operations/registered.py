@@ -125,7 +125,7 @@ def must_know_commits(site: Installation, state: JobState) -> None:
 
 
 def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Return what is lost of a checkpoint version, as part of a sentence; empty if nothing is lost."""
+    """Return what is lost of a checkpoint version, as a phrase; empty if nothing is lost."""
     if foreign := find_foreign(site, state, query, version):
         return foreign
     recorded, tree = state.version(query, version), site.checkpoint(state, query, version)
@@ -135,7 +135,7 @@ def find_version_loss(site: Installation, state: JobState, query: str, version: 
 
 
 def find_foreign(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Return why this installation must not touch a version, as part of a sentence; empty if it may touch the version.
+    """Return why this installation must not touch a version, as a phrase; empty if it may touch the version.
 
     The records in a copied store name the checkpoints of the original installation.
     """

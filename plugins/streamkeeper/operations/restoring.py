@@ -172,7 +172,7 @@ def _reserve(
     """Record the version to fill, or find the record of an interrupted restore of this snapshot.
 
     ``site``: the installation; ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``carries_on``: whether the
-    query still writes the output of the snapshot's version; ``accepted``: the accepted loss, as a clause of the origin.
+    query still writes the output of the snapshot's version; ``accepted``: the accepted loss, as a phrase of the origin.
     """
 
     def missing(now: JobState) -> Record | None:
@@ -284,7 +284,7 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
 
 
 def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str) -> str:
-    """Return the accepted loss, as a clause for the version's origin; empty without one. Raises OperationRefused.
+    """Return the accepted loss, as a phrase for the version's origin; empty without one. Raises OperationRefused.
 
     ``site`` and ``state``: the installation and the job's state; ``plan``: the restore; ``series``: of the snapshot;
     ``by`` and ``reason``: of the person.

@@ -76,7 +76,7 @@ def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tr
 
 
 def told_disk(tree: Tree, host: str) -> str:
-    """Return, as part of a sentence, that a checkpoint is on the disk of another host and does not exist here."""
+    """Return, as a phrase, that a checkpoint is on the disk of another host and does not exist here."""
     return f"{tree.where('')} was written on {host}, and does not exist on {this_machine().host}"
 
 

@@ -55,7 +55,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     task_path: str
     """The asking task in Airflow's API; empty if no DAG run executes the operation."""
     may: str
-    """Who may answer, as part of a sentence."""
+    """Who may answer, as a phrase."""
     objection: str
     """Why this viewer may not answer, or cannot do so here; empty if they can."""
     command: str

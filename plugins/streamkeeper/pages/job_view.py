@@ -88,7 +88,7 @@ class QueryFindings(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Structure
     """Its verdict."""
     goes: str
-    """Its transition, as part of a sentence; empty if there is none."""
+    """Its transition, as a phrase; empty if there is none."""
     findings: tuple[Finding, ...]
     """Its findings, the most severe first."""
 

@@ -41,7 +41,7 @@ class QueryLine(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Structure = ""
     """Its verdict; empty for a new query."""
     goes: str = ""
-    """Its transition, as part of a sentence; empty if there is none."""
+    """Its transition, as a phrase; empty if there is none."""
     back: str = ""
     """The cost of a rollback; empty if no rollback is possible."""
     new: bool = False

@@ -184,7 +184,7 @@ def _way_back(record: OperationRecord, moments: Moments) -> StepLine:
 
 
 def _left(operation: OperationState, step: Step) -> str:
-    """Return the result of a step as part of a sentence; empty without a result."""
+    """Return the result of a step as a phrase; empty without a result."""
     match step:
         case Step.BUNDLE:
             return operation.release

@@ -39,7 +39,7 @@ class ContainerRunner(Runner, Generic[P]):
     """Runs the drivers of an installation in containers of a cluster."""
 
     nowhere: ClassVar[str]
-    """Why a launched instance has no container, as part of a sentence."""
+    """Why a launched instance has no container, as a phrase."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class ContainerRunner(Runner, Generic[P]):
 
     @abstractmethod
     def _why_ended(self, job: str, place: P) -> tuple[str, Fault | None]:
-        """Return the cluster's reason for a signal, as part of a sentence, and the kind of fault; empty without one."""
+        """Return the cluster's reason for a signal, as a phrase, and the kind of fault; empty without one."""
 
     @abstractmethod
     def _end(self, job: str, place: P, recorded: Sequence[ProcessRecord]) -> None:

@@ -58,7 +58,7 @@ def judge(
 
 
 def _doubt(found: PodReport, driver: ContainerStatus | None, now: float) -> str:
-    """Return why the pod's state is unknown, as part of a sentence; empty if its kubelet's report is reliable."""
+    """Return why the pod's state is unknown, as a phrase; empty if its kubelet's report is reliable."""
     if not _is_apart(found):
         return (
             "shares its driver's process namespace, so the end of a container does not prove that its processes ended"
@@ -86,8 +86,8 @@ def _ended(pod: Pod, found: PodReport, end: Terminated, recorded: Sequence[Proce
 
 
 def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fault | None]:
-    """Return Kubernetes' reason for a pod's end, as part of a sentence, and the kind of fault; an empty text and None
-    without a reason.
+    """Return Kubernetes' reason for a pod's end, as a phrase, and the kind of fault; without a reason, an empty text
+    and None.
     """
     if end is None:
         end = next((each.state.terminated for each in found.status.container_statuses if each.name == CONTAINER), None)
@@ -147,7 +147,7 @@ def _is_silent(found: PodReport) -> bool:
 
 
 def _doing(found: PodReport) -> str:
-    """Return the pod's present activity by its status, as part of a sentence."""
+    """Return the pod's present activity by its status, as a phrase."""
     waits = [_waiting(each) for each in (*found.status.init_container_statuses, *found.status.container_statuses)]
     if found.status.phase in _OVER:
         told = ": ".join(filter(None, (found.status.reason, found.status.message)))

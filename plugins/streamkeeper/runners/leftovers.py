@@ -69,8 +69,8 @@ def end_leftovers(job: str, settings: Settings, installations: Collection[str] =
 
 
 def why_unseen(checkpoints: Collection[str], *, machine: Machine | None = None) -> str:
-    """Return why a driver that writes these checkpoints could be invisible to this process, as part of a sentence;
-    empty if every such driver is visible.
+    """Return why a driver that writes these checkpoints could be invisible to this process, as a phrase; empty if all
+    such drivers are visible.
 
     A driver that writes to a file system of this machine only must run under this machine's kernel. From the first pid
     namespace all such drivers are visible, and root and the drivers' own user can read their marks.

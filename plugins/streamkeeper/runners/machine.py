@@ -51,9 +51,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return ":".join((self.hardware or "-", self.boot, self.pid_namespace, str(self.user)))
 
     def look_at(self, machine: str, host: str) -> tuple[Sight, str]:
-        """Return what this process can learn about a process on the recorded machine, and the reason as part of a
-        sentence.
-        """
+        """Return what this process can learn about a process on the recorded machine, and the reason as a phrase."""
         hardware, boot, pid_namespace, user = _parts(machine)
         if boot == self.boot and pid_namespace == self.pid_namespace:
             if self.user in (0, int(user)):

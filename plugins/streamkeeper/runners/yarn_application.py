@@ -216,7 +216,7 @@ def _tells_an_end(code: int) -> bool:
 
 
 def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
-    """Return why a NodeManager killed a container, as part of a sentence."""
+    """Return why a NodeManager killed a container, as a phrase."""
     if code not in _BEYOND_MEMORY:
         return "", None
     line = next(

@@ -61,7 +61,7 @@ def _read(connection: Connection, table: str, name: str) -> OutputRecord:
 
 
 def find_foreign_table(url: str, table: str) -> str | None:
-    """Return, as part of a sentence, that another table has an internal table's name; None if there is no such table.
+    """Return, as a phrase, that another table has an internal table's name; None if there is no such table.
 
     If the database does not answer, the result is None too. The writer repeats this check when it raises the fence.
     """
