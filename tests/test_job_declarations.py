@@ -68,7 +68,8 @@ def test_a_list_by_a_detour_is_found_by_running_it(tmp_path: Path, detour: str) 
     write(tmp_path, f"{DETOURS[detour]}def sales(a, b): ...\n")
     if detour == "a condition":
         assert build_bundle(tmp_path, "sales").approvers == ()
-    with pytest.raises(JobUnusable, match="the approvers of job sales at run time differ from those in the text"):
+    told = "the approvers of job sales at run time differ from the approvers that are written in the file"
+    with pytest.raises(JobUnusable, match=told):
         load_job(tmp_path, "sales.py", "sales")
 
 

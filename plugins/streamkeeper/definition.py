@@ -175,7 +175,8 @@ def _check_approvers_are_written_out(job: JobDefinition, file: Path) -> None:
     said = read_approvers(file.read_bytes(), job.name, where=file.name)
     if job.approvers != said:
         raise JobUnusable(
-            f"{file.name}: the approvers of job {job.name} at run time differ from those in the text",
+            f"{file.name}: the approvers of job {job.name} at run time differ from the approvers that are written in"
+            " the file",
             hint=APPROVERS_HINT,
         )
 

@@ -173,7 +173,9 @@ def test_a_checkpoint_without_the_batch_that_would_stay_is_left_whole(tmp_path: 
     tree = at(root)
     plan = plan_retired(tree, 1)
     assert (
-        "no committed batch" if lost == "commits" else "planned batch 12, but its last committed batch is 9"
+        "no committed batch"
+        if lost == "commits"
+        else "open batch 12 does not directly follow the last committed batch 9"
     ) in plan.kept_whole
 
 

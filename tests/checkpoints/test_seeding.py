@@ -166,7 +166,7 @@ def test_a_file_that_its_owner_removes_meanwhile(old: Path, tmp_path: Path, monk
 def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
     """Offsets alone would begin it anew without a word; given up on purpose, its sources still begin there."""
     Tree(tmp_path / "old", kind, batches=3)
-    with pytest.raises(InvalidInput, match="has state, which a checkpoint with offsets alone lacks"):
+    with pytest.raises(InvalidInput, match="keeps state, but the new checkpoint would contain no state"):
         seed(at(tmp_path / "old"), at(tmp_path / "new"), 2, number=REBASED, query_id=NEW_ID)
     assert at(tmp_path / "new").names("") == []
     seed_start(at(tmp_path / "old"), at(tmp_path / "new"), 2, query_id=NEW_ID)

@@ -188,8 +188,11 @@ def test_a_renamed_query_is_told_what_to_do() -> None:
     """Another query would write its output: one of both must change."""
     new = changed(STATEFUL, query="other")
     findings = assess({STATEFUL.query: STATEFUL}, {"other": new}).queries[STATEFUL.query].findings
-    told = "if query other is this query under a new name, keep the query's deployed name; otherwise give query other "
-    assert [(each.rule, each.hint) for each in findings] == [("query-removed", f"{told}its own output")]
+    name = STATEFUL.query
+    told = f"if query other is query {name} under a new name, keep the deployed name {name}. If it is a different query"
+    assert [(each.rule, each.hint) for each in findings] == [
+        ("query-removed", f"{told}, give query other its own output")
+    ]
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))

@@ -235,7 +235,9 @@ def test_a_batch_that_was_committed_does_not_come_again(bench: Bench) -> None:
     for number in (0, 1, 2, 2):
         bench.batch(number)
     for number in (0, 1):
-        with pytest.raises(CheckpointLost, match=rf"Spark runs batch {number}, but batch 1 was committed"):
+        with pytest.raises(
+            CheckpointLost, match=rf"Spark now runs batch {number}, although Spark has already committed batch 1"
+        ):
             bench.batch(number)
     assert isinstance(bench.gate.take_failure(), CheckpointLost)
     assert bench.ledger.batches == [0, 1, 2, 2]

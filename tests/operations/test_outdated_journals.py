@@ -175,7 +175,9 @@ def test_an_epoch_is_claimed_once_beside_a_checkpoint(job: Registered) -> None:
     """Of two drivers that a journal and its older copy gave one epoch the second is stopped; a repeat is not."""
     leave_claim(claims(job), NEWER)
     leave_claim(claims(job), NEWER)
-    with pytest.raises(JournalOutdated, match="was claimed by op2-candidate"):
+    with pytest.raises(
+        JournalOutdated, match=r"the journal names op3-candidate, but the claim file \S+ names op2-candidate"
+    ):
         leave_claim(claims(job), replace(NEWER, instance="op3-candidate"))
 
 

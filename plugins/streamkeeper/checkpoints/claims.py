@@ -50,8 +50,8 @@ def leave_claim(claims: Tree, claim: EpochClaim) -> None:
         found = from_json(claims.fresh().read(key), EpochClaim, where=claims.where(key), newest_format=model.FORMAT)
         if (found.instance, found.generation) != (claim.instance, claim.generation):
             raise JournalOutdated(
-                f"epoch {claim.epoch} was claimed by {found.instance} in {claims.where(key)}, but the journal assigned"
-                f" it to {claim.instance}"
+                f"two claims exist for epoch {claim.epoch}: the journal names {claim.instance}, but the claim file"
+                f" {claims.where(key)} names {found.instance}"
             ) from None
     claims.delete(_keys(claims.fresh(), claim.installation)[:-KEPT_CLAIMS])
 

@@ -126,7 +126,9 @@ def _needed(tree: Tree, keep_batches: int) -> set[str]:
     pending = open_batch(tree)
     if pending not in (None, committed[-1] + 1):
         where = tree.where("")
-        raise CheckpointDamaged(f"{where} has planned batch {pending}, but its last committed batch is {committed[-1]}")
+        raise CheckpointDamaged(
+            f"{where}: open batch {pending} does not directly follow the last committed batch {committed[-1]}"
+        )
     ahead = [] if pending is None else closed_set(tree, committed[-1], pending=True)
     return {*ahead, *(path for batch in committed for path in closed_set(tree, batch))}
 
@@ -154,7 +156,7 @@ def _unnamed(tree: Tree, store: str, files: Mapping[str, Stamp]) -> dict[str, st
     named = {f"{store}/{name}" for _, names in told for name in names}
     for path in sorted(named):
         if not tree.has(path):
-            raise CheckpointDamaged(f"{path} is missing, but a state archive names it")
+            raise CheckpointDamaged(f"state file {path} is missing, although a state archive (.zip) refers to it")
     times = [modified for modified, _ in told] if len(told) > 1 else [0]
     unnamed = [path for path, at in files.items() if path not in named and _is_before_all(at.modified, times)]
     return dict.fromkeys(unnamed, "no archive of its store names it, and every archive is newer")

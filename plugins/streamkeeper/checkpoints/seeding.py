@@ -60,7 +60,7 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     batch_of(source, batch)
     if operator_folders(source):
         raise InvalidInput(
-            f"the query of {source.where('')} has state, which a checkpoint with offsets alone lacks",
+            f"the query of {source.where('')} keeps state, but the new checkpoint would contain no state",
             hint="rebuild the query, or discard its state",
         )
     read_offsets(source, batch)
@@ -145,7 +145,8 @@ def _beginning(source: Tree, name: str, end: str) -> bytes:
     if end == NO_OFFSET:
         return b""
     raise Unsupported(
-        f"source {name} of {source.where('')} cannot start at {end}, because it reads neither files nor Kafka",
+        f"source {name} of {source.where('')} cannot start at {end}: only a source of files or Kafka can start"
+        " at a given offset",
         hint="rebuild the query",
     )
 

@@ -59,7 +59,8 @@ _SHAPES = {
     ),
     "offset-missing-in-the-middle": _Shape(
         "Spark refuses to start: the batch before the last planned one is unknown (SPARK-38033)",
-        hint="restore the checkpoint. Spark advises to delete further files, but that repeats or skips batches",
+        hint="restore the checkpoint. Do not delete further files, although Spark advises this: Spark would repeat"
+        " or skip batches",
     ),
     "offset-empty": _Shape("Spark refuses to start: Incomplete log file"),
     "offset-cut-short": _Shape("Spark refuses to start: the file lacks an offset of a source"),
@@ -71,7 +72,7 @@ _SHAPES = {
     ),
     "last-offset-missing": _Shape(
         "Spark emits the last planned batch again, then fails on the later commit. Each start duplicates rows",
-        hint="do not start the query. Restore the offsets of the committed batch",
+        hint="do not start the query. Restore the file in `offsets` that belongs to the last committed batch",
     ),
     "open-batch": _Shape(
         "Spark runs the planned batch again, under its id and with its offsets, as after any crash",
@@ -96,7 +97,8 @@ _SHAPES = {
     ),
     "unplanned-source-entry": _Shape(
         "Spark starts and plans these files into its next batch, as after a crash between listing and planning",
-        hint="nothing to do. If offsets were removed or edited by hand, restore them, or those files are read twice",
+        hint="nothing to do, unless offsets were removed or edited by hand. In that case restore the offsets: otherwise"
+        " Spark reads these files twice",
         safe=True,
     ),
     "source-log-missing": _Shape("Spark refuses to start: the files of the last batch are unknown"),

@@ -92,7 +92,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         if self.store_url:
             return open_store(self.store_url, begins=self.begins)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
-            raise InvalidInput("no store for the snapshots is named", hint="add --store URL")
+            raise InvalidInput("the location of the snapshots is not given", hint="add --store URL")
         return (open_to_look() if self.looking else open_site(begins=self.adopted)).snapshots
 
     def policy(self) -> Policy:

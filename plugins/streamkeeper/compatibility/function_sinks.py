@@ -92,7 +92,7 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.OPAQUE,
                 where=sink_function_called(name),
                 evidence=_UNKNOWN,
-                hint=f"{APPROVE}; open connections inside the function, so that later checks can compare it",
+                hint=f"{APPROVE}. To let later checks compare the function, create its connections inside the function",
             )
 
 

@@ -45,7 +45,8 @@ def release_unknown(version: str, why: str) -> Finding:
         severity=Severity.OPAQUE,
         where=f"checkpoint {version}",
         evidence=why,
-        hint=f"{APPROVE}; approve if code, params and sources are those that wrote the state",
+        hint=f"{APPROVE}. Approve if the candidate has the same code, params and sources as the release that wrote"
+        " the state",
         reference="docs/operations/runbook.md: The store is lost",
     )
 
@@ -72,7 +73,8 @@ def checkpoint_elsewhere(version: str, directory: str) -> Finding:
         severity=Severity.NOTE,
         where=f"checkpoint {version}",
         evidence=directory,
-        hint="no action is needed. This version stays there, and STREAMKEEPER_CHECKPOINTS applies to new versions",
+        hint="no action is needed: this version stays in its directory, because STREAMKEEPER_CHECKPOINTS applies only"
+        " to new versions",
     )
 
 
@@ -86,7 +88,8 @@ def input_names_unreadable(message: str) -> Finding:
         where="sources",
         evidence=message,
         hint="rename the files, and run `streamkeeper snapshot take JOB`. Then run `streamkeeper recover JOB --action"
-        " restore --query QUERY` to restore the snapshot of the batch before the files",
+        " restore --query QUERY`, and restore the snapshot of the last batch before the batch that contains these"
+        " files",
         reference="measured: names of input files",
     )
 
@@ -114,7 +117,7 @@ def input_not_checked(message: str) -> Finding:
         severity=Severity.NOTE,
         where="sources",
         evidence=message,
-        hint="check by hand that these files still exist: Spark runs a batch without missing files",
+        hint="check by hand that these files still exist: if a file is missing, Spark runs the batch without it",
     )
 
 
@@ -149,7 +152,8 @@ def topic_passed_over(source: str, message: str) -> Finding:
         severity=Severity.OPAQUE,
         where=f"source {source}",
         evidence=message,
-        hint=f"{APPROVE}. An approval loses these records. Afterwards deploy with failOnDataLoss=true again",
+        hint=f"{APPROVE}. If a person approves, the query never reads these records. After this deploy, set"
+        " failOnDataLoss=true again and deploy once more",
         reference="measured: kafka_topic_replaced_fdl",
     )
 
@@ -217,7 +221,7 @@ def output_name_taken(output: str, conflict: str) -> Finding:
         severity=Severity.FATAL,
         where=f"sink {output}",
         evidence=conflict,
-        hint="rename the table or directory in the way, or write to another output",
+        hint="rename the table or directory that causes this conflict, or write to another output",
         reference="docs/internals/guarantees.md: Sinks",
     )
 
@@ -317,5 +321,5 @@ def row_risks(manifest: Manifest, confs: Mapping[str, str]) -> Iterator[Finding]
             where=where,
             evidence=evidence,
             effect=effect,
-            hint="remove it unless this is intended",
+            hint="remove this conf or option, unless its effect is intended",
         )

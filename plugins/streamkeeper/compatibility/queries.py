@@ -21,14 +21,18 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
     owners = _owners(new, deployed)
     renamed = [name for name, old in deployed.items() if name not in candidate and may_be_renamed(old, new)]
     if owners:
-        keep = f"if this is query {owners[0]} under a new name, keep the deployed name: it then resumes its checkpoint"
+        hint = "keep the deployed output of each query, or write to a new output"
+        if owners[0] not in candidate:
+            hint = (
+                f"if this is query {owners[0]} under a new name, keep the deployed name: the query then resumes its"
+                " checkpoint. If this is a different query, write to a new output"
+            )
         yield Finding(
             rule="output-changes-hands",
             severity=Severity.BREAKING,
             where=f"sink {new.sink.output}",
             evidence=change(owners[0], new.query, "query that writes the output"),
-            hint=f"{keep if owners[0] not in candidate else 'keep the deployed output of each query'}; otherwise write "
-            "to a new output",
+            hint=hint,
             effect=f"query {new.query} would begin with a new checkpoint, read its sources from their beginning and "
             f"write to the output that query {owners[0]} has filled: rows would be duplicated",
         )
@@ -39,8 +43,8 @@ def added(new: Manifest, deployed: Queries, candidate: Queries) -> Iterator[Find
             severity=Severity.OPAQUE,
             where=f"query {new.query}",
             evidence=f"{change(name, new.query, 'query name')}; both {_each(likeness(deployed[name], new))}",
-            hint=f"if it is the same query, keep the deployed name {name}: it then resumes its checkpoint; approve if "
-            "it is another query",
+            hint=f"if this is query {name} under a new name, keep the deployed name {name}: the query then resumes its "
+            "checkpoint. If this is a different query, approve",
             effect=f"if this is query {name} under a new name, it starts with empty state and reads its sources from "
             f"their beginning: rows that {name} has written would be written a second time",
         )
@@ -65,8 +69,8 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
             severity=Severity.BREAKING,
             where=f"query {name}",
             evidence=f"{gone}; its query `{heirs[0]}` writes to `{old.sink.output}`",
-            hint=f"if query {heirs[0]} is this query under a new name, keep the query's deployed name; otherwise give "
-            f"query {heirs[0]} its own output",
+            hint=f"if query {heirs[0]} is query {name} under a new name, keep the deployed name {name}. If it is a "
+            f"different query, give query {heirs[0]} its own output",
             effect=f"query {name} would stop, and query {heirs[0]} would write to its output: rows would be duplicated "
             f"if {heirs[0]} is new, because it reads its sources from their beginning",
         )
@@ -77,8 +81,8 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
             where=f"query {name}",
             evidence=f"{gone}; its new query `{alike[0]}` looks like it: both "
             f"{_each(likeness(old, candidate[alike[0]]))}",
-            hint=f"if query {alike[0]} is this query under a new name, the finding of query {alike[0]} is about the "
-            "same change: decide there",
+            hint=f"if query {alike[0]} is query {name} under a new name, follow the hint of the finding about query "
+            f"{alike[0]}: both findings report the same change",
             effect=f"query {name} would stop; its checkpoint and its output stay as they are, and query {alike[0]} "
             "would not use that checkpoint",
         )

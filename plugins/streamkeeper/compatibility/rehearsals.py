@@ -203,6 +203,6 @@ def function_has_effects(message: str) -> Finding:
         severity=Severity.NOTE,
         where="rehearsal",
         evidence=message,
-        hint="move the writes into the sink, which a rehearsal does not call. Until then the query is not rehearsed,"
-        " and the verdict rests on the plans and the files alone",
+        hint="move the function's writes into the sink, because a rehearsal does not call the sink. As long as the"
+        " function has effects, the query is not rehearsed, and only the plans and the files determine the verdict",
     )

@@ -60,7 +60,8 @@ def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Find
             severity=Severity.OPAQUE,
             where="sink",
             evidence=evidence,
-            hint="approve if the job has always written there; from this deploy on the server is recorded",
+            hint="approve if the job has always written to this server. Streamkeeper records the server from this"
+            " deploy onwards",
         )
 
 

@@ -43,15 +43,16 @@ class Continuity:
         """Raise CheckpointLost for a batch that is already committed, or that belongs to another checkpoint."""
         if self._done is not None and batch_id <= self._done:
             raise CheckpointLost(
-                f"{self._known.name} has gone back: Spark runs batch {batch_id}, but batch {self._done} was committed",
+                f"{self._known.name} has gone back to an older state: Spark now runs batch {batch_id}, although Spark"
+                f" has already committed batch {self._done}",
                 hint=way_out(self._known),
             )
         must_be_there(self._directory.fresh(), self._now(committed=None))
         before = batch_id - 1
         if self._done is not None and not self._directory.fresh().has(f"commits/{before}"):
             raise CheckpointLost(
-                f"{self._known.name} has gone back: {self._directory.where('')} lacks batch {before},"
-                " which was committed",
+                f"{self._known.name} has gone back to an older state: the commit of batch {before} is missing in"
+                f" {self._directory.where('')}, although Spark has already committed this batch",
                 hint=way_out(self._known),
             )
 

@@ -106,7 +106,7 @@ def claim_epoch(
     crash_point("driver.claim.after")
     mine = state.epochs[query.name]
     if (mine.instance, mine.generation) != (instance, generation):
-        raise Fenced(f"query {query.name}: epoch {mine.epoch} was claimed by {mine.instance} at the same time")
+        raise Fenced(f"query {query.name}: generation {mine.generation} of {mine.instance} claimed epoch {mine.epoch}")
     claim = Claim(
         job=job,
         instance=instance,

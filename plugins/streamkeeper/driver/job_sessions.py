@@ -98,5 +98,5 @@ def _set_conf(session: SparkSession, key: str, value: str) -> None:
             raise InvalidInput(f"conf {key}={value}: {told}", hint="correct the conf's value") from error
         if key.startswith("spark.sql.") and session.conf.get(key, None) != value:
             raise Unsupported(
-                f"conf {key} can only be set when Spark starts", hint="check only this candidate"
+                f"conf {key} can only be set when Spark starts", hint="check this candidate in a separate command"
             ) from error

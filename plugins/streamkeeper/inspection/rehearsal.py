@@ -252,8 +252,8 @@ def _go_on(
     count = read_all_state(spark, target, batch, owned=True)
     if count.unsupported:
         raise CheckpointDamaged(
-            f"after batch {batch} there is no new input, and Spark's reader does not know"
-            f" {', '.join(count.unsupported)}, so the rehearsal does not prove that the state can be loaded"
+            f"the rehearsal does not prove that the state can be loaded: there is no new input after batch {batch}, and"
+            f" Spark's state reader does not support {', '.join(count.unsupported)}"
         )
     return batch, None, f"loaded {count.rows:,} rows of state at batch {batch}, without new input", True
 
