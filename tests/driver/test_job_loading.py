@@ -52,7 +52,7 @@ def test_a_description_with_masks_inside_of_words_is_still_the_releases(tmp_path
     stored = redact_everywhere(to_json(FOUND).decode(), SECRETS).encode()
     assert b"***end" in stored
     check(tmp_path, stored, SECRETS)
-    with pytest.raises(PermanentError, match="builds other queries than were checked: totals"):
+    with pytest.raises(PermanentError, match="builds queries that differ from those that were checked: totals"):
         check(tmp_path, stored, {})
 
 
@@ -75,7 +75,9 @@ def test_another_spark_is_named_for_what_it_is(tmp_path: Path) -> None:
 def test_other_settings_are_named_for_what_they_are(tmp_path: Path) -> None:
     """As of a release from before the installation's checkpoints were moved off S3: its queries are what they were."""
     stored = to_json(msgspec.structs.replace(FOUND, confs={**FOUND.confs, "spark.hadoop.fs.s3a.endpoint": "a value"}))
-    with pytest.raises(PermanentError, match=r"with settings that differ here: spark\.hadoop\.fs\.s3a\.endpoint"):
+    with pytest.raises(
+        PermanentError, match=r"was checked with other values of these settings: spark\.hadoop\.fs\.s3a\.endpoint"
+    ):
         check(tmp_path, stored, {})
 
 
@@ -85,7 +87,7 @@ def test_a_description_that_an_older_version_masked_less_is_still_the_releases(t
     leaky = msgspec.structs.replace(FOUND, plan="Filter (token = s3cr3t-pw)")
     assert "s3cr3t" not in redact_value(leaky, secrets).plan
     check(tmp_path, to_json(leaky), secrets, leaky)
-    with pytest.raises(PermanentError, match="builds other queries than were checked: totals"):
+    with pytest.raises(PermanentError, match="builds queries that differ from those that were checked: totals"):
         check(tmp_path, to_json(leaky), secrets, msgspec.structs.replace(leaky, plan="Filter (token = other)"))
 
 
@@ -94,9 +96,9 @@ def test_code_that_an_older_version_digested_is_still_the_releases(tmp_path: Pat
     found = msgspec.structs.replace(FOUND, functions={"above/0 rate": "new"}, digests=2)
     stored = msgspec.structs.replace(found, functions={"above/0 rate": "old"}, digests=1)
     check(tmp_path, to_json(stored), {}, found)
-    with pytest.raises(PermanentError, match="builds other queries than were checked: totals"):
+    with pytest.raises(PermanentError, match="builds queries that differ from those that were checked: totals"):
         check(tmp_path, to_json(msgspec.structs.replace(stored, digests=2)), {}, found)
-    with pytest.raises(PermanentError, match="builds other queries than were checked: totals"):
+    with pytest.raises(PermanentError, match="builds queries that differ from those that were checked: totals"):
         check(tmp_path, to_json(stored), {}, msgspec.structs.replace(found, plan="Relation other"))
 
 

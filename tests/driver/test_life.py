@@ -210,4 +210,7 @@ def test_sink_ahead_of_its_checkpoint_is_refused(house: DriverHouse) -> None:
     assert house.wait_exit(second, 120) == ExitCode.REFUSED
     status = house.status("second")
     assert status is not None
-    assert "holds batch 5 of v0001, its checkpoint knows no batch after 0" in status.error
+    assert (
+        "is ahead of checkpoint v0001: the output holds batch 5 of v0001, its checkpoint knows no batch after 0"
+        in status.error
+    )

@@ -179,7 +179,10 @@ def test_an_output_over_an_empty_checkpoint_is_refused(
     """It holds batches whose numbers Spark would plan again; negative control: without the look it is taken over."""
     place = Place(tmp_path, kind)
     shutil.rmtree(place.checkpoint)
-    with pytest.raises(SinkAhead, match=f"holds batch {LAST} of v0001, its checkpoint knows no batch"):
+    with pytest.raises(
+        SinkAhead,
+        match=f"ahead of checkpoint v0001: the output holds batch {LAST} of v0001, its checkpoint knows no batch",
+    ):
         place.begin()
     monkeypatch.setattr(epoch, "_refuse_if_ahead", lambda *_: None)
     place.begin()

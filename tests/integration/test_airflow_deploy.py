@@ -196,7 +196,7 @@ def test_a_run_id_that_is_used_again_is_refused_as_another_request(installation:
     assert first.api.trigger(DAG, form, run_id=dry.run_id) == dry.run_id
     assert dry.wait() == "failed"
     (told,) = dry.told()
-    assert "was started with another request (dry_run, strategy) and has ended: dry run" in told
+    assert "another request, which differs in dry_run, strategy. That operation has ended: dry run" in told
 
 
 def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: InstalledAirflow, first: Run) -> None:

@@ -38,7 +38,7 @@ def test_a_job_moves_to_a_directory_and_back(tmp_path: Path, checkpoints: str) -
         told = house.command("rollback", JOB, "--reason", "back to the bucket", "--probation-batches", "0")
         assert told.returncode != 0
         said = " ".join((told.stdout + told.stderr).split())
-        assert "was checked with settings that differ here: spark.hadoop.fs.s3a.endpoint" in said, said
+        assert "was checked with other values of these settings: spark.hadoop.fs.s3a.endpoint" in said, said
         house.add(("b", 4))
         house.settle()
 

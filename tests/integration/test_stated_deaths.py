@@ -90,7 +90,7 @@ def test_who_was_given_up_and_wakes_up_writes_nothing_that_anybody_reads(house: 
     house.must_on(B, "state-dead", JOB, zombie, "--accept", *REASON)
     for words in (("start", JOB), deploy):
         code, said = house.on(B, *words, *REASON)
-        assert (code != 0, "may still be written by" in said) == (True, True), said
+        assert (code != 0, "may still write to checkpoint" in said) == (True, True), said
     code, said = house.on(B, "recover", JOB)
     assert ("owner-unproven" in said, "snapshot take" in said) == (True, True), said
     house.must_on(B, "snapshot", "take", JOB)

@@ -84,7 +84,7 @@ def test_a_session_that_lets_two_writers_win_gets_no_checkpoint_on_s3(spark: Spa
     """As after a setting was changed under a version that lies there; once the manager is ours it gets it."""
     checkpoint = "s3a://bucket/checkpoints/sales/totals/v0001"
     must_be_create_only(spark, "/checkpoints/sales/totals/v0001")
-    with pytest.raises(JobUnusable, match="two drivers could both write it"):
+    with pytest.raises(JobUnusable, match="two drivers could write to this checkpoint at the same time"):
         must_be_create_only(spark, checkpoint)
     context: Any = spark.sparkContext
     configuration = context._jsc.hadoopConfiguration()

@@ -168,7 +168,9 @@ def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
 
     must_have_right(settings("ada"), job(), recovery("ada"))
     must_have_right(settings("ada"), job(), recovery(""))
-    with pytest.raises(OperationRefused, match="is not accepted: mallory is not among the approvers"):
+    with pytest.raises(
+        OperationRefused, match="no authorized person has accepted this: mallory is not among the approvers"
+    ):
         must_have_right(settings("ada"), job(), recovery("mallory"))
     with pytest.raises(OperationRefused, match="carol requested it"):
         must_have_right(settings(four_eyes=True), job(), recovery("cli:carol"))

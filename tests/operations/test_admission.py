@@ -195,8 +195,8 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
 
     monkeypatch.setattr(Deploy, "open", overtaken)
     told = (
-        "r0003 has become the current release since this deploy was requested, so the deploy would inherit params and"
-        " confs that the request did not mean"
+        "r0003 became the current release after this deploy was requested, so the deploy would not inherit the params"
+        " and confs of r0003"
     )
     with pytest.raises(OperationRefused, match=told):
         asked(job, inherit_params=True, inherit_conf=True)
@@ -209,7 +209,7 @@ def test_the_same_operation_again_is_found_whatever_was_filled_in(job: Registere
     request = DeployRequest(job=JOB, inherit_params=True, inherit_conf=True)
     open_deploy(job.site, "op2", request)
     assert open_deploy(job.site, "op2", request).operation == "op2"
-    with pytest.raises(OperationRefused, match=r"another request \(inherit_params, params\)"):
+    with pytest.raises(OperationRefused, match=r"another request, which differs in inherit_params, params\."):
         open_deploy(job.site, "op2", DeployRequest(job=JOB, params={"input": "/in"}, inherit_conf=True))
 
 
@@ -229,7 +229,8 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
     file = tmp_path / "jobs" / f"{JOB}.py"
     file.write_text(file.read_text() + "\nMORE = 1\n")
     with pytest.raises(
-        OperationRefused, match=r"op2 .* is open with r0002, but the code has changed since \(use `--on-open continue`"
+        OperationRefused,
+        match=r"op2 .* deploys r0002, but the code has changed since the operation started \(use `--on-open continue`",
     ):
         find_same(job.site, request)
     job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))

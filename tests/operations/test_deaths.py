@@ -64,7 +64,7 @@ def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> 
     job.take()
     assert options_of(job)[RecoveryAction.RESTORE] == ""
     assert before.cause is not Cause.OWNER_UNPROVEN
-    refused = "checkpoint v0001 of sales/totals may still be written by op-candidate.*--action restore"
+    refused = "op-candidate may still write to checkpoint v0001 of sales/totals: .*--action restore"
     with pytest.raises(OperationRefused, match=refused):
         open_start(job.site, JOB, requested_by="ada", reason="again", operation="again")
     state = job.site.journal(JOB, "test").state()

@@ -83,7 +83,9 @@ def test_an_operations_id_that_comes_with_another_request_is_refused(job: Regist
     Deploy.open(job.site, "op2", asked)
     assert Deploy.open(job.site, "op2", replace(asked, requested_by="bob")).operation == "op2"
     other = replace(asked, dry_run=True, params={"a": 1})
-    with pytest.raises(OperationRefused, match=r"another request \(dry_run, params\) and is open .*on_open=continue"):
+    with pytest.raises(
+        OperationRefused, match=r"differs in dry_run, params\. That operation is open .*on_open=continue"
+    ):
         Deploy.open(job.site, "op2", other)
     job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
     for on_open in OnOpen:

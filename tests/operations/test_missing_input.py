@@ -146,7 +146,9 @@ def test_a_loss_is_accepted_by_who_may(tmp_path: Path, inputs: Path) -> None:
     job.take()
     add_batch(job, job.tree, inputs, 8)
     (inputs / "f8.json").unlink()
-    with pytest.raises(OperationRefused, match="and this is not accepted: ada is not among the approvers"):
+    with pytest.raises(
+        OperationRefused, match="and no authorized person has accepted this: ada is not among the approvers"
+    ):
         restore_version(job.site, JOB, QUERY, job.catalogue.read(1), **ACCEPTED)
 
 

@@ -175,7 +175,7 @@ def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest
         ({"id": "9", "name": "bob"}, "bob is not among the approvers"),
         (ADA, "ada requested it"),
     ):
-        with task_fails(f"is not accepted: {why}"):
+        with task_fails(f"no authorized person has accepted this: {why}"):
             said(run, "Approve", user)
         assert OPERATION not in job.site.journal(JOB, "test").state().operations
     said(run, "Approve", {"id": "2", "name": "bob"})

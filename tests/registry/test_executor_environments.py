@@ -104,7 +104,7 @@ def test_an_archive_that_changes_while_it_is_read_is_not_kept(
     [
         ({"STREAMKEEPER_EXECUTOR_ENVIRONMENT": "/opt/jobs.rar"}, r"is not an archive .*\.tar\.gz or \.tgz or \.zip"),
         ({"STREAMKEEPER_EXECUTOR_ENVIRONMENT": "s3://bucket/jobs.zip"}, "name a file on this machine"),
-        ({"STREAMKEEPER_MASTER": ""}, "tasks run in the drivers, not in executors"),
+        ({"STREAMKEEPER_MASTER": ""}, "without STREAMKEEPER_MASTER, Spark runs tasks in the drivers, not in executors"),
     ],
 )
 def test_what_is_no_archive_or_has_nobody_to_go_to_is_refused(changed: dict[str, str], told: str) -> None:

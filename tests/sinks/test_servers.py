@@ -195,7 +195,7 @@ def test_a_release_of_an_older_version_starts_again(tmp_path: Path) -> None:
     ):
         check_manifests(spec, {"totals": manifest("search_path=x")}, store, {})
     known = put_object(store, "sales", "manifests", to_json(manifest("host=a")), ".json")
-    with pytest.raises(PermanentError, match="builds other queries than were checked"):
+    with pytest.raises(PermanentError, match="builds queries that differ from those that were checked"):
         check_manifests(replace(spec, expected_manifests={"totals": known}), {"totals": manifest("host=b")}, store, {})
 
 

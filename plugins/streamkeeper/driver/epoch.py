@@ -290,8 +290,9 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
     written = writer.last_batch()
     if written is not None and (planned is None or written > planned):
         raise SinkAhead(
-            f"query {claim.query}: output {claim.output} holds batch {written} of {claim.version},"
-            f" its checkpoint knows {'no batch' if planned is None else f'no batch after {planned}'}",
+            f"query {claim.query}: output {claim.output} is ahead of checkpoint {claim.version}: the output"
+            f" holds batch {written} of {claim.version}, its checkpoint knows"
+            f" {'no batch' if planned is None else f'no batch after {planned}'}",
             hint="restore the checkpoint, or start a new checkpoint version",
         )
 

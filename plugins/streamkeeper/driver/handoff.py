@@ -135,7 +135,8 @@ def _last_batch(
         return committed
     if planned is None or written > planned:
         raise SinkAhead(
-            f"query {claim.query}: output {claim.output} holds batch {written} of {parent}, its checkpoint knows"
+            f"query {claim.query}: output {claim.output} is ahead of checkpoint {parent}: the output holds batch"
+            f" {written} of {parent}, its checkpoint knows"
             f" {'no batch' if planned is None else f'no batch after {planned}'}",
             hint="restore the checkpoint, or rebuild the query",
         )

@@ -109,7 +109,8 @@ def check_manifests(
     if differing:
         _check_surroundings(spec, described, store)
         raise PermanentError(
-            f"release {spec.release} of job {spec.job} builds other queries than were checked: {', '.join(differing)}",
+            f"release {spec.release} of job {spec.job} builds queries that differ from those that were checked:"
+            f" {', '.join(differing)}",
             hint="build the same queries every time, without random names, times or unordered sets in the plan",
         )
 
@@ -171,7 +172,7 @@ def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], sto
             key for key in sorted({*before.confs, *now.confs}) if before.confs.get(key) != now.confs.get(key)
         ]:
             raise PermanentError(
-                f"release {spec.release} of job {spec.job} was checked with settings that differ here: "
+                f"release {spec.release} of job {spec.job} was checked with other values of these settings: "
                 f"{', '.join(others)}",
                 hint="restore these settings (STREAMKEEPER_CHECKPOINTS and AWS_ENDPOINT_URL set the s3a settings), or"
                 f" run `streamkeeper deploy {spec.job}` to deploy the current code",
@@ -188,8 +189,8 @@ def _as_recorded(found: Manifest, stored: Manifest) -> Manifest:
         raise PermanentError(
             f"the URL of {found.sink.output} names the schema {found.sink.server}. The version of Streamkeeper that"
             " checked the release ignored this schema",
-            hint="to keep writing to the present table, remove the options from the URL. To write to the schema in the"
-            " URL, deploy the job",
+            hint="to keep writing to the present table, remove search_path and role from the options of the URL. To"
+            " write to the schema in the URL, deploy the job",
         )
     return msgspec.structs.replace(found, sink=msgspec.structs.replace(found.sink, server=None))
 

@@ -161,8 +161,9 @@ def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
         if query in asked.unfenced:
             return None
         raise _Undecided(
-            f"the query writes none of the named outputs. Add its database or directory with `--output`. If it writes"
-            f" with your own function, which records no epoch, use `--unfenced {seen.job}/{query}`"
+            f"none of the named outputs belongs to the query. Add the database or directory of the query's output with"
+            f" `--output`. If the query's sink is your own function, which records no epoch, use"
+            f" `--unfenced {seen.job}/{query}`"
         )
     if query in asked.unfenced:
         raise _Undecided(f"output {fences[-1].output} records an epoch, so omit `--unfenced`")
@@ -182,9 +183,9 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
         written = claim.version
     elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:
         raise _Undecided(
-            f"output {fence.output} was claimed last for {written} under epoch {fence.claimed}, but checkpoint"
-            f" {claim.version} was claimed later, under epoch {claim.epoch}. Put the output back in its last state. If"
-            f" {claim.version} has never written, move the folder .claims next to {claim.version} away"
+            f"the last claim in output {fence.output} is epoch {fence.claimed} for {written}, but checkpoint"
+            f" {claim.version} has a later claim, epoch {claim.epoch}. Restore the newest state of the output. If"
+            f" {claim.version} has never written, move away the folder .claims that is next to {claim.version}"
         )
     if written and (said or written) != written:
         if written in there and not _is_ahead(fence, there[written]):
@@ -200,8 +201,8 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
         begun = fence is not None and len(fence.serving) > 1
         if written not in there and begun and fence is not None and fence.batch is None:
             raise _Undecided(
-                f"the output was handed over to checkpoint {written}, which has written no batch yet and is missing."
-                f" Put checkpoint {written} back as it was"
+                f"the output was handed over to checkpoint {written}, which has written no batch yet, and the"
+                f" directory of {written} is missing. Put the unchanged directory of {written} back"
             )
         return written
     if not there:

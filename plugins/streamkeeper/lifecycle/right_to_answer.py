@@ -97,7 +97,7 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
         return
     if objection := right_to_answer(settings, state, by).objection(recover.accepted_by):
         raise OperationRefused(
-            f"the loss or duplication of rows by the recovery is not accepted: {objection}",
+            f"the recovery loses or duplicates rows, and no authorized person has accepted this: {objection}",
             hint="trigger the DAG streaming_recover, which asks the approvers",
         )
 

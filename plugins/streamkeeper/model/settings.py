@@ -315,7 +315,7 @@ def _archive(variable: str, environ: Mapping[str, str]) -> str:
         )
     if not environ.get("STREAMKEEPER_MASTER", "").strip():
         raise InvalidInput(
-            f"{variable}={value}: tasks run in the drivers, not in executors",
+            f"{variable}={value}: without STREAMKEEPER_MASTER, Spark runs tasks in the drivers, not in executors",
             hint=f"set STREAMKEEPER_MASTER, or unset {variable}",
         )
     return _directory(variable, environ, Path(), hint="name a file on this machine")

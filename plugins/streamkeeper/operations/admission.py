@@ -48,8 +48,8 @@ def open_deploy(
     def allowed(now: JobState) -> None:
         if inherits and now.serving_release != state.serving_release:
             raise OperationRefused(
-                f"{now.serving_release} has become the current release since this deploy was requested, so the"
-                " deploy would inherit params and confs that the request did not mean",
+                f"{now.serving_release} became the current release after this deploy was requested, so the deploy"
+                f" would not inherit the params and confs of {now.serving_release}",
                 hint=_AGAIN,
             )
 
@@ -74,7 +74,8 @@ def find_same(site: Installation, request: DeployRequest) -> str:
         now = build_bundle(Path(site.settings.jobs), request.job).sha256
         if now != state.releases[name].content.bundle:
             raise OperationRefused(
-                f"operation {found.operation} of job {request.job} is open with {name}, but the code has changed since",
+                f"open operation {found.operation} of job {request.job} deploys {name}, but the code has changed since"
+                " the operation started",
                 hint=f"use `--on-open continue` to finish {name}, or `--on-open abort` to end it and deploy the current"
                 " code",
             )
@@ -149,7 +150,8 @@ def _check_release(site: Installation, state: JobState, request: DeployRequest, 
         raise NotFound(f"job {request.job} has no release {name}", hint=hint)
     if request.params or request.conf:
         raise InvalidInput(
-            f"release {name} has its own params and conf", hint="push a new release to change params or conf"
+            f"release {name} already contains params and conf, so the request may not set any",
+            hint="push a new release to change params or conf",
         )
     content = release.content
     bundle = read_object(site.store, request.job, "bundles", content.bundle, ".zip")

@@ -126,8 +126,8 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
             continue
         if last_committed(site.checkpoint(state, query, name).fresh()) is not None:
             raise OperationRefused(
-                f"checkpoint {name} of {state.job}/{query} may still be written by {owner}, whose termination was"
-                " stated, not proven",
+                f"{owner} may still write to checkpoint {name} of {state.job}/{query}: a person stated the termination"
+                " of this driver, but nothing proves it",
                 hint=f"to continue in a copy, run `streamkeeper snapshot take {state.job}`, then run `streamkeeper"
                 f" recover {state.job} --action restore`. To rebuild instead, run `streamkeeper deploy {state.job}"
                 " --strategy rebuild`",

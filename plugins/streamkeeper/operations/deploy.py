@@ -387,6 +387,7 @@ def _must_be_the_same(started: OperationState, request: DeployRequest) -> None:
     what = f"has ended: {started.sentence}" if over else "is open"
     hint = "trigger a new run with its own run id"
     raise OperationRefused(
-        f"operation {started.operation} of job {request.job} was started with another request ({differs}) and {what}",
+        f"operation id {started.operation} of job {request.job} belongs to another request, which differs in {differs}."
+        f" That operation {what}",
         hint=hint if over else f"{hint} and on_open=continue or on_open=abort",
     )

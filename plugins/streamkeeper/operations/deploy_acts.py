@@ -200,7 +200,8 @@ class DeployActs:
             name = wanted
             if request.params or request.conf:
                 raise InvalidInput(
-                    f"release {name} has its own params and conf", hint="push a new release to change params or conf"
+                    f"release {name} already contains params and conf, so the request may not set any",
+                    hint="push a new release to change params or conf",
                 )
             # An earlier version may have accepted confs that are refused now; the release keeps its own confs.
             conf = self._journal.state().releases[name].content.conf

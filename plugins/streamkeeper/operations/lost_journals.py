@@ -80,8 +80,9 @@ def plan_rebuild(
     if misplaced := find_misplaced(site.store, present, site.settings.home):
         raise OperationRefused(
             misplaced,
-            hint="a copy must not take over the outputs of its original. If the original no longer exists, run"
-            " `streamkeeper home new --reason …`, then run `streamkeeper registry rebuild`",
+            hint="if the original still exists, do not rebuild here: a copy must not take over the outputs of its"
+            " original. If the original no longer exists, run `streamkeeper home new --reason …`, then run"
+            " `streamkeeper registry rebuild`",
         )
     # Keyed by output: if a place is named twice, each output counts once.
     fences = {

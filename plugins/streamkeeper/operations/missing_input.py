@@ -222,7 +222,8 @@ def _since_snapshot(
         return positions_since(tree, snapshot.offsets)
     now = newest_position(tree)
     if state.version(query, snapshot.version) is None:
-        raise CheckpointDamaged(f"the file lists of {snapshot.version or 'its checkpoint'} are not recorded")
+        version = snapshot.version or "the checkpoint version of the snapshot"
+        raise CheckpointDamaged(f"the journal does not record {version}, so the files that it has read are unknown")
     if lost := find_version_loss(site, state, query, snapshot.version):
         raise CheckpointDamaged(lost)
     own = site.checkpoint(state, query, snapshot.version)

@@ -102,7 +102,8 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
     right = right_to_answer(site.settings, state, asked.requested_by)
     if option.asks and (objection := right.objection(asked.accepted_by, asked.accepted_by_id)):
         raise OperationRefused(
-            f"{asked.action.value} of {asked.job} loses or duplicates rows, and this is not accepted: {objection}",
+            f"{asked.action.value} of {asked.job} loses or duplicates rows, and no authorized person has accepted this:"
+            f" {objection}",
             hint="trigger the DAG streaming_recover, which asks a person who may accept the effects",
         )
     if option.asks and asked.announced and asked.announced != announced:

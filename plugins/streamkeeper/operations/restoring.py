@@ -273,8 +273,8 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
     can = capabilities_of(plan.sink)
     if can.reconciles is Reconciliation.CUT_BACK and not carries_on:
         raise OperationRefused(
-            f"{plan.output} cannot continue from {plan.snapshot}: the output of that snapshot's checkpoint is in"
-            " another place, or the checkpoint was not deployed from here",
+            f"output {plan.output} cannot continue from {plan.snapshot}: the checkpoint of this snapshot wrote to"
+            " another output, or the release that wrote the checkpoint is not recorded here",
             hint="use `--to` to restore into a directory; a query that starts there begins a new output",
         )
     if not can.takes_again and plan.replayed != 0 and not accept_replay:
@@ -298,7 +298,8 @@ def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, serie
         )
     if objection := right_to_answer(site.settings, state, by).objection(by):
         raise OperationRefused(
-            f"the restore of {series} from {plan.snapshot} {plan.missing.loss}, and this is not accepted: {objection}",
+            f"the restore of {series} from {plan.snapshot} {plan.missing.loss}, and no authorized person has accepted"
+            f" this: {objection}",
             hint="trigger the DAG streaming_recover, which asks a person who may accept the loss",
         )
     return f"; {by} accepted that it {plan.missing.loss} ({reason})"

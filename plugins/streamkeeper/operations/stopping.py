@@ -126,7 +126,7 @@ class _Stop:
                     raise OperationRefused(f"job {self._job}: {decision.reason}")
                 case Unprovable():
                     raise OperationRefused(
-                        f"the stop of job {self._job} is recorded; {decision.reason}",
+                        f"the stop of job {self._job} is recorded, but not complete: {decision.reason}",
                         hint=f"run `streamkeeper stop {self._job} --reason …` on the machine of this driver",
                     )
                 case Wait(on=on):

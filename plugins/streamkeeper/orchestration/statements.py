@@ -43,7 +43,8 @@ class StateDeadOperator(AskedTask):
         self._report(context, risks)
         if not asked["accept"]:
             raise OperationRefused(
-                f"nothing is recorded about {instance}. The risks of the statement: {'; '.join(risks)}",
+                f"this run recorded nothing about {instance}, because the field accept is not set. The risks of the"
+                f" statement: {'; '.join(risks)}",
                 hint="set the field accept once you are certain that the driver has terminated",
             )
         return stated

@@ -175,8 +175,8 @@ def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
     if compressed or total > MAX_BYTES:
         reason = f"{compressed[0]!r} is compressed" if compressed else f"its files are {total:,} bytes"
         raise RegistryDamaged(
-            f"Streamkeeper did not write bundle {name}: {reason}, but a bundle is uncompressed and has at most"
-            f" {MAX_BYTES:,} bytes of files",
+            f"Streamkeeper did not write bundle {name}: {reason}. Streamkeeper's bundles are uncompressed and"
+            f" have at most {MAX_BYTES:,} bytes of files",
             hint="push the release again, and find out who wrote this bundle",
         )
 

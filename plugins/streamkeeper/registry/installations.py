@@ -60,8 +60,8 @@ def open_installation(store: Store, home: str) -> InstallationRecord:
     if misplaced := find_misplaced(store, found, home):
         raise OperationRefused(
             misplaced,
-            hint="after a move, run `streamkeeper home moved --reason …`, or put a link to the new place at the old"
-            " one. For a copy, run `streamkeeper home new --reason …`",
+            hint="after a move, run `streamkeeper home moved --reason …`, or create a symbolic link at the old"
+            " location that points to the new one. For a copy, run `streamkeeper home new --reason …`",
         )
     if not (Path(home) / HOME_FILE).exists():
         _write_home(home)

@@ -215,9 +215,10 @@ def refuse_older_copy(output: str, version: str, known: int | None, held: int | 
     now. Each is None without a batch.
     """
     if known is not None and (held is None or held < known):
-        found = "no batch" if held is None else f"batch {held}"
+        found = "no batch" if held is None else f"only batches up to {held}"
         raise OutputLost(
-            f"output {output} lacks committed batches: it has {found} of {version}, but batch {known} was there",
+            f"output {output} lacks committed batches: this process has seen batch {known} of {version} in the output,"
+            f" but now finds {found}",
             hint="restore the output, then run `streamkeeper recover JOB`",
         )
 

@@ -106,7 +106,7 @@ def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int
     reason = "it has gaps" if beyond is None else f"it was compacted at batch {beyond}"
     raise InvalidInput(
         f"the sink log of {directory} cannot separate the batches up to {last} from later ones: {reason}",
-        hint="rebuild the output, or read the whole directory, because later batches were written to this version",
+        hint="rebuild the output, or read the whole directory, which may also contain rows of later batches",
     )
 
 

@@ -64,7 +64,8 @@ def find_staging_table(connection: Connection, table: str) -> str | None:
         return None
     if {*inspector.get_pk_constraint(name)["constrained_columns"]} != _STAGING_KEY:
         raise InvalidInput(
-            f"table {name} exists and Streamkeeper did not create it, but needs the name to stage rows of {table}",
+            f"table {name} exists and Streamkeeper did not create it, but Streamkeeper needs this name to stage rows of"
+            f" {table}",
             hint="rename that table, or write to another output table",
         )
     return name
@@ -80,7 +81,8 @@ def check_outputs_table(connection: Connection, outputs: Table) -> None:
     there = {column["name"] for column in inspector.get_columns(outputs.name)}
     if not {"output", "owner", "epoch", "version", "batch_id"} <= there:
         raise InvalidInput(
-            f"table {outputs.name} exists and Streamkeeper did not create it, but needs the name to record outputs",
+            f"table {outputs.name} exists and Streamkeeper did not create it, but Streamkeeper needs this name to"
+            " record outputs",
             hint="rename that table, or write to another database or schema",
         )
 
@@ -216,8 +218,8 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
     # Without a current table, a person has already decided about the loss.
     if serves and not swaps and coming.version is not None:
         raise OutputLost(
-            f"table {name} is missing, although batch {coming.batch_id} of {coming.version} is recorded in it:"
-            f" it cannot replace {table}",
+            f"table {name} is missing, although batch {coming.batch_id} of {coming.version} is recorded as"
+            f" written to it, so {name} cannot replace {table}",
             hint=f"put {name} back from a backup of the database, or keep the current version",
         )
     if swaps and serves:

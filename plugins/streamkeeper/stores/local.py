@@ -178,7 +178,8 @@ class LocalStore(Store):
             yield
         except (NotADirectoryError, IsADirectoryError) as error:
             raise InvalidInput(
-                f"cannot {operation} {key} in {self.url}: a part of the key is both a key and a folder"
+                f"cannot {operation} {key} in {self.url}: the key or one of its parent folders would have to be both a"
+                " file and a folder"
             ) from error
         except OSError as error:
             path = os.path.join(self._root, key)
