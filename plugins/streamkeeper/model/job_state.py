@@ -146,7 +146,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return max(versions, key=lambda version: version_number(version.version), default=None)
 
     def version(self, query: str, version: str) -> CheckpointVersion | None:
-        """Return the checkpoint version of a query with this name; None if it is not recorded."""
+        """Return the query's checkpoint version named ``version``; None if it is not recorded."""
         return next((known for known in self.versions.get(query, ()) if known.version == version), None)
 
     def checkpoint(self, query: str, version: str, root: str) -> str:

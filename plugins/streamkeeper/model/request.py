@@ -227,7 +227,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Standby (s)",
-            description="Longest time, in seconds, until the new driver has started and is on standby. After that,"
+            description="Longest time, in seconds, for the new driver to start and reach standby. If it takes longer,"
             " the new driver is ended, and nothing has changed",
             extra=_SECONDS,
         ),

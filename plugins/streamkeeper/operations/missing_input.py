@@ -112,7 +112,8 @@ def missing_for_restore(
     """Return the input that a restore of the snapshot would lose.
 
     ``site``: the installation; ``state``: the job's state; ``query`` and ``snapshot``: what to restore; ``manifest``:
-    from the release that read the input; ``holds``: what the output contains from the snapshot's version.
+    the manifest of the release that read the input; ``holds``: the batches that the snapshot's checkpoint version wrote
+    and that the output still contains.
     """
     current = state.current_version(query)
     if current is None or find_foreign(site, state, query, current.version):

@@ -30,8 +30,8 @@ def answered_by(answer: Mapping[str, Any]) -> tuple[str, str]:
 def assigned_users(right: RightToAnswer) -> list[HITLUser]:
     """Return the users whom Airflow lets answer; empty for all users.
 
-    Airflow treats an empty list as all users. If no user may answer, the list therefore contains users whose answers
-    are not accepted.
+    Airflow treats an empty list as all users. If no user may answer, the list is therefore not left empty: it names
+    the listed approvers, whose answers Streamkeeper then rejects.
     """
     named = right.named()
     if named is None:
