@@ -41,7 +41,7 @@ def test_who_wanted_what_and_why() -> None:
         "Strategy": "resume",
         "Accept the risk": "yes",
         "Columns expected to differ": "total, count",
-        "Drain (s)": "5",
+        "Drain time limit (seconds)": "5",
     }
     assert "/in" not in str(told.settings)
 

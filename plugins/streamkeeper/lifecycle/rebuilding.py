@@ -183,9 +183,9 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
         written = claim.version
     elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:
         raise _Undecided(
-            f"the last claim in output {fence.output} is epoch {fence.claimed} for {written}, but checkpoint"
-            f" {claim.version} has a later claim, epoch {claim.epoch}. Restore the newest state of the output. If"
-            f" {claim.version} has never written, move away the folder .claims that is next to {claim.version}"
+            f"output {fence.output} was claimed for {written} with epoch {fence.claimed}, but checkpoint"
+            f" {claim.version} has a later claim, with epoch {claim.epoch}. Restore the newest state of the output. If"
+            f" {claim.version} has never written a batch, move away the folder .claims that is next to {claim.version}"
         )
     if written and (said or written) != written:
         if written in there and not _is_ahead(fence, there[written]):

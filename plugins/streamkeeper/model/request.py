@@ -199,9 +199,9 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Rows that may differ",
-            description="Largest share (0 to 1) of the rows present in both the current and the rebuilt output that may"
-            " differ, not counting columns that the change redefines. If more differ, a person must approve the rebuilt"
-            " output",
+            description="Largest share (0 to 1) of rows that may differ. It counts the rows that both the current and"
+            " the rebuilt output contain, without the columns that the change redefines. If more rows differ, a person must"
+            " approve the rebuilt output",
             extra=_SHARE,
         ),
     ] = 0.0
@@ -217,7 +217,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: Annotated[
         float,
         Meta(
-            title="Drain (s)",
+            title="Drain time limit (seconds)",
             description="Longest time, in seconds, for the running driver to finish its open batch. After that, the"
             " driver is killed, and the next driver replays the batch",
             extra=_SECONDS,
@@ -226,7 +226,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     standby_s: Annotated[
         float,
         Meta(
-            title="Standby (s)",
+            title="Standby time limit (seconds)",
             description="Longest time, in seconds, for the new driver to start and reach standby. If it takes longer,"
             " the new driver is ended, and nothing has changed",
             extra=_SECONDS,
@@ -235,7 +235,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     first_commit_s: Annotated[
         float,
         Meta(
-            title="First commit (s)",
+            title="First commit time limit (seconds)",
             description="Longest time, in seconds, until every query of the new release has completed its first"
             " trigger. After that, the previous release is made current again automatically, if possible",
             extra=_SECONDS,
@@ -253,7 +253,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     probation_s: Annotated[
         float,
         Meta(
-            title="Probation (s)",
+            title="Probation time limit (seconds)",
             description="Longest duration of the probation, in seconds. If the new release has not passed it by then,"
             " the previous release is made current again automatically, if possible",
             extra=_SECONDS,
@@ -262,7 +262,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     approve_s: Annotated[
         float,
         Meta(
-            title="Approval (s)",
+            title="Approval time limit (seconds)",
             description="Longest time, in seconds, that the operation waits for a person's answer to its question."
             " After that, the question counts as declined",
             extra=_SECONDS,
@@ -271,7 +271,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     catch_up_s: Annotated[
         float,
         Meta(
-            title="Catching up (s)",
+            title="Catch-up time limit (seconds)",
             description="Longest time, in seconds, for a rebuild to read all input that the current release has read."
             " After that, the dual run is aborted, and the current release keeps running",
             extra=_SECONDS,

@@ -51,8 +51,8 @@ class BundleOperator(OpeningTask):
     step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
-        """Return a sentence about the progress. Before anything is recorded, raises OperationOpen if another operation
-        is open, and the errors of ``open_deploy``."""
+        """Return a sentence about the progress. The task raises OperationOpen if another operation is open, or an error
+        of ``open_deploy``, before it records anything."""
         from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.deploy import OnOpen
         from streamkeeper.operations.forgetting import told_forgotten

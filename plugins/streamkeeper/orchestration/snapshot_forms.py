@@ -109,7 +109,7 @@ def prune_form(jobs: Path) -> dict[str, Param]:
             None,
             type=["null", "number"],
             **unclamped({"minimum": 0}),
-            title="Grace period (s)",
+            title="Grace period (seconds)",
             description_md="Seconds that a pack of snapshot data stays in the store after the last snapshot that"
             " needs it is gone. If empty, one day. Use `0` only while no snapshot is being taken",
         ),
