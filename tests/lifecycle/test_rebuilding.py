@@ -263,7 +263,7 @@ def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:
     refused = decided(lost(*both, fences=(table("v0001", epoch=5),), claims=claimed("v0002", 6)))
     assert refused.record is None
     assert (
-        "was claimed for v0001 with epoch 5, but checkpoint v0002 has a later claim, with epoch 6. Restore the newest state"
+        "was claimed for v0001 with epoch 5, but checkpoint v0002 has a later claim, with epoch 6. Restore the newest"
         in refused.refusals[0]
     )
     same = recorded(decided(lost(*both, fences=(table("v0001", epoch=6),), claims=claimed("v0002", 6))))

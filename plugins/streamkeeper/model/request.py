@@ -200,8 +200,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             title="Rows that may differ",
             description="Largest share (0 to 1) of rows that may differ. It counts the rows that both the current and"
-            " the rebuilt output contain, without the columns that the change redefines. If more rows differ, a person must"
-            " approve the rebuilt output",
+            " the rebuilt output contain, without the columns that the change redefines. If more rows differ, a person"
+            " must approve the rebuilt output",
             extra=_SHARE,
         ),
     ] = 0.0
