@@ -240,7 +240,7 @@ def test_a_store_on_s3_that_is_deleted_under_a_driver_is_rebuilt_for_an_output_o
     words = ("registry", "rebuild", "--output", str(copying.output), "--no-driver-elsewhere")
     code, told = copying.command(*words, "--reason", "the bucket was emptied")
     assert code == 0, told
-    assert "query copy: v0001 served (batch 0 committed)" in told, told
+    assert "query copy: v0001 was current (batch 0 committed)" in told, told
     copying.open()
     state = copying.site.journal(COPY, "test").state()
     assert copying.site.id == before.installation
