@@ -27,9 +27,7 @@ def comprehension_of(
     variables = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     inner = Counter(uses_of(loop))
     alone = all(inner[use] == count for use, count in uses.items() if use[0] in variables)
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    # A comprehension evaluates its first iterable outside, where a global may have the name of a variable.
-    alone &= not variables & {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
+    names = _names_in(loop)
     if not alone or (variables | {name}) & set(shared) or names & {"super", "__class__"}:
         return None
     outer = names - variables - {name}
@@ -41,16 +39,14 @@ def comprehension_of(
     statement: ast.stmt = loop
     waiting = set(variables)
     while True:
-        # A variable has the value of the round before, or of the loop's last run, until the loop assigns it.
-        read = statement.iter if isinstance(statement, ast.For) else getattr(statement, "test", None)
-        if read is not None and waiting & _names_in(read):
-            return None
-        if isinstance(statement, ast.For):
-            waiting -= _names_in(statement.target)
+        # Until the loop assigns a variable, it has the value of the round before, or a global has its name.
         match statement:
-            case ast.For(target=target, iter=given, body=[following], orelse=[]) if _is_variables(target):
+            case ast.For(target=target, iter=given, body=[following], orelse=[]) if _is_variables(
+                target
+            ) and not waiting & _names_in(given):
+                waiting -= _names_in(target)
                 generators.append(ast.comprehension(target=target, iter=given, ifs=[], is_async=0))
-            case ast.If(test=test, body=[following], orelse=[]):
+            case ast.If(test=test, body=[following], orelse=[]) if not waiting & _names_in(test):
                 generators[-1].ifs.append(test)
             case ast.Expr(
                 ast.Call(func=ast.Attribute(value=ast.Name(id=held), attr="append"), args=[element], keywords=[])
