@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from streamkeeper.model.manifest import Source
 
-WIDENING = ("tinyint", "smallint", "int", "bigint")
+_WIDENING = ("tinyint", "smallint", "int", "bigint")
 """Integer types, each of which holds all values of those before it."""
 _EXACT_IN_DOUBLE = ("tinyint", "smallint", "int", "float")
 _TEXTS = ("json", "csv")
@@ -42,7 +42,7 @@ def effect_of_type(source: Source, before: str, after: str) -> str:
     if kind in (*_TEXTS, "orc"):
         mode = options.get("mode", "").upper() if kind in _TEXTS else ""
         return _MISFITS.get(mode, _NULL).format(after=_short(now, "the new type"))
-    if kind == "parquet" and _is_narrower(was, now) and was != WIDENING[-1]:
+    if kind == "parquet" and is_wider_integer(now, was) and was != _WIDENING[-1]:
         return f"a value that does not fit {now} would be read as another number without an error: {_WRAPPED}"
     if kind == "parquet":
         return (
@@ -52,13 +52,13 @@ def effect_of_type(source: Source, before: str, after: str) -> str:
     return ""
 
 
+def is_wider_integer(before: str, after: str) -> bool:
+    """Whether both are integer types, and the second one holds all values of the first one and more."""
+    return before in _WIDENING and after in _WIDENING and _WIDENING.index(before) < _WIDENING.index(after)
+
+
 def _is_wider(before: str, after: str) -> bool:
-    wider = before in WIDENING and after in WIDENING and WIDENING.index(before) < WIDENING.index(after)
-    return wider or (before in _EXACT_IN_DOUBLE and after == "double")
-
-
-def _is_narrower(before: str, after: str) -> bool:
-    return before in WIDENING and after in WIDENING and WIDENING.index(before) > WIDENING.index(after)
+    return is_wider_integer(before, after) or (before in _EXACT_IN_DOUBLE and after == "double")
 
 
 def _short(kind: str, otherwise: str) -> str:

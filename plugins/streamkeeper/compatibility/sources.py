@@ -26,7 +26,7 @@ from streamkeeper.compatibility.rule import (
 from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.compatibility.source_options import JSON_CONFS, only_drops_malformed, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_places import place, place_changed
-from streamkeeper.compatibility.source_types import WIDENING, effect_of_type
+from streamkeeper.compatibility.source_types import effect_of_type, is_wider_integer
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Source, columns_of
 
@@ -228,7 +228,7 @@ def _option_changed(
 
 def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told_by_sums: bool) -> Finding:
     evidence = change(before, after, f"type of column {name}")
-    widened = before in WIDENING and after in WIDENING and WIDENING.index(before) < WIDENING.index(after)
+    widened = is_wider_integer(before, after)
     if widened or after == "string" or before == f"{after} not null":
         if not used:
             return note("source-column-widened", where, evidence, "src_schema_widened")
