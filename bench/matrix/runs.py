@@ -172,7 +172,8 @@ class _Running:
                 writer.close()
 
     def fail(self, error: Exception) -> None:
-        cause = self._raised[0] if self._raised else error
+        # A query that is stopped after a deadlock raises in its function as well; the deadlock is the cause.
+        cause = error if isinstance(error, TimeoutError) or not self._raised else self._raised[0]
         self._error = (_error_class(cause), _first_line(cause))
 
     def result(self, spark: SparkSession) -> Run:
