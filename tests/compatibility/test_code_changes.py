@@ -125,7 +125,7 @@ def test_a_file_is_named_only_where_no_code_differs() -> None:
     old = manifest("a", rates__json=part("", 0, digest="old", place="rates.json", beside=True))
     assert (
         finding(manifest("b", rates__json=file), old).evidence
-        == "file rates.json changed (manifests record only a digest of it)"
+        == "file rates.json changed (only its digest is recorded: compare it with the file in the deployed release)"
     )
     both = manifest("b", rates__json=file, settings__LIMIT=part("20", 3, "settings.py"))
     assert finding(both, old).evidence == "value settings.LIMIT (settings.py:3): `10` → `20`"

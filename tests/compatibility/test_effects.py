@@ -18,7 +18,8 @@ from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE, effect_o
 from streamkeeper.compatibility.effects_of_notes import NOTES
 from streamkeeper.compatibility.rehearsals import rehearsal_failed
 from streamkeeper.compatibility.rule import NEW_QUERY
-from streamkeeper.compatibility.way_out import GOES_ON
+from streamkeeper.compatibility.way_out import GOES_ON, READS_AGAIN
+from streamkeeper.compatibility.way_out import GOES_ON_ELSEWHERE as ELSEWHERE
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest, StateColumn
 from tests.compatibility.internals import SPEAKS_INTERNALS, says_twice
@@ -164,6 +165,26 @@ def test_what_spark_refuses_of_a_moved_source_has_the_sources_way_out() -> None:
     assert {each.hint for each in findings} == {NEW_QUERY}
     (alone,) = assess({"q": STATELESS}, {"q": STATELESS}, {"q": [refused]}).queries["q"].findings
     assert alone.hint == GOES_ON
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "effect", "fix"),
+    [
+        ("table", {}, "the first write would fail, because the output table has the old columns", READS_AGAIN),
+        ("file", {"format": "csv"}, "existing files keep the old columns: a reader of the output would", ELSEWHERE),
+    ],
+)
+def test_columns_that_do_not_fit_say_what_the_sink_does(
+    kind: str, options: dict[str, str], effect: str, fix: str
+) -> None:
+    """A table has one set of columns; files keep theirs, and a new version has a directory of its own."""
+    old = changed(STATELESS, sink=changed(STATELESS.sink, kind=kind, options=options))
+    new = changed(old, output_schema=f"{old.output_schema}\nextra string")
+    (found,) = [
+        each for each in assess({"q": old}, {"q": new}).queries["q"].findings if each.rule == "output-column-added"
+    ]
+    assert found.effect.startswith(effect)
+    assert found.hint == fix
 
 
 def test_what_spark_says_is_told_without_its_addresses() -> None:

@@ -53,6 +53,19 @@ def test_what_follows_from_the_state_is_told_by_its_rules() -> None:
     assert [each.rule for each in find_changes(STATEFUL, new)] == ["aggregate-input-changed"]
 
 
+def test_a_changed_cast_above_a_changed_state_refers_to_the_finding_about_the_state() -> None:
+    """The note alone would say that no action is needed."""
+    other = with_operator(STATEFUL, values=(StateColumn(meaning="sum(source 0.y)", type="string"),))
+    column = msgspec.structs.replace(STATEFUL.columns[1], meaning="cast(sum(source 0.y), dataType=long)")
+    findings = find_changes(STATEFUL, changed(other, columns=(STATEFUL.columns[0], column), **ABOVE))
+    (found,) = [each for each in findings if each.rule == "output-column-redefined"]
+    assert found.effect.endswith("; the change also redefines a value in the state, which another finding reports")
+    assert found.hint == "follow the finding about the state"
+    assert verdict_of(findings) is Verdict.SWITCH
+    (alone,) = find_changes(STATEFUL, in_cents(STATEFUL))
+    assert "another finding" not in alone.effect
+
+
 def test_a_column_of_which_nothing_is_known_is_told_by_the_plan() -> None:
     """Control: it counts as the same."""
     assert [each.rule for each in find_changes(STATEFUL, in_cents(STATEFUL, "?s"))] == ["above-state-changed"]

@@ -241,7 +241,7 @@ def _told(pair: _Pair, width: int) -> str:
     if pair.renamed:
         return f"{name}{place}, formerly {_bare(pair.renamed)}{f': {texts}' if texts else ', with the same text'}"
     if part.place == pair.name:
-        return f"{name} changed (manifests record only a digest of it)"
+        return f"{name} changed (only its digest is recorded: compare it with the file in the deployed release)"
     return f"{name}{place}{': ' if texts else ' changed'}{texts}"
 
 

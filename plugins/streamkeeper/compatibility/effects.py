@@ -56,9 +56,12 @@ def _stored(noun: str, rows: str) -> dict[str, str]:
     }
 
 
-_OUTPUT = "the output table or files have the old columns: the write would fail, or readers would"
+_OLD_FILES = "existing files keep the old columns: a reader of the output would"
 _ANEW = "restart a group that was already evicted: a second, incomplete result, or a duplicate, would be written"
 _SETTING = "new rows would be computed with the new value, while {groups} hold results of the old value"
+
+OF_TABLE = "the first write would fail, because the output table has the old columns"
+"""Effect of columns that an output table does not accept; for files, ``BREAKING`` has one sentence per change."""
 
 BREAKING: dict[str, str] = {
     "source-count-changed": "Spark would refuse to start, because the checkpoint holds one offset per deployed source",
@@ -126,10 +129,10 @@ BREAKING: dict[str, str] = {
     "never updated",
     "sink-partition-redefined": "results would be written to different partitions: a reader of one partition would "
     "miss rows, and find rows that belong elsewhere",
-    "output-column-added": f"{_OUTPUT} not find the new column in old rows",
-    "output-column-removed": f"{_OUTPUT} miss the removed column in new rows",
-    "output-column-type-changed": f"{_OUTPUT} find another type in new rows",
-    "output-columns-reordered": f"{_OUTPUT} read one column as another",
+    "output-column-added": f"{_OLD_FILES} miss the new column in old files",
+    "output-column-removed": f"{_OLD_FILES} miss the removed column in new files",
+    "output-column-type-changed": f"{_OLD_FILES} find two types in one column",
+    "output-columns-reordered": f"{_OLD_FILES} read one column as another",
     "output-column-nullability-changed": "the write would fail at the first null, because the output's column does not "
     "allow nulls",
     "checkpoint-layout-changed": "Spark would refuse to start, because the checkpoint has the other layout",

@@ -90,17 +90,29 @@ def told_by_state(before: str, after: str, old: Manifest, new: Manifest, *, keys
 
     ``keys_alone``: whether only the operator's keys count, not its values.
     """
+    changed = _changed_in_state(old, new, keys_alone=keys_alone)
+    for number, (left, right) in enumerate(sorted(changed, key=lambda pair: -len(pair[0].meaning))):
+        before = _without(left.meaning, before, number)
+        after = _without(right.meaning, after, number)
+    return bool(changed) and before == after
+
+
+def redefines_state(before: str, after: str, old: Manifest, new: Manifest) -> bool:
+    """Whether the two expressions contain a key or value of a stateful operator that the change redefines."""
+    return any(
+        _without(left.meaning, before, 0) != before and _without(right.meaning, after, 0) != after
+        for left, right in _changed_in_state(old, new, keys_alone=False)
+    )
+
+
+def _changed_in_state(old: Manifest, new: Manifest, *, keys_alone: bool) -> list[tuple[StateColumn, StateColumn]]:
     kept = [
         pair
         for _, was, now in operator_pairs(old, new)
         for columns in ((was.key_columns, now.key_columns), *([] if keys_alone else [(was.values, now.values)]))
         for pair in zip(*columns, strict=False)
     ]
-    changed = [pair for pair in kept if pair[0].meaning != pair[1].meaning and pair[0].meaning and pair[1].meaning]
-    for number, (left, right) in enumerate(sorted(changed, key=lambda pair: -len(pair[0].meaning))):
-        before = _without(left.meaning, before, number)
-        after = _without(right.meaning, after, number)
-    return bool(changed) and before == after
+    return [pair for pair in kept if pair[0].meaning != pair[1].meaning and pair[0].meaning and pair[1].meaning]
 
 
 def _without(part: str, meaning: str, number: int) -> str:

@@ -10,6 +10,7 @@ from streamkeeper.compatibility.output_columns import (
     RESULT_OF_CODE,
     is_known,
     output_columns,
+    redefines_state,
     same_meaning,
     told_by_state,
 )
@@ -24,6 +25,9 @@ OLD_VALUES = {
     "complete": "the next batch would write every group again, with the new {name}",
 }
 """Output mode -> effect on existing values; in append mode each result is written once."""
+_REBUILD = "to recompute rows already written, deploy with --strategy rebuild"
+_FOLLOW = "follow the finding about the state"
+_WITH_STATE = "; the change also redefines a value in the state, which another finding reports"
 _WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
 
 
@@ -33,13 +37,15 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
         before, after = output_columns(old)[name].meaning, output_columns(new)[name].meaning
         if _told_of_code(before, after, old, new):
             continue
+        effect = OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE).format(name=name)
+        of_state = redefines_state(before, after, old, new)
         found = note(
             "output-column-redefined",
             f"output column {name}",
             expression_change(before, after, named=names_of_both(old, new)),
             "sink_table_value_above",
-            "to recompute rows already written, deploy with --strategy rebuild" if new.output_mode == "update" else "",
-            OLD_VALUES.get(new.output_mode, _WRITTEN_ONCE).format(name=name),
+            _FOLLOW if of_state else _REBUILD if new.output_mode == "update" else "",
+            f"{effect}{_WITH_STATE if of_state else ''}",
         )
         yield from with_line([found], old, new, [before], [after])
 

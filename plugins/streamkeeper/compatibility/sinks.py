@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
+from streamkeeper.compatibility.effects import OF_TABLE
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.model.finding import Finding, Severity
@@ -95,17 +96,18 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     removed, added = [name for name in before if name not in after], [name for name in after if name not in before]
     meanings = [{column.name: column.meaning for column in each.columns} for each in (old, new)]
     if removed:
-        yield _columns_finding(ColumnChange.REMOVED, takes, change(removed, "", "column"))
+        yield _columns_finding(ColumnChange.REMOVED, takes, new, change(removed, "", "column"))
     if added:
-        found = _columns_finding(ColumnChange.ADDED, takes, change("", added, "column"))
+        found = _columns_finding(ColumnChange.ADDED, takes, new, change("", added, "column"))
         yield from with_line([found], old, new, meanings[0].values(), [meanings[1].get(name, "") for name in added])
     for name in before:
         if name in after and before[name] != after[name]:
-            found = _retyped(name, before[name], after[name], takes)
+            found = _retyped(name, before[name], after[name], takes, new)
             sides = ([side.get(name, "")] for side in meanings)
             yield from with_line([found], old, new, *sides)
     if not removed and not added and list(before) != list(after):
-        yield _columns_finding(ColumnChange.REORDERED, takes, change(list(before), list(after), "order of columns"))
+        order = change(list(before), list(after), "order of columns")
+        yield _columns_finding(ColumnChange.REORDERED, takes, new, order)
 
 
 def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -143,14 +145,19 @@ def _takes(manifest: Manifest) -> frozenset[ColumnChange]:
     return capabilities_of(sink.kind).columns.get(sink.options.get("format", ""), frozenset())
 
 
-def _columns_finding(what: ColumnChange, takes: frozenset[ColumnChange], evidence: str) -> Finding:
+def _columns_finding(what: ColumnChange, takes: frozenset[ColumnChange], new: Manifest, evidence: str) -> Finding:
     rule = f"output-column{'s' if what is ColumnChange.REORDERED else ''}-{what.value}"
     if what in takes:
         return note(rule, "output columns", evidence, "proj_add_col, proj_rename_col", _HISTORY)
-    return breaking(rule, "output columns", evidence, "", NEW_CHECKPOINT)
+    return _not_taken(rule, new, evidence)
 
 
-def _retyped(name: str, before: str, after: str, takes: frozenset[ColumnChange]) -> Finding:
+def _not_taken(rule: str, new: Manifest, evidence: str) -> Finding:
+    effect = OF_TABLE if capabilities_of(new.sink.kind).one_place else ""
+    return breaking(rule, "output columns", evidence, effect=effect)
+
+
+def _retyped(name: str, before: str, after: str, takes: frozenset[ColumnChange], new: Manifest) -> Finding:
     evidence = change(before, after, f"type of column {name}")
     if before.removesuffix(_NOT_NULL) == after.removesuffix(_NOT_NULL):
         if after.endswith(_NOT_NULL) or ColumnChange.NULLABLE in takes:
@@ -158,4 +165,4 @@ def _retyped(name: str, before: str, after: str, takes: frozenset[ColumnChange])
         return breaking("output-column-nullability-changed", "output columns", evidence, "", NEW_CHECKPOINT)
     if ColumnChange.RETYPED in takes:
         return note("output-column-type-changed", "output columns", evidence, "proj_retype_col", _HISTORY)
-    return breaking("output-column-type-changed", "output columns", evidence, "", NEW_CHECKPOINT)
+    return _not_taken("output-column-type-changed", new, evidence)

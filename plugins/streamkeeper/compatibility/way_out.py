@@ -22,6 +22,10 @@ READS_AGAIN = (
 GOES_ON = (
     "switch: a new checkpoint version continues at the same offsets and reads no input again; or revert the change"
 )
+GOES_ON_ELSEWHERE = (
+    "switch: a new checkpoint version continues at the same offsets, reads no input again, and writes to a new "
+    "directory of the output; or revert the change"
+)
 WITHOUT_STATE = (
     "revert the change; or switch with accept_state_loss: a new checkpoint version continues at the same offsets with "
     "empty state: {lost}"
@@ -68,9 +72,11 @@ def _hint(finding: Finding, old: Manifest, new: Manifest, of_source: str) -> str
 
 def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
     again = concern_of(finding) in OF_SOURCES or _needs_new_output(finding, old, new)
+    sink = capabilities_of(new.sink.kind)
     if not again and not is_stateful(old, new):
-        return GOES_ON
-    if capabilities_of(new.sink.kind).shadows:
+        elsewhere = concern_of(finding) is Concern.OUTPUT and sink.shadows and not sink.one_place
+        return GOES_ON_ELSEWHERE if elsewhere else GOES_ON
+    if sink.shadows:
         return READS_AGAIN
     return ONLY_BACK if again else WITHOUT_STATE.format(lost=_lost(old))
 
