@@ -27,8 +27,8 @@ _NOT_NOW = float("inf")
 class StoreLine:
     """The access of one driver instance to the store; threads may share it. Times are of the monotonic clock.
 
-    ``told_at``: when the status was last written. ``lost``: None, or the heartbeat's error if the store is no longer
-    the one in which this driver was started.
+    ``told_at``: when the status was last written. ``lost``: None, or the heartbeat's error that no retry resolves, such
+    as records that are missing from the store. The main thread then ends the driver.
     """
 
     def __init__(self, store: CountingStore, job: str, instance: str, generation: int) -> None:

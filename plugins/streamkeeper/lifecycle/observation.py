@@ -19,15 +19,15 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was observed of one instance."""
 
     liveness: Liveness = Liveness(life=Life.ABSENT, why="never started")
-    """Whether it is alive, with the evidence."""
+    """Whether the instance is alive, with the evidence."""
     status: DriverStatus | None = None
-    """Its newest status; None if it wrote none."""
+    """The newest status that it wrote; None if it wrote none."""
     exit: DriverExit | None = None
-    """Its exit record; None if there is none."""
+    """The record of its end; None if there is none."""
     described: bool = False
-    """Whether its manifests are in the store."""
+    """Whether the manifests of its queries are in the store."""
     sent: frozenset[CommandKind] = frozenset()
-    """The commands that this operation has sent it."""
+    """The commands that this operation has sent to it."""
 
     @property
     def life(self) -> Life:

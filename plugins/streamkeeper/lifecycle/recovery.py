@@ -104,7 +104,8 @@ def _damaged(at: RecoveryLook) -> Rung | None:
 def _ahead(at: RecoveryLook) -> Rung | None:
     told = [
         f"query {query.query}: {query.output} contains batch {query.holds} of {query.version}, but its checkpoint has"
-        f" planned {'no batch' if query.planned is None else f'only up to {query.planned}'}: an older one replaced it"
+        f" planned {'no batch' if query.planned is None else f'only up to {query.planned}'}: an older checkpoint"
+        f" replaced it"
         for query in at.queries
         if query.ahead
     ]

@@ -272,15 +272,15 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     """Format version of the record."""
     number: int
-    """The pass's number."""
+    """Number of the pass."""
     started: float
-    """Its start, seconds since 1970."""
+    """Start of the pass, seconds since 1970."""
     seconds: float = 0.0
-    """Its duration."""
+    """Duration of the pass."""
     requests: int = 0
-    """Its requests to the store."""
+    """Number of requests that the pass made to the store."""
     by: str = ""
-    """The watch that made it."""
+    """The watch that made the pass."""
     installation: str = ""
     """The installation of the watch. In a copied store the index names the installation of the original."""
     airflow_pass_at: float = 0.0

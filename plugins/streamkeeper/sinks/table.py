@@ -101,7 +101,7 @@ class TableSink(Sink):
         if not isinstance(self.table, str) or not _TABLE.fullmatch(self.table):
             raise InvalidInput(f"table name {self.table!r} is not allowed", hint="use [a-z_][a-z0-9_]*, at most 50")
         if isinstance(self.key, str) or not self.key or not all(isinstance(column, str) for column in self.key):
-            raise InvalidInput(f"table {self.table}: key {self.key!r} is not a column list", hint='key=["customer"]')
+            raise InvalidInput(f"table {self.table}: key {self.key!r} is not a list", hint='use key=["customer"]')
         if len(set(self.key)) != len(self.key):
             raise InvalidInput(f"table {self.table}: key {self.key!r} names a column twice")
         object.__setattr__(self, "key", tuple(self.key))
