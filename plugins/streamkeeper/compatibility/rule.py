@@ -70,9 +70,10 @@ def is_stateful(*manifests: Manifest) -> bool:
 
 
 def same_context(old: Manifest, new: Manifest) -> bool:
-    """Whether both manifests were built from the same bundle in the same environment; False if one context is unknown.
+    """Whether both manifests were built from the same bundle in the same environment, which is their context.
 
-    In the same context, objects that cannot be inspected are the same as well.
+    False if the context of either manifest is unknown. If the context is the same, Python objects that the check cannot
+    inspect are the same in both.
     """
     same = old.confs == new.confs and old.spark_version == new.spark_version
     return same and bool(old.context) and old.context == new.context

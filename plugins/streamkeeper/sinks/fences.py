@@ -37,7 +37,7 @@ def _read_files(root: Path) -> Fence:
         if not claims:
             raise NotFound(
                 f"{root} contains no epoch log of a FileSink",
-                hint="name the directory in the sink's path",
+                hint="give the directory that is the path of the FileSink",
             )
         newest = claims[-1]
         return Fence(
