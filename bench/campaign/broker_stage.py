@@ -87,13 +87,13 @@ class BrokerStage(SwitchStage):
             "topic": TOPIC,
             "output": str(self.output),
             "trigger": self.next_trigger(),
-            "shape": int(serving.get("shape", 0)) + ask.reshape,
-            "layout": int(serving.get("layout", 0)) + (ask.reshape or isinstance(ask, HandOff)),
+            "shape": int(serving.get("shape", 0) or 0) + ask.reshape,
+            "layout": int(serving.get("layout", 0) or 0) + (ask.reshape or isinstance(ask, HandOff)),
         }
 
     def _act(self, case: str) -> tuple[list[str], list[str]]:
         if case.startswith("seed:"):
-            return self._at_random_in(int(case.removeprefix("seed:")))
+            return self._at_random_in(int(case.removeprefix("seed:")), "")
         return self._at_steps(names_of(case), self._end_broker)
 
     def _end_broker(self, name: str) -> bool:
