@@ -8,13 +8,22 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 # A driver is started with this file, from anywhere.
 sys.path.append(str(Path(__file__).parents[2]))
 
 from bench.campaign.attacks.switches import OF_ATTACKS
+from bench.campaign.replacing import replace_in
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.runners.local_process import LocalProcessRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streamkeeper.sinks.contract import SinkContext
+    from streamkeeper.sinks.file import FileSink
+    from streamkeeper.sinks.staging import StagingPlan
 
 
 def without_fence() -> None:
@@ -22,14 +31,14 @@ def without_fence() -> None:
     from streamkeeper.sinks.file import FileWriter
 
     without_owner()
-    FileWriter.check_fence = lambda self: None
+    replace_in(FileWriter, check_fence=lambda self: None)
 
 
 def without_owner() -> None:
     """No driver asks the journal whose epoch is the newest: only its sink is left to tell it."""
     from streamkeeper.driver.epoch import Claim
 
-    Claim.superseded_by = lambda self, look: ""
+    replace_in(Claim, superseded_by=lambda self, state: "")
 
 
 def without_gate() -> None:
@@ -37,15 +46,16 @@ def without_gate() -> None:
     from streamkeeper.driver.gate import Gate
     from streamkeeper.driver.queries import Ended, ServedQuery
 
-    def stop_now(self) -> bool:
+    def stop_now(self: ServedQuery) -> bool:
         """Interrupt the run."""
         if self.ended is None:
-            self._run.stop()
+            if self._run is not None:
+                self._run.stop()
             self.ended = Ended.DRAINED
         return True
 
-    Gate.close = lambda self: None
-    ServedQuery.stop_in_gap = stop_now
+    replace_in(Gate, close=lambda self: None)
+    replace_in(ServedQuery, stop_in_gap=stop_now)
 
 
 def without_closing() -> None:
@@ -58,21 +68,20 @@ def without_closing() -> None:
 
     real = Gate.__call__
 
-    def offer(self, batch, batch_id):
+    def offer(self: Gate, batch: DataFrame, batch_id: int) -> None:
         """Freeze here, perhaps; then go on."""
         if self._query == "audit":
             crash_point("audit.batch.offered")
-        return real(self, batch, batch_id)
+        real(self, batch, batch_id)
 
-    Gate.close = lambda self: None
-    Gate.__call__ = offer
+    replace_in(Gate, close=lambda self: None, __call__=offer)
 
 
 def without_lease() -> None:
     """A driver that was frozen for longer than its lease does not end itself when it wakes up."""
     from streamkeeper.driver.lease import Lease
 
-    Lease.start = lambda self: None
+    replace_in(Lease, start=lambda self: None)
 
 
 def without_death_proof() -> None:
@@ -82,12 +91,12 @@ def without_death_proof() -> None:
 
     real = LocalProcessRunner.observe
 
-    def observe(self, job, instance):
+    def observe(self: LocalProcessRunner, job: str, instance: str) -> Liveness:
         """Believe what it was told to do."""
         drained = any(each.kind is CommandKind.DRAIN for each in Control(self._store, job, instance).commands(0))
         return Liveness(life=Life.DEAD, why="it was told to drain") if drained else real(self, job, instance)
 
-    LocalProcessRunner.observe = observe
+    replace_in(LocalProcessRunner, observe=observe)
 
 
 def with_stops() -> None:
@@ -97,12 +106,12 @@ def with_stops() -> None:
 
     real = TableWriter.write
 
-    def write(self, batch, batch_id):
+    def write(self: TableWriter, batch: DataFrame, batch_id: int) -> None:
         """Freeze here, perhaps; then go on."""
         crash_point("totals.write.before")
-        return real(self, batch, batch_id)
+        real(self, batch, batch_id)
 
-    TableWriter.write = write
+    replace_in(TableWriter, write=write)
 
 
 def without_table_fence() -> None:
@@ -115,17 +124,17 @@ def without_table_fence() -> None:
 
     real_stage, real_update = TableWriter._stage, TableWriter._advance
 
-    def newest(self):
+    def newest(self: TableWriter) -> int:
         """The epoch of the table that serves."""
         with self._engine.connect() as connection:
             wanted = self._outputs.c.output == self._table
-            return connection.execute(sa.select(self._outputs.c.epoch).where(wanted)).scalar_one()
+            return int(connection.execute(sa.select(self._outputs.c.epoch).where(wanted)).scalar_one())
 
-    def stage(self, batch, plan):
+    def stage(self: TableWriter, batch: DataFrame, plan: StagingPlan) -> None:
         """Under whatever epoch is the newest."""
-        return real_stage(self, batch, msgspec.structs.replace(plan, epoch=newest(self)))
+        real_stage(self, batch, msgspec.structs.replace(plan, epoch=newest(self)))
 
-    def advance(self, connection, batch_id):
+    def advance(self: TableWriter, connection: sa.Connection, batch_id: int) -> bool:
         """As if this epoch were the newest."""
         wanted = self._outputs.c.output == self._table
         epoch = connection.execute(sa.select(self._outputs.c.epoch).where(wanted)).scalar_one()
@@ -135,8 +144,8 @@ def without_table_fence() -> None:
         finally:
             self._context = mine
 
-    TableWriter._stage, TableWriter._advance = stage, advance
-    table.check_epoch = lambda *_arguments: None
+    replace_in(TableWriter, _stage=stage, _advance=advance)
+    replace_in(table, check_epoch=lambda *_arguments, **_named: None)
 
 
 def without_desired_state() -> None:
@@ -154,7 +163,7 @@ def without_sink_log() -> None:
     """A handed-over file output begins with batch 1, and batch 0 is nowhere."""
     from streamkeeper.sinks.file import FileWriter
 
-    FileWriter.seed = lambda self, batch_id: None
+    replace_in(FileWriter, seed=lambda self, batch_id: None)
 
 
 def without_directories() -> None:
@@ -165,16 +174,16 @@ def without_directories() -> None:
 
     real = FileWriter.__init__
 
-    def begin(self, sink, context):
+    def begin(self: FileWriter, sink: FileSink, context: SinkContext) -> None:
         """In the first version's directory, as the whole of the output."""
         real(self, sink, context)
         self._target = self._root / "v0001"
 
-    def claim(self, owner, before):
+    def claim(self: FileWriter, owner: str, before: EpochFile | None) -> EpochFile:
         """Readers follow that directory."""
         return EpochFile(epoch=self._context.epoch, owner=owner, version="v0001", file_format=self._sink.format)
 
-    FileWriter.__init__, FileWriter._claim = begin, claim
+    replace_in(FileWriter, __init__=begin, _claim=claim)
     epoch._refuse_if_ahead = lambda writer, claim, planned: None
 
 
@@ -182,15 +191,15 @@ def without_obeying() -> None:
     """A driver passes over every order to end."""
     from streamkeeper.driver.serving import Serving
 
-    Serving._obey = lambda self: None
+    replace_in(Serving, _obey=lambda self: None)
 
 
 def without_create_only() -> None:
     """Spark's own manager writes checkpoints on S3, and nobody minds."""
     from streamkeeper.driver import queries, session
 
-    session.create_only = lambda spark: None
-    queries.must_be_create_only = lambda spark, checkpoint: None
+    replace_in(session, create_only=lambda spark: None)
+    replace_in(queries, must_be_create_only=lambda spark, checkpoint: None)
 
 
 def without_marks() -> None:
@@ -198,18 +207,17 @@ def without_marks() -> None:
     import tempfile
 
     from streamkeeper.jvm import create_only
+    from streamkeeper.jvm.classes import load_class
 
-    load = create_only.load_class
-
-    def load_without(spark, source):
+    def load_without(spark: SparkSession, source: Path) -> Any:
         """What is refused is another's."""
         code, mine = source.read_text(), "!mark.equals(new String(found, StandardCharsets.UTF_8))"
         assert mine in code
         changed = Path(tempfile.mkdtemp(), source.name)
         changed.write_text(code.replace(mine, "true"))
-        return load(spark, changed)
+        return load_class(spark, changed)
 
-    create_only.load_class = load_without
+    replace_in(create_only, load_class=load_without)
 
 
 SWITCHES = {
@@ -258,7 +266,10 @@ def main() -> None:
         from streamkeeper.driver.main import main as drive
 
         drive(arguments)
-    LocalProcessRunner.__init__.__kwdefaults__["driver"] = (sys.executable, os.path.abspath(__file__), off, "driver")
+    defaults = LocalProcessRunner.__init__.__kwdefaults__
+    assert defaults is not None
+    assert "driver" in defaults
+    defaults["driver"] = (sys.executable, os.path.abspath(__file__), off, "driver")
     from streamkeeper.cli.main import main as command
 
     sys.argv = ["streamkeeper", what, *arguments]

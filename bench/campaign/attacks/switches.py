@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.campaign.replacing import replace_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from streamkeeper.checkpoints.trees import Tree
+    from streamkeeper.model.job_state import JobState
+    from streamkeeper.model.snapshot import Snapshot
+    from streamkeeper.operations.installation import Installation
+    from streamkeeper.snapshots.restore import Show
+    from streamkeeper.snapshots.retention import Candidate, Decision, Policy
 
 
 def without_asking_outputs() -> None:
     """A restore asks no output what it holds: nobody has said anything of batches beyond the snapshot."""
     from streamkeeper.operations import outputs
-    from streamkeeper.sinks.asking import OutputAnswer
+    from streamkeeper.sinks.contract import OutputAnswer
 
     outputs.ask = lambda *_arguments: OutputAnswer()
 
@@ -24,8 +37,7 @@ def without_continuity() -> None:
     from streamkeeper.driver.continuity import Continuity
 
     identity.find_loss = lambda tree, known: ""
-    Continuity.check_start = lambda self: None
-    Continuity.check_batch = lambda self, batch_id: None
+    replace_in(Continuity, check_start=lambda self: None, check_batch=lambda self, batch_id: None)
 
 
 def without_output_records() -> None:
@@ -49,23 +61,34 @@ def without_roots() -> None:
     from streamkeeper.operations import registered
     from streamkeeper.operations.installation import Installation
 
-    def below_the_present_root(site, state, query, version):
+    def below_the_present_root(site: Installation, state: JobState, query: str, version: str) -> Tree:
         """Whatever root was recorded."""
         return tree_at(checkpoint_location(site.settings.checkpoints, state.job, query, version))
 
-    Installation.checkpoint = below_the_present_root
+    replace_in(Installation, checkpoint=below_the_present_root)
     registered.recorded_findings = lambda site, state: {}
 
 
 def without_reservation() -> None:
     """A restore takes away what lies in its place, whoever wrote it."""
+    from streamkeeper.checkpoints.trees import LocalTree
     from streamkeeper.operations import version_acts
     from streamkeeper.snapshots.catalogue import Catalogue
     from streamkeeper.snapshots.restore import restore
 
-    def fill(site, state, query, version, snapshot, *, catalogue=None, show=None):
+    def fill(
+        site: Installation,
+        state: JobState,
+        query: str,
+        version: str,
+        snapshot: Snapshot,
+        *,
+        catalogue: Catalogue | None = None,
+        show: Show | None = None,
+    ) -> None:
         """In the place of what is there."""
         target = site.checkpoint(state, query, version)
+        assert isinstance(target, LocalTree)
         if target.root.exists():
             shutil.move(target.root, target.root.with_name(f".{version}.aside"))
         restore(catalogue or Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
@@ -80,8 +103,8 @@ def without_installation() -> None:
     from streamkeeper.runners.process_tree import Mark
 
     installations.find_misplaced = lambda store, installation, home: ""
-    InstallationRecord.is_mine = lambda self, recorded: True
-    Mark.excludes = lambda self, environment: False
+    replace_in(InstallationRecord, is_mine=lambda self, recorded: True)
+    replace_in(Mark, excludes=lambda self, environment: False)
 
 
 def without_named_sources() -> None:
@@ -140,8 +163,8 @@ def without_release_confs() -> None:
     """A release sets whatever conf it likes."""
     from streamkeeper.model import release_conf
 
-    release_conf.check_release_conf = lambda conf: None
-    release_conf.check_described_confs = lambda job, confs: None
+    release_conf.check_release_conf = lambda conf, allowed=(): None
+    release_conf.check_described_confs = lambda confs: None
 
 
 def without_names() -> None:
@@ -168,10 +191,10 @@ def without_order() -> None:
 
     real = retention.decide_retention
 
-    def decide(candidates, policy):
+    def decide(candidates: Collection[Candidate], policy: Policy) -> tuple[Decision, ...]:
         """What is older than the days kept goes, and what is of the future."""
-        now = pendulum.now("UTC")
-        ages = {each.number: (now - each.taken_at).total_seconds() / (24 * 3600) for each in candidates}
+        now = pendulum.now("UTC").timestamp()
+        ages = {each.number: (now - each.taken_at.timestamp()) / (24 * 3600) for each in candidates}
         kept = [each for each in candidates if 0 <= ages[each.number] <= policy.daily]
         gone = [each for each in candidates if each not in kept]
         dropped = [retention.Decision(number=each.number, keep=False, reasons=("too old",)) for each in gone]
@@ -187,7 +210,7 @@ def without_claims() -> None:
     epoch_claim.find_newer = lambda known, claims: ""
     from streamkeeper.checkpoints import claims
 
-    claims.leave_claim = lambda folder, claim: None
+    claims.leave_claim = lambda claims, claim: None
 
 
 OF_ATTACKS = {
