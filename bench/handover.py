@@ -148,7 +148,7 @@ def _measure_on_kubernetes(
         return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
 
 
-_PLACES = {
+_PLACES: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {
     "elsewhere": _measure_elsewhere,
     "on-yarn": _measure_on_yarn,
     "on-kubernetes": _measure_on_kubernetes,
@@ -162,13 +162,13 @@ def _measure(warm: WarmSide, plain: PlainSide, keys: int, pairs: int) -> dict[st
     fill(bed, keys)
     gaps: dict[str, list[float]] = {"warm": [], "plain": []}
     try:
-        for side in (warm, plain):
+        sides: list[tuple[str, Side]] = [("warm", warm), ("plain", plain)]
+        for _, side in sides:
             side.replace()
         bed.start_producer(rows=10, every_s=0.2, customers=min(keys, 1000))
         for number in range(pairs):
-            order: list[tuple[str, Side]] = [("warm", warm), ("plain", plain)]
-            for name, side in order if number % 2 == 0 else reversed(order):
-                other = plain if side is warm else warm
+            for name, side in sides if number % 2 == 0 else reversed(sides):
+                other: Side = plain if side is warm else warm
                 gaps[name].append(replace_alone(side, other))
                 print(f"  {keys} keys, pair {number + 1}: {name} {gaps[name][-1]:.2f} s", flush=True)
     finally:

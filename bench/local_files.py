@@ -125,7 +125,7 @@ def _committed(stream: Any, checkpoint: Path, at_least: int) -> int:
 def _cpu_s(spark: SparkSession) -> float:
     """CPU seconds of the JVM and of the processes that it has waited for."""
     context: Any = spark.sparkContext
-    return sum(psutil.Process(context._gateway.proc.pid).cpu_times()[:4])
+    return float(sum(psutil.Process(context._gateway.proc.pid).cpu_times()[:4]))
 
 
 if __name__ == "__main__":

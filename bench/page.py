@@ -224,7 +224,7 @@ def _drawn(url: str, token: str, origin: str) -> float | None:
     from playwright.sync_api import sync_playwright
 
     loaded = "performance.getEntriesByType('navigation')[0].loadEventEnd / 1000"
-    spent = []
+    spent: list[float] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         context = browser.new_context(viewport={"width": 1280, "height": 900})

@@ -1,5 +1,9 @@
 """What is upgraded while it serves: an aggregation into a table, and a deduplication into files."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from streamkeeper import FileSink, Param, Query, TableSink, streaming_job
@@ -12,7 +16,7 @@ from streamkeeper import FileSink, Param, Query, TableSink, streaming_job
         "output": Param(str, help="folder for both outputs"),
     },
 )
-def upgrade_job(spark, params):
+def upgrade_job(spark: SparkSession, params: Mapping[str, Any]) -> Iterator[Query]:
     sales = spark.readStream.schema("event_id string, customer string, amount long").csv(params["input"] + "/sales")
     events = spark.readStream.schema("event_id string, customer string, kind string, amount long").csv(
         params["input"] + "/events"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page, Response, sync_playwright
 from playwright.sync_api import TimeoutError as NotThere
 
 from bench.bad_inputs.stage import TRACEBACK, Answer
@@ -86,7 +86,7 @@ class TriggerForm:
         return field
 
 
-def _is_trigger(response: Any) -> bool:
+def _is_trigger(response: Response) -> bool:
     return response.request.method == "POST" and response.url.endswith("/dagRuns")
 
 

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
@@ -284,7 +284,12 @@ class AirflowStage(SwitchStage):
         now, until = self.state(), time.monotonic() + RUN_S
         self._runs += 1
         dag, run_id = self._dag_of(ask, now.open_operation), f"campaign-{self._runs}"
-        form = {"job": JOB, "reason": "campaign", **DEADLINES, "on_open": "continue" if carry_on else "refuse"}
+        form: dict[str, Any] = {
+            "job": JOB,
+            "reason": "campaign",
+            **DEADLINES,
+            "on_open": "continue" if carry_on else "refuse",
+        }
         if dag == DAG:
             form |= {"params": params, "conf": dict(CONF), **PATIENCE}
         self._asked = (dag, run_id)
@@ -346,11 +351,11 @@ def _line(process: psutil.Process) -> str:
 
 def _parent(process: psutil.Process) -> int:
     with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-        return process.ppid()
+        return int(process.ppid())
     return 0
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-        return process.children(recursive=True)
+        return list(process.children(recursive=True))
     return []

@@ -18,6 +18,7 @@ from harness.ledger import Account
 from harness.places import ROOT
 from harness.waiting import wait_for
 from streamkeeper.model.control import DriverState
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.liveness import Life
 from streamkeeper.registry.control import Control
 
@@ -139,7 +140,7 @@ class Stage:
             return f"exit {run.returncode}: {run.stderr.strip()[-300:]}"
         return done[-1].outcome.value if done[-1].outcome else "open"
 
-    def state(self):
+    def state(self) -> JobState:
         """The job's state as recorded."""
         return self.bed.site.journal(JOB, "campaign").state()
 

@@ -156,7 +156,7 @@ def wake_at_a_handoff(control: Control) -> str:
     return control.wake_a_zombie("audit.append.before", ask=ask, accounts=("copies", "audit"))
 
 
-CONTROLS = {
+CONTROLS: dict[str, tuple[str, Callable[[Control], str]]] = {
     "gate": ("gate", lambda control: control.interrupt_slow_batches()),
     "fence": ("death-proof+lease+closing+fence", lambda control: control.wake_a_zombie("audit.batch.offered")),
     "death-proof": ("death-proof+lease", lambda control: control.wake_a_zombie("audit.append.before")),
@@ -166,7 +166,7 @@ CONTROLS = {
     "one-directory": ("one-directory", lambda control: control.hand_over()),
     "desired-state": ("desired-state", lambda control: control.stop_and_watch()),
 }
-PROTECTED = {
+PROTECTED: dict[str, tuple[str, Callable[[Control], str]]] = {
     "gate": ("", lambda control: control.interrupt_slow_batches()),
     "fence": ("death-proof+lease+closing", lambda control: control.wake_a_zombie("audit.batch.offered")),
     "swap-fence": ("death-proof+lease+owner+stops", wake_at_a_swap),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -29,14 +30,17 @@ def read_table_accounts(input_: Path, database: str) -> list[Account]:
     sales, events = (read_rows(input_ / name) for name in ("sales", "events"))
     totals = _read(database, "SELECT customer, sales, total, squares, to_jsonb(totals) -> 'largest' FROM totals")
     copies = _read(database, "SELECT event_id FROM copies")
-    found = {customer: Totals(*map(int, sums), largest) for customer, *sums, largest in totals}
+    found = {
+        customer: Totals(int(count), int(total), int(squares), largest)
+        for customer, count, total, squares, largest in totals
+    }
     return [
         compare_totals("totals", totals_of(sales), found),
         compare_events("copies", [row[0] for row in events], [event for (event,) in copies]),
     ]
 
 
-def _read(database: str, query: str) -> list[tuple]:
+def _read(database: str, query: str) -> list[tuple[Any, ...]]:
     try:
         with psycopg.connect(database) as connection:
             return connection.execute(query).fetchall()
@@ -73,7 +77,7 @@ def count_replays(output: Path) -> int:
     return sum(count - 1 for count in Counter(line["batch"] for line in _audit(output)).values())
 
 
-def _audit(output: Path) -> list[dict]:
+def _audit(output: Path) -> list[dict[str, Any]]:
     file = output / "audit.jsonl"
     if not file.exists():
         return []

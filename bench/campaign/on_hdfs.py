@@ -41,8 +41,7 @@ class HdfsStage(ServedTablesStage):
     def play(self, case: str) -> HdfsResult:
         """Of the seeds of a disk, with executors among the victims."""
         result = super().play(case)
-        where = {"checkpoints": self.bed.checkpoints, "master": self.bed.master}
-        return HdfsResult(**msgspec.structs.asdict(result), **where)
+        return HdfsResult(**msgspec.structs.asdict(result), checkpoints=self.bed.checkpoints, master=self.bed.master)
 
     def _victims(self) -> list[tuple[str, psutil.Process]]:
         return super()._victims() + [("executor", each) for each in self._cluster.executors()]

@@ -39,8 +39,7 @@ class NodeStage(ServedTablesStage):
     def play(self, case: str) -> NodeResult:
         """Of the seeds of a disk, with a node's own processes among the victims."""
         result = super().play(case)
-        where = {"checkpoints": self.bed.checkpoints, "drivers": self.bed.drivers}
-        return NodeResult(**msgspec.structs.asdict(result), **where)
+        return NodeResult(**msgspec.structs.asdict(result), checkpoints=self.bed.checkpoints, drivers=self.bed.drivers)
 
     def _victims(self) -> list[tuple[str, psutil.Process]]:
         """An operation is the process in its namespace, not the one that waits outside for it."""
@@ -52,6 +51,6 @@ def _inner(who: str, process: psutil.Process) -> list[psutil.Process]:
     if who != "operation":
         return [process]
     try:
-        return process.children()
+        return list(process.children())
     except psutil.NoSuchProcess:
         return []

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from functools import partial
 
 import msgspec
-import pendulum
 
 from bench.campaign.cases import JOB, CaseResult, Stage, signal_somebody
 from bench.campaign.ledger import count_replays
@@ -49,7 +48,8 @@ class SwitchStage(Stage):
     scenarios = SCENARIOS | FALL_BACKS
     drawn = tuple(SCENARIOS)
     """What a seed without a scenario's name is of."""
-    haste, patience = HASTE, PATIENCE
+    haste: tuple[str, ...] = HASTE
+    patience: tuple[str, ...] = PATIENCE
 
     def __init__(self, bed: Bed) -> None:
         super().__init__(bed)
@@ -90,7 +90,8 @@ class SwitchStage(Stage):
         self.start()
         began, before = time.monotonic(), len(self.state().operations)
         self._seen, self._slowest = [], float("inf")
-        hits, outcomes = [], []
+        hits: list[str] = []
+        outcomes: list[str] = []
         with self._approving():
             try:
                 hits, outcomes = self._act(case)
@@ -273,8 +274,8 @@ class SwitchStage(Stage):
             "input": str(self.bed.input),
             "output": str(self.output),
             "trigger": self.next_trigger(),
-            "shape": int(serving.get("shape", 0)) + ask.reshape,
-            "code": int(serving.get("code", 1)) + ask.recode,
+            "shape": int(serving.get("shape", 0) or 0) + ask.reshape,
+            "code": int(serving.get("code", 1) or 0) + ask.recode,
             "breaks": ask.breaks,
         }
 
@@ -337,8 +338,12 @@ class SwitchStage(Stage):
         went = {each.operation for each in now.instances.values() if each.appointed and each.role.value == "candidate"}
         mine = set(list(now.operations)[operations:]) & went
         for entry in self.bed.site.journal(JOB, "campaign").entries():
-            if isinstance(entry.record, FallBackDecided) and entry.record.operation in mine:
-                return pendulum.parse(entry.at).timestamp()
+            if (
+                isinstance(entry.record, FallBackDecided)
+                and entry.record.operation in mine
+                and entry.moment is not None
+            ):
+                return entry.moment
         return float("inf")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from bench.fuzz.expressions import draw, draw_filter
+from bench.fuzz.expressions import Columns, draw, draw_filter
 from bench.fuzz.kafka import draw_texts, is_on_kafka
 from bench.fuzz.outputs import draw_output
 from bench.fuzz.pipeline import Pipeline
@@ -15,7 +15,6 @@ from bench.fuzz.stages import (
     IN_ORDER,
     Clock,
     Code,
-    Columns,
     Dedup,
     Explode,
     Folded,
@@ -155,7 +154,7 @@ def _grouped(
     keys = drawing.pick("string", "string", "bool", count=rng.choice((1, 1, 2)), but=("id",))
     folds = draw_folds(rng, drawing.columns, ordered=ordered, count=rng.randint(2, 4))
     drawing.add(Grouped, keys, folds, window, session, rng.choice(("api", "api", "view")))
-    modes = ("append", "update") if window else ("update", "update", "complete")
+    modes: tuple[str, ...] = ("append", "update") if window else ("update", "update", "complete")
     if session:
         modes = ("append",)
     drawing.pipeline = replace(drawing.pipeline, mode=mode or rng.choice(modes))

@@ -182,8 +182,8 @@ def _stages(pipeline: Pipeline) -> Iterator[Edit]:
 def _outputs(pipeline: Pipeline) -> Iterator[Edit]:
     """Edits of where rows go, and of which columns a sink of the project gets."""
     columns = pipeline.given_out()
-    for name, label, output, opaque in output_edits(pipeline.output, columns, pipeline.key):
-        yield Edit(name, Label(label), replace(pipeline, output=output), "output", opaque)
+    for name, value, output, opaque in output_edits(pipeline.output, columns, pipeline.key):
+        yield Edit(name, Label(value), replace(pipeline, output=output), "output", opaque)
     if isinstance(pipeline.output, Files | Table):
         last = pipeline.stages[-1]
         reordered = Select("sout", tuple(columns)[::-1])

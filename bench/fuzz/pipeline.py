@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from bench.fuzz.code_texts import code_files, code_top, keep_top
+from bench.fuzz.expressions import Columns
 from bench.fuzz.kafka import reader_of, rows_of
 from bench.fuzz.outputs import Output, output_lines, output_text, output_top, reads_of_output
 from bench.fuzz.rows import COLUMNS, FLAT, NESTED
@@ -14,7 +15,6 @@ from bench.fuzz.stages import (
     STATEFUL,
     Clock,
     Code,
-    Columns,
     Dedup,
     Explode,
     Grouped,

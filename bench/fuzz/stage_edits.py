@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from bench.fuzz.expressions import changed, same
+from bench.fuzz.expressions import Columns, changed, same
 from bench.fuzz.label import Label
 from bench.fuzz.pipeline import Pipeline, Reach
 from bench.fuzz.stages import (
@@ -15,7 +15,6 @@ from bench.fuzz.stages import (
     STYLES,
     Clock,
     Code,
-    Columns,
     Dedup,
     Explode,
     Folded,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bench.fuzz.expressions import quoted, text_of
+from bench.fuzz.expressions import Columns, quoted, text_of
 from bench.fuzz.stages import (
     AGGREGATES,
     Clock,
     Code,
-    Columns,
     Dedup,
     Explode,
     Folded,
@@ -117,9 +116,9 @@ def _grouped_lines(stage: Grouped, frame: str) -> list[str]:
         ]
     texts = ", ".join(f"'{each}'" for each in spans)
     keys = [f"{name}(ts, {texts})"] if stage.window else []
-    chosen = ([f"{name}.{stage.edge} as begin"] if stage.window else []) + list(stage.keys)
-    chosen += [f"{_fold(each, '')} as {each.name}" for each in stage.folds]
-    query = f"select {', '.join(chosen)} from {stage.uid} group by {', '.join([*keys, *stage.keys])}"
+    taken = ([f"{name}.{stage.edge} as begin"] if stage.window else []) + list(stage.keys)
+    taken += [f"{_fold(each, '')} as {each.name}" for each in stage.folds]
+    query = f"select {', '.join(taken)} from {stage.uid} group by {', '.join([*keys, *stage.keys])}"
     return [f'{frame}.createOrReplaceTempView("{stage.uid}")', f"{frame} = spark.sql({_text(query)})"]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from bench.live.capturing import ROOT, run_captures
-from bench.live.query import LAYOUTS
 from bench.matrix.record import read_commit
+from harness.state_layouts import LAYOUTS
 
 
 def main() -> int:

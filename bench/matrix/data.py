@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -76,9 +77,10 @@ class Data:
 def _write(path: Path, file: File, number: int, form: str, schema: pa.Schema | None) -> None:
     draft = path.with_name(f".{path.name}")
     if schema is not None:
-        pq.write_table(pa.Table.from_pylist([_moments(json.loads(row)) for row in file.rows], schema), draft)
+        rows = [_moments(json.loads(_line(row))) for row in file.rows]
+        pq.write_table(pa.Table.from_pylist(rows, schema), draft)
     elif form == "parquet":
-        _write_parquet(draft, file.rows)
+        _write_parquet(draft, [_values(row) for row in file.rows])
     else:
         as_text = _csv if form == "csv" else _json
         lines = [row if isinstance(row, str) else as_text(row) for row in file.rows]
@@ -99,7 +101,7 @@ def _write_table(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def _write_parquet(path: Path, rows: tuple[Row, ...]) -> None:
+def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
     kinds = (pa.string(), pa.string(), pa.int32(), pa.int32())
     columns = {
         name: pa.array([row[at] for row in rows], kind)
@@ -108,6 +110,16 @@ def _write_parquet(path: Path, rows: tuple[Row, ...]) -> None:
     times = pa.array([_MIDNIGHT_US + round(row[4] * 60_000_000) for row in rows], pa.timestamp("us", "UTC"))
     pairs = pa.StructArray.from_arrays([columns["x"], columns["y"]], ["a", "b"])
     pq.write_table(pa.table({**columns, "ts": times, "v": pairs}), path)
+
+
+def _line(row: Row | str) -> str:
+    assert isinstance(row, str)
+    return row
+
+
+def _values(row: Row | str) -> Row:
+    assert not isinstance(row, str)
+    return row
 
 
 def _moments(row: dict[str, object]) -> dict[str, object]:

@@ -147,22 +147,22 @@ TABLE_CASES = (
     ),
 )
 
-_ONE_STORE = {"providers": ("v2",)}
+_ONE_STORE = ("v2",)
 KEY_CASES = (
-    _case("sink_table_key_window_end", "key w.start -> w.end", KEYED, _keyed("w.end"), **_ONE_STORE),
+    _case("sink_table_key_window_end", "key w.start -> w.end", KEYED, _keyed("w.end"), providers=_ONE_STORE),
     _case(
         "sink_table_key_upper",
         "a text in the key in upper case",
         SHOP,
         _keyed("upper(concat(k, date_format(w.start, 'HHmm')))"),
-        **_ONE_STORE,
+        providers=_ONE_STORE,
     ),
     _case(
         "sink_table_key_format",
         "another date format in the key",
         SHOP,
         _keyed("concat(k, date_format(w.start, 'HH:mm'))"),
-        **_ONE_STORE,
+        providers=_ONE_STORE,
     ),
     _case(
         "sink_table_key_respelled",
@@ -170,7 +170,7 @@ KEY_CASES = (
         SHOP,
         _keyed("k || DATE_FORMAT(w.start, 'HHmm')"),
         "none",
-        **_ONE_STORE,
+        providers=_ONE_STORE,
     ),
     _case(
         "sink_table_key_complete",
@@ -178,7 +178,7 @@ KEY_CASES = (
         KEYED.but(mode="complete"),
         _keyed("w.end", mode="complete"),
         "none",
-        **_ONE_STORE,
+        providers=_ONE_STORE,
     ),
     _case(
         "sink_table_value_above",
@@ -186,7 +186,7 @@ KEY_CASES = (
         KEYED,
         _keyed("w.start", "(F.col('s') * 100)"),
         "above",
-        **_ONE_STORE,
+        providers=_ONE_STORE,
     ),
 )
 

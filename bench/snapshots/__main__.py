@@ -184,8 +184,8 @@ def main() -> int:
 
 def tell(figures: dict[str, Any]) -> None:
     """Print what the samples of a report come to, and put it into the report."""
-    for what, found in medians(from_json(figures["floor"])).items():
-        own = found["start"]
+    for what, of_floor in medians(from_json(figures["floor"])).items():
+        own = of_floor["start"]
         print(f"floor: {what}: {own['wall_s']:.2f} s, CPU {own['cpu_s']:.2f} s, {own['rss_mb']:.0f} MiB")
     figures["goals"] = {}
     ours = [way.name for way in OURS]

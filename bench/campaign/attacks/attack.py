@@ -101,8 +101,12 @@ class Attack(Stage):
         self.must(self.ask(*options, **params))
         self.settle()
 
-    def ask(self, *options: str, extra: dict[str, str] | None = None, **params: object) -> Answer:
+    def ask(self, *options: str, **params: object) -> Answer:
         """One deploy, of a release that differs at least by its trigger; the input comes meanwhile."""
+        return self.ask_with({}, *options, **params)
+
+    def ask_with(self, extra: dict[str, str], *options: str, **params: object) -> Answer:
+        """The same, with these variables in the environment of the command."""
         told = json.dumps({**self.params(), **params})
         return self.run("deploy", JOB, "--params", told, "--reason", "attack", *self.haste, *options, extra=extra)
 

@@ -103,7 +103,7 @@ def elsewhere(at: Attack, chance: random.Random) -> None:
             at.kill()
         at.did.append(f"deployed with another {how}{', nothing alive' if dies else ''}")
         at.bed.start_producer(rows=5, every_s=0.5, seed=9)
-        answer = at.ask(extra=extra)
+        answer = at.ask_with(extra)
         if answer.returncode:
             at.refused("deploy", answer, str(at.bed.home / "checkpoints"))
         else:

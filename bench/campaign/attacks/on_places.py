@@ -47,12 +47,12 @@ def copied_home(at: Attack, chance: random.Random) -> None:
         shutil.copytree(at.bed.home, copy, symlinks=True)
         extra = {"STREAMKEEPER_HOME": str(copy)}
         at.did.append(f"a deploy in a copied home{', after home new' if told_new else ''}")
-        at.refused("deploy in the copy", at.ask(extra=extra), "was copied or moved", "streamkeeper home new")
+        at.refused("deploy in the copy", at.ask_with(extra), "was copied or moved", "streamkeeper home new")
         for verb in (("snapshot", "take", JOB), ("prune",)):
             at.refused(f"{verb[0]} in the copy", at.run(*verb, extra=extra), "was copied or moved")
         if told_new:
             at.must(at.run("home", "new", "--reason", "staging", extra=extra))
-            at.refused("deploy in a new one", at.ask(extra=extra), "belongs to the installation", "snapshot restore")
+            at.refused("deploy in a new one", at.ask_with(extra), "belongs to the installation", "snapshot restore")
         life = at.bed.site.runner.observe(JOB, serving).life
         if life is not Life.ALIVE:
             at.damage.append(f"production's {serving} is {life.value}")

@@ -8,10 +8,13 @@
 import json
 import os
 import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamkeeper import FileSink, ForeachBatch, Param, Query, TableSink, streaming_job
+from streamkeeper import BatchContext, FileSink, ForeachBatch, Param, Query, TableSink, streaming_job
 from streamkeeper.crash_points import crash_point
 
 SALES = "event_id string, customer string, amount long"
@@ -22,11 +25,11 @@ BREAKS_AFTER = {"cutover": 0, "probation": 5}
 """How many audit batches a release writes that breaks there."""
 
 
-def audit(path, slow_s, breaks):
+def audit(path: str, slow_s: float, breaks: str) -> Callable[[DataFrame, BatchContext], None]:
     """A sink that doubles what is written twice: each batch appends a line with its epoch and its event ids."""
-    written = []
+    written: list[int] = []
 
-    def append(batch, context):
+    def append(batch: DataFrame, context: BatchContext) -> None:
         if breaks in BREAKS_AFTER and len(written) >= BREAKS_AFTER[breaks]:
             raise RuntimeError(f"this release is broken: {breaks}")
         written.append(context.batch_id)
@@ -45,18 +48,19 @@ def audit(path, slow_s, breaks):
     return append
 
 
-def weighed(code, bias):
+def weighed(code: int, bias: int) -> Callable[[Column], Column]:
     """The amounts and ``bias``, through Python code of which nothing can prove that."""
-    return F.udf(lambda amount: amount + 0 * code + bias, "long")
+    function: Callable[[Column], Column] = F.udf(lambda amount: amount + 0 * code + bias, "long")
+    return function
 
 
-def read(spark, schema, folder, named, **options):
+def read(spark: SparkSession, schema: str, folder: str, named: bool, **options: Any) -> DataFrame:
     """A folder of CSV; as a source with a name, which two settings of the session allow."""
     stream = spark.readStream.schema(schema).options(**options)
     return (stream.name(folder.rpartition("/")[2]) if named else stream).csv(folder)
 
 
-def totalled(sales, amount, shape):
+def totalled(sales: DataFrame, amount: Column, shape: int) -> DataFrame:
     """Count, sum and squares by customer; of an odd shape the largest amount as well."""
     wanted = [F.count("*").alias("sales"), F.sum(amount).alias("total"), F.sum(amount * amount).alias("squares")]
     if shape % 2:
@@ -84,7 +88,7 @@ def totalled(sales, amount, shape):
         "breaks": Param(str, default="", help="where a release fails: shadow, cutover or probation"),
     },
 )
-def ledgers(spark, params):
+def ledgers(spark: SparkSession, params: Mapping[str, Any]) -> Iterator[Query]:
     if params["sets"]:
         spark.conf.set(*params["sets"].split("=", 1))
     # A cleaner takes a batch's files away once the next batch is planned.

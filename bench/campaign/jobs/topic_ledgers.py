@@ -5,18 +5,21 @@
 """
 
 import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamkeeper import FileSink, ForeachBatch, Param, Query, TableSink, streaming_job
+from streamkeeper import BatchContext, FileSink, ForeachBatch, Param, Query, TableSink, streaming_job
 
 EVENT = "event_id string, customer string, kind string, amount long, at timestamp"
 
 
-def audit(path):
+def audit(path: str) -> Callable[[DataFrame, BatchContext], None]:
     """A sink that doubles what is written twice: each batch appends a line with its epoch and its event ids."""
 
-    def append(batch, context):
+    def append(batch: DataFrame, context: BatchContext) -> None:
         ids = [row.event_id for row in batch.select("event_id").collect()]
         line = json.dumps({"epoch": context.epoch, "batch": context.batch_id, "ids": ids})
         with open(path, "a") as file:
@@ -25,7 +28,7 @@ def audit(path):
     return append
 
 
-def counted(events, shape):
+def counted(events: DataFrame, shape: int) -> DataFrame:
     """Count and sum by customer and minute; of an odd shape the largest amount as well."""
     wanted = {"events": F.count("*"), "amount": F.sum("amount")}
     if shape % 2:
@@ -48,7 +51,7 @@ def counted(events, shape):
         "layout": Param(int, default=0, help="odd: other partitions for copies"),
     },
 )
-def topic_ledgers(spark, params):
+def topic_ledgers(spark: SparkSession, params: Mapping[str, Any]) -> Iterator[Query]:
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", params["servers"])
