@@ -169,7 +169,6 @@ CONSTANTS: dict[str, tuple[str | int | float, ...]] = {
     "prefix": ("a", "n-", "1", "W"),
     "unit": ("hour", "minute", "day"),
 }
-_TEXT_CONSTANTS = {"key", "word", "string", "pattern", "regex", "mark", "prefix", "unit"}
 _RAW_IN_API = {"from", "length", "digits", "regex", "group", "mark", "pattern", "unit", "word_raw"}
 _RAW_ARGUMENTS = {("concat_ws", 0), ("joined", 1), ("replaced", 2), ("isin", 1), ("isin", 2)}
 

@@ -7,7 +7,6 @@ from bench.matrix.data import NULLS, UNTOUCHED
 
 SUM = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
 _NOT_AGAIN = (Outcome.CORRECT, "a filter says which rows count from now on; what was counted is not counted again")
-_KEY_SPLIT = "the groups of before stay under their old key"
 
 
 def _sum(stream: str) -> Job:

@@ -27,7 +27,6 @@ _SWAPPED = (
     'F.col("qty").alias("qty"), F.col("gift").alias("gift")',
     'F.col("gift").alias("qty"), F.col("qty").alias("gift")',
 )
-_CLOCK = "F.current_timestamp()"
 _LATE_ORDERS = (
     '.select("shop", "market"',
     '.filter(F.col("placed") < F.localtimestamp())\n        .select("shop", "market"',

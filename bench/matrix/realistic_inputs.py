@@ -301,7 +301,6 @@ _CORRUPT: tuple[Edit, ...] = (
 _FAILFAST: tuple[Edit, ...] = (('HH:mm:ss"', 'HH:mm:ss", "mode": "FAILFAST"'),)
 _SENT = ("sent string", "sent timestamp")
 _BY_CUSTOMER: tuple[Edit, ...] = (('["shop", "side", "buyer"]', '["customer"]'),)
-_FIELDS = "customer struct<id: string, tier: string, age: int>"
 _TYPED = """
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 

@@ -14,7 +14,6 @@ WINDOW = Job(
     's.withWatermark("ts", "10 minutes").groupBy(F.window("ts", "10 minutes"), "k").agg(F.sum("x").alias("s"))',
     mode="append",
 )
-DAYS = Job('s.groupBy(F.window("ts", "1 day"), "k").agg(F.sum("x").alias("s"))')
 JOINED = Job(
     's.alias("l").join(o.alias("r"), F.expr("l.k = r.k"), "inner").select("l.k", "l.x", F.col("r.y").alias("y"))',
     mode="append",

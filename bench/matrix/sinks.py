@@ -39,7 +39,6 @@ TABLE = _table()
 TOTALS = _totals()
 KEYED = _keyed("w.start")
 SHOP = _keyed("concat(k, date_format(w.start, 'HHmm'))")
-_DIRECTORY = {"input": "{input}"}
 
 
 def _case(name: str, change: str, old: Job, new: Job, cause: str = "sink", **more: object) -> Case:
