@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from bench.checkout import read_origin
 from bench.matrix.case import JOB_NAME, Case, Job
 from bench.matrix.cases import CASES
-from bench.matrix.record import read_commit
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
 from streamkeeper.model.coding import from_json
@@ -196,7 +196,7 @@ def _ask_pack(cases: list[Case], results: Path) -> int:
         fresh_bed(Path(folder) / "bed", []) as bed,
     ):
         doors = ask_every_door(bed, named)
-    wrong, commit = 0, read_commit()
+    wrong, origin = 0, read_origin()
     with results.open("a") as file:
         for name, case in named.items():
             differing = doors.differing(name)
@@ -204,9 +204,7 @@ def _ask_pack(cases: list[Case], results: Path) -> int:
             wrong += not same
             found = sorted(map(list, next(iter(doors.found.values()), {}).get(name, frozenset())))
             told = {"found": found} if same else {"differing": differing, "failed": doors.failed}
-            file.write(
-                json.dumps({"commit": commit, "id": case.id, "same": same, "doors": sorted(doors.found), **told})
-            )
+            file.write(json.dumps({**origin, "id": case.id, "same": same, "doors": sorted(doors.found), **told}))
             file.write("\n")
             print(f"{case.id}: {'the same' if same else json.dumps(told)}", flush=True)
     return wrong

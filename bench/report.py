@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pendulum
 
+from bench.checkout import is_changed, read_code, read_commit
 from harness.places import ROOT
 
 
 def write_report(name: str, figures: dict[str, Any], *, into: Path | None = None) -> Path:
-    """``build/bench/<name>.json``, or below ``into``; says from which commit the figures come."""
-    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    changed = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True)
+    """``build/bench/<name>.json``, or below ``into``; says from which commit and code the figures come."""
     folder = into or ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     head = {
-        "commit": run.stdout.strip() + ("+" if changed.stdout.strip() else ""),
+        "commit": read_commit() + ("+" if is_changed(ROOT) else ""),
+        "code": read_code(),
         "taken_at": pendulum.now("UTC").to_iso8601_string(),
         "cores": os.cpu_count(),
     }

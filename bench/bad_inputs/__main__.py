@@ -24,7 +24,7 @@ from typing import Any
 from bench.bad_inputs.form import CannotBeTyped, trigger_form
 from bench.bad_inputs.inputs import Bad, bad_inputs
 from bench.bad_inputs.stage import Answer, Stage, find_left, fresh_stage
-from bench.matrix.record import read_commit
+from bench.checkout import read_origin
 from harness.places import ROOT
 
 _LONGEST = 400
@@ -79,14 +79,14 @@ def is_good(answer: Answer, left: list[str], door: str) -> bool:
 
 def ask_all(stage: Stage, doors: list[str], only: str) -> Iterator[dict[str, object]]:
     """A line for each input and door."""
-    commit, inputs = read_commit(), [bad for bad in bad_inputs(stage) if only in bad.name]
+    origin, inputs = read_origin(), [bad for bad in bad_inputs(stage) if only in bad.name]
 
     def line_of(bad: Bad, door: str, answer: Answer, left: list[str]) -> dict[str, object]:
         told = answer.told[:_LONGEST].replace(str(stage.places.root), "…").replace(str(Path.home()), "~")
         seen = {"ended": answer.ended, "told": told, "lines": answer.lines, "traceback": answer.traceback, "left": left}
         good = is_good(answer, left, door)
         airflows = bad.airflows if door != "cli" and not good and not left else ""
-        return {"commit": commit, "input": bad.name, "door": door, **seen, "good": good, "airflows": airflows}
+        return {**origin, "input": bad.name, "door": door, **seen, "good": good, "airflows": airflows}
 
     for bad in inputs if "cli" in doors else ():
         if bad.cli:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bench.campaign.cases import CaseResult
-from harness.places import ROOT
+from bench.checkout import read_origin
 
 
 class Results:
@@ -20,10 +19,10 @@ class Results:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._commit = commit()
+        self._origin = read_origin()
         file.parent.mkdir(parents=True, exist_ok=True)
         text = file.read_text() if file.exists() else ""
-        lines = [each for each in map(json.loads, text.splitlines()) if each["commit"] == self._commit]
+        lines = [each for each in map(json.loads, text.splitlines()) if each["commit"] == self._origin["commit"]]
         self.cases = {each["case"]: msgspec.convert(each, CaseResult) for each in lines if "case" in each}
         self.controls = {each["control"] for each in lines if "control" in each}
         self.traced: dict[str, list[str]] = {each["traced"]: each["points"] for each in lines if "traced" in each}
@@ -47,7 +46,7 @@ class Results:
     def add(self, line: dict[str, Any]) -> None:
         """Keep any line."""
         with self._file.open("a") as file:
-            file.write(json.dumps({"commit": self._commit, **line}) + "\n")
+            file.write(json.dumps({**self._origin, **line}) + "\n")
 
     def conclude(self, wanted: Iterable[str]) -> int:
         """Print what was hit; 1 when a case found damage or a wanted point was never hit."""
@@ -66,9 +65,3 @@ class Results:
         for case in (*missed, *damaged):
             print(f"  {case}")
         return 1 if damaged or missed else 0
-
-
-def commit() -> str:
-    """The commit that is checked out, short."""
-    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return run.stdout.strip()

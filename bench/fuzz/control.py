@@ -16,6 +16,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from bench.checkout import read_origin
 from bench.fuzz.expressions import Expr
 from bench.fuzz.label import Label
 from bench.fuzz.pairs import Pair, as_pair
@@ -23,7 +24,6 @@ from bench.fuzz.pieces import ask, findings_of, measure, say_now
 from bench.fuzz.stages import Grouped, With
 from bench.matrix.checking import check_with_command
 from bench.matrix.data import KAFKA
-from bench.matrix.record import read_commit
 from harness.places import ROOT
 
 BLINDED: dict[str, tuple[str, int]] = {
@@ -64,7 +64,7 @@ def main() -> int:
             missed += not found
             line = {
                 "argument": name,
-                "commit": read_commit(),
+                **read_origin(),
                 "drawn": len(wanted),
                 "differ": len(differ),
                 "found": found,

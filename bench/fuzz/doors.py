@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from bench.checkout import read_origin
 from bench.doors import assess_with
 from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, find_pair
@@ -30,7 +31,6 @@ from bench.fuzz.pieces import Servers, on_kafka
 from bench.fuzz.truths import TRUTHS, read_known
 from bench.fuzz.verdicts import Line, Lines, read_lines
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Job, Unit
-from bench.matrix.record import read_commit
 from bench.matrix.runs import ENTRY, write_job
 from bench.matrix.truth import Place
 from harness.bed import Bed, fresh_bed
@@ -105,7 +105,7 @@ def ask_doors(pairs: list[Pair], servers: Servers) -> list[dict[str, object]]:
     """Deploy the base that all of them share, then show each edit to every door."""
     base = pairs[0]
     deployed = base.case.deployed(base.provider)
-    commit = read_commit()
+    origin = read_origin()
     told: list[dict[str, object]] = []
     with (
         tempfile.TemporaryDirectory(prefix="streamkeeper-doors-") as folder,
@@ -128,7 +128,7 @@ def ask_doors(pairs: list[Pair], servers: Servers) -> list[dict[str, object]]:
                 "dry-run": _assessed(bed, f"dry-{number}", msgspec.structs.replace(request, dry_run=True)),
                 "deploy": _assessed(bed, f"cold-{number}", msgspec.structs.replace(request, handover=Handover.COLD)),
             }
-            told.append({"commit": commit, "id": pair.id, "same": is_one_answer(doors), **doors})
+            told.append({**origin, "id": pair.id, "same": is_one_answer(doors), **doors})
     return told
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from bench.checkout import read_origin
 from bench.fuzz.label import Label
 from bench.fuzz.pairs import Pair
 from bench.fuzz.plugins_state import plugins_state
@@ -23,7 +24,7 @@ from bench.fuzz.truths import Known, keep_truth, key_of, read_known, truth_of
 from bench.fuzz.verdicts import Grade, Line, grade
 from bench.matrix.checking import check_with_command, stream_answers
 from bench.matrix.data import KAFKA
-from bench.matrix.record import Truth, read_commit
+from bench.matrix.record import Truth
 from bench.matrix.runs import open_session
 from bench.matrix.score import read_answer
 from bench.matrix.topics import delete_topics_of, units_elsewhere
@@ -163,9 +164,9 @@ def answer_pairs(
     pairs: Sequence[Pair], truths: dict[str, Truth], root: Path, *, rehearse: bool, check: Check = stream_answers
 ) -> Iterator[Line]:
     """What the check answers about each pair that is deployed, as it answers."""
-    commit = read_commit()
+    origin = read_origin()
     for pair, told in zip(pairs, ask(pairs, root, check, rehearse=rehearse), strict=True):
-        yield _line(pair, commit, truths[pair.id], told, rehearsed=rehearse)
+        yield _line(pair, origin, truths[pair.id], told, rehearsed=rehearse)
 
 
 def ask(
@@ -205,12 +206,12 @@ def strictest(severities: Iterable[str]) -> str:
 
 def broken_line(pair: Pair, why: str, *, rehearsed: bool = True) -> Line:
     """The line of a pair that could not be measured."""
-    return _line(pair, read_commit(), broken=why, rehearsed=rehearsed)
+    return _line(pair, read_origin(), broken=why, rehearsed=rehearsed)
 
 
 def _line(
     pair: Pair,
-    commit: str,
+    origin: dict[str, str],
     truth: Truth | None = None,
     told: dict[str, Any] | None = None,
     broken: str = "",
@@ -226,7 +227,8 @@ def _line(
         label=pair.edit.label,
         opaque=pair.edit.opaque,
         provider=pair.provider,
-        commit=commit,
+        commit=origin["commit"],
+        code=origin["code"],
         key=key_of(pair),
         plugins=plugins_state(),
         rehearsed=rehearsed,

@@ -33,9 +33,10 @@ HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One pair: what Spark did (``truth``), what the check said (``answer``, and its findings in its own words).
 
-    ``broken``: why the pair could not be measured. ``commit`` and ``plugins``: the project's commit and the digest of
-    its ``plugins/`` when the check was asked. ``rehearsed``: whether the candidate was run as well; otherwise the rules
-    alone answered. ``key``: of the pair, by which its truth is found.
+    ``broken``: why the pair could not be measured. ``commit``, ``code`` and ``plugins``: the project's commit, its code
+    and the digest of its ``plugins/`` when the check was asked; older lines have no ``code``. ``rehearsed``: whether
+    the candidate was run as well; otherwise the rules alone answered. ``key``: of the pair, by which its truth is
+    found.
     """
 
     id: str
@@ -46,6 +47,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     opaque: bool
     provider: str
     commit: str
+    code: str = ""
     key: str = ""
     plugins: str = ""
     rehearsed: bool = False

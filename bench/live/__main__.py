@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from bench.checkout import read_origin
 from bench.live.capturing import ROOT, run_captures
-from bench.matrix.record import read_commit
 from harness.state_layouts import LAYOUTS
 
 
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=ROOT / "build/live")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
-    commit, faults = read_commit(), 0
+    origin, faults = read_origin(), 0
     for layout in chosen.layouts.split(","):
         root = chosen.root / layout
         shutil.rmtree(root, ignore_errors=True)
@@ -31,7 +31,7 @@ def main() -> int:
         chosen.results.parent.mkdir(parents=True, exist_ok=True)
         with chosen.results.open("a") as file:
             for each in found:
-                line = {"commit": commit, "seed": chosen.seed, **msgspec.to_builtins(each)}
+                line = {**origin, "seed": chosen.seed, **msgspec.to_builtins(each)}
                 file.write(json.dumps(line) + "\n")
         bad = sum(bool(each.fault) for each in found)
         again = sum(each.attempts > 1 for each in found)

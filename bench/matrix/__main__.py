@@ -19,9 +19,10 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from bench.checkout import read_origin
 from bench.matrix.cases import pairs, read_recorded
 from bench.matrix.checking import Check, check_with_command
-from bench.matrix.record import TRUTH, Pair, Truths, append_truth, read_commit, read_truths, still_true, tidy_truths
+from bench.matrix.record import TRUTH, Pair, Truths, append_truth, read_truths, still_true, tidy_truths
 from bench.matrix.report import print_differences, print_score
 from bench.matrix.runs import open_session
 from bench.matrix.score import Score, read_answer, score
@@ -104,9 +105,9 @@ def ask(wanted: list[Pair], truths: Truths, requests: Path, check: Check) -> Sco
 
 
 def _write_results(file: Path, found: Score) -> None:
-    commit = read_commit()
+    origin = read_origin()
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"commit": commit, **msgspec.to_builtins(each)}) for each in found.graded]
+    lines = [json.dumps({**origin, **msgspec.to_builtins(each)}) for each in found.graded]
     file.write_text("\n".join(lines) + "\n")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable, Set
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +19,8 @@ Pair = tuple[Case, str]
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
     """The measured outcome of one case under one provider.
 
-    ``outcome``: what counts; ``measured``: what the rows alone said. ``commit``: of the project, when it was measured.
+    ``outcome``: what counts; ``measured``: what the rows alone said. ``commit`` and ``code``: of the project, when it
+    was measured; older lines have no ``code``.
     """
 
     id: str
@@ -33,6 +33,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     spark: str = ""
     commit: str = ""
+    code: str | msgspec.UnsetType = msgspec.UNSET
 
 
 Truths = dict[tuple[str, str], Truth]
@@ -68,9 +69,3 @@ def tidy_truths(file: Path, known: Iterable[Pair]) -> None:
     draft = file.with_suffix(".draft")
     draft.write_bytes(b"\n".join(lines) + b"\n")
     draft.rename(file)
-
-
-def read_commit() -> str:
-    """The short hash of the project's present commit."""
-    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return run.stdout.strip()

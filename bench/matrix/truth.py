@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bench.checkout import read_origin
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Case, Unit
 from bench.matrix.damage import DAMAGES
 from bench.matrix.data import KAFKA
 from bench.matrix.outcome import judge
-from bench.matrix.record import Truth, read_commit
+from bench.matrix.record import Truth
 from bench.matrix.runs import ENTRY, Run, UnitRun, run_job, write_job
 from bench.matrix.topics import add_after, make_topics, params_of
 from streamkeeper.model.release import ParamValue
@@ -99,7 +100,7 @@ class Bench:
         self._spark = spark
         self._root = root
         self._work = root / "work"
-        self._commit = read_commit()
+        self._origin = read_origin()
 
     def measure(self, case: Case, provider: str) -> Truth:
         """The outcome of a case; its checkpoint and job files are there afterwards."""
@@ -133,7 +134,8 @@ class Bench:
             evidence=judgement.evidence.replace(str(self._root), "…"),
             seconds=round(time.monotonic() - started, 2),
             spark=self._spark.version,
-            commit=self._commit,
+            commit=self._origin["commit"],
+            code=self._origin["code"],
         )
 
     def deploy(self, case: Case, provider: str) -> Place:

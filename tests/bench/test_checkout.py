@@ -1,0 +1,125 @@
+"""Which code a result says that it was measured of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.campaign.cases import CaseResult
+from bench.campaign.results import Results
+from bench.checkout import FOLDERS, read_code, read_commit, read_origin
+from bench.matrix.record import TRUTH, append_truth, read_truths
+from bench.report import write_report
+
+CASE = CaseResult(case="seed:1", hits=[], outcomes=[], tries=1, replays=0, damage=[], wall_s=1.0)
+
+Git = Callable[..., str]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with a file in each of the measured ones, and one beside them."""
+    for folder in (*FOLDERS, "docs"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file").write_text("1")
+    return tmp_path
+
+
+@pytest.fixture
+def git(root: Path) -> Git:
+    """Git in that folder, all of which is committed."""
+
+    def run(*words: str) -> str:
+        named = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org", *words]
+        return subprocess.run(named, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+    run("init", "--quiet")
+    run("add", ".")
+    run("commit", "--quiet", "--message", "Begin")
+    return run
+
+
+def commit_all(git: Git, message: str) -> None:
+    """Commit whatever has changed."""
+    git("add", "--all")
+    git("commit", "--quiet", "--message", message)
+
+
+def test_code_is_named_by_the_trees_of_its_folders(root: Path, git: Git) -> None:
+    """Anybody can ask git for the trees of a commit, and finds the text of a result."""
+    trees = [git("rev-parse", f"HEAD:{folder}")[:12] for folder in ("plugins", "dags", "jobs")]
+    assert read_code(root) == "plugins:{} dags:{} jobs:{}".format(*trees)
+    assert read_origin(root) == {"commit": git("rev-parse", "--short", "HEAD"), "code": read_code(root)}
+
+
+def test_a_commit_of_documents_leaves_the_code_as_it_is(root: Path, git: Git) -> None:
+    """A result stays one of the present code, although its commit is not the newest."""
+    before = read_origin(root)
+    (root / "docs" / "file").write_text("2")
+    assert read_code(root) == before["code"]
+    commit_all(git, "Describe it")
+    assert read_code(root) == before["code"]
+    assert read_commit(root) != before["commit"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_another_file_is_other_code(folder: str, root: Path, git: Git) -> None:
+    """Each of the folders counts; the content that comes back is the code of before."""
+    before = read_code(root)
+    (root / folder / "file").write_text("2")
+    commit_all(git, "Change it")
+    assert read_code(root) != before
+    (root / folder / "file").write_text("1")
+    commit_all(git, "Change it back")
+    assert read_code(root) == before
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("name", ["file", "new"])
+def test_what_is_not_committed_is_told(folder: str, name: str, root: Path, git: Git) -> None:
+    """No commit has the code of such a result: neither of a changed file nor of a new one."""
+    before = read_code(root)
+    (root / folder / name).write_text("2")
+    assert read_code(root) == f"{before} dirty"
+
+
+def test_every_line_of_a_campaign_names_its_code(tmp_path: Path) -> None:
+    """Cases, traces and controls; what is read again is the same."""
+    results = Results(tmp_path / "lines.jsonl")
+    results.add_case(CASE)
+    results.add_trace("switch", ["a"])
+    results.add({"control": "fence", "found": "damage"})
+    lines = [json.loads(each) for each in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert [{name: each[name] for name in ("commit", "code")} for each in lines] == [read_origin()] * 3
+    assert Results(tmp_path / "lines.jsonl").cases == {CASE.case: CASE}
+
+
+def test_a_line_from_before_is_read(tmp_path: Path) -> None:
+    """A campaign that was begun without the code goes on where it stopped."""
+    file = tmp_path / "lines.jsonl"
+    Results(file).add_case(CASE)
+    old = {name: each for name, each in json.loads(file.read_text()).items() if name != "code"}
+    file.write_text(json.dumps(old) + "\n")
+    assert Results(file).cases == {CASE.case: CASE}
+
+
+def test_a_report_names_its_code(tmp_path: Path) -> None:
+    """Beside the commit and the machine."""
+    assert json.loads(write_report("any", {"figure": 1}, into=tmp_path).read_text())["code"] == read_code()
+
+
+def test_a_measured_truth_from_before_stays_as_it_is(tmp_path: Path) -> None:
+    """It has no code, and gets none when the file is written anew; a new one keeps its own."""
+    old = TRUTH.read_bytes().splitlines()[0] + b"\n"
+    for each in read_truths(TRUTH).values():
+        append_truth(tmp_path / "old", each)
+        break
+    assert (tmp_path / "old").read_bytes() == old
+    [truth] = read_truths(tmp_path / "old").values()
+    append_truth(tmp_path / "new", msgspec.structs.replace(truth, code="plugins:1"))
+    assert [each.code for each in read_truths(tmp_path / "new").values()] == ["plugins:1"]
