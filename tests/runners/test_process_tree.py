@@ -105,6 +105,25 @@ def test_a_process_of_another_installation_is_not_ours(tmp_path: Path) -> None:
         assert [each.pid for each in found] == sorted((mine.pid, older.pid))
 
 
+def test_an_installation_without_an_id_finds_the_processes_of_its_own_store_only(tmp_path: Path) -> None:
+    """Its mark proves by the store whose driver a process is, whether or not the driver has an id; negative control:
+    without its store the mark finds the drivers of every installation, and a kill would end them."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for each in (ours, theirs):
+        each.mkdir()
+    marked = {"STREAMKEEPER_INSTANCE": "pt/no-id"}
+    with (
+        started("/bin/sleep", "300", **marked, STREAMKEEPER_STORE=str(ours)) as mine,
+        started("/bin/sleep", "300", **marked, STREAMKEEPER_STORE=str(theirs)) as other,
+        started("/bin/sleep", "300", **marked, STREAMKEEPER_STORE=str(theirs), STREAMKEEPER_INSTALLATION="b2") as known,
+    ):
+        everybody = sorted(each.pid for each in (mine, other, known))
+        wait_for("their starts", lambda: len(find_tree(mark("pt", "no-id"))) == len(everybody))
+        roots = [Root(pid=pid, started=living(pid).started) for pid in everybody]
+        assert [each.pid for each in find_tree(mark("pt", "no-id", store=str(ours)), roots)] == [mine.pid]
+        assert [each.pid for each in find_tree(mark("pt", "no-id"), roots)] == everybody
+
+
 def test_a_session_that_is_another_installations_is_not_ours() -> None:
     """A copied record names its pid; one member that can be read speaks for those that cannot."""
     with started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/s", STREAMKEEPER_INSTALLATION="b2") as process:
