@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from streamkeeper.snapshots.verify import verify
 from streamkeeper.stores.local import LocalStore
 from tests.checkpoints.trees import Tree
 from tests.snapshots.crashing import DEAD, prune
+from tests.snapshots.killing import STEPS
 from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_state, wanted
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,16 +38,18 @@ class Scene:
             commit(self.live, batch)
             capture(LocalTree(root / "live"), self.series)
 
-    def command(self, what: str, nth: int) -> list[str]:
-        """The command of the process that dies at its ``nth`` call."""
-        places = [str(self.root / "store"), str(self.root / "live")]
-        return [sys.executable, "-m", "tests.snapshots.crashing", *places, what, str(nth), str(self.root / "back")]
-
     def run(self, what: str, nth: int) -> subprocess.CompletedProcess[str]:
-        """Run that process to its end."""
-        return subprocess.run(
-            self.command(what, nth), cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-        )
+        """Run a process that dies at its ``nth`` call to its end."""
+        return self._run("crashing", what, str(nth), str(self.root / "back"))
+
+    def kill(self, place: float) -> subprocess.CompletedProcess[str]:
+        """Run a process that is killed at this place, from 0 to below 1, of its writes."""
+        return self._run("killing", str(place))
+
+    def _run(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+        places = [str(self.root / "store"), str(self.root / "live")]
+        command = [sys.executable, "-m", f"tests.snapshots.{program}", *places, *words]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
     def check(self, at_least: set[int]) -> None:
         """Every snapshot in the list is whole, and those that have to be there are."""
@@ -100,18 +103,14 @@ def test_death_before_any_call_of_the_store_loses_nothing_and_is_made_good(scene
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_sigkill_at_any_moment_loses_nothing(scene: Scene, seed: int) -> None:
-    """Captures and prunes are killed at random moments, also in the middle of a write."""
+def test_sigkill_in_the_middle_of_any_write_loses_nothing(scene: Scene, seed: int) -> None:
+    """A capture and the prune after it are killed before a random step of a random write, and every kill hits one."""
     chance = random.Random(seed)
     for batch in range(9, 12):
         commit(scene.live, batch)
         at_least = {max(scene.series.numbers())}
-        process = subprocess.Popen(
-            scene.command(chance.choice(["capture", "prune"]), 0), cwd=ROOT, stdout=subprocess.DEVNULL
-        )
-        time.sleep(chance.uniform(0.15, 0.6))
-        process.kill()
-        process.wait()
+        ended = scene.kill(chance.random())
+        assert (ended.returncode, ended.stdout in STEPS) == (-signal.SIGKILL, True), ended.stderr
         scene.check(at_least)
     capture(LocalTree(scene.root / "live"), scene.series)
     scene.check_collected()
