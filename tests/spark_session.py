@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.session import class_archive
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.registry.environments import installed_jars
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 
 
-_BY_TEXT_ALONE = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-"""Spark does not know it as a conf, and therefore not as one that can be changed."""
 _STARTED: list[tuple[SparkSession, dict[str, str]]] = []
 
 
@@ -60,7 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     write_without_processes(session)
     # It tells of each connection that it closes, the last ones after pytest has closed what it would tell them to.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    _STARTED.append((session, conf))
+    _STARTED.append((session, dict(session.conf.getAll)))
     yield session
     _STARTED.clear()
     session.stop()
@@ -69,8 +68,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="module", autouse=True)
 def untouched_session() -> None:
     """Each module finds the shared session's confs as it was started with, whatever ran before it."""
-    for session, conf in _STARTED:
-        for key, value in conf.items():
-            modifiable = key == _BY_TEXT_ALONE or session.conf.isModifiable(key)
-            if modifiable and session.conf.get(key, None) != value:
-                session.conf.set(key, value)
+    for session, confs in _STARTED:
+        restore_confs(session, confs)

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,11 +268,19 @@ class ServedQuery:
 def restore_confs(spark: Any, confs: Mapping[str, str]) -> None:
     """Set the session's confs back to those that it had when the job yielded the query. A run copies the confs at its
     start.
+
+    Confs that did not exist then are unset, including those that Spark does not know. Spark refuses to change confs
+    that are the same in all sessions; these stay.
     """
+    from pyspark.errors import AnalysisException
+
     present = dict(spark.conf.getAll)
-    for key in present.keys() - confs.keys():
-        if spark.conf.isModifiable(key):
-            spark.conf.unset(key)
-    for key, value in confs.items():
-        if present.get(key) != value and spark.conf.isModifiable(key):
-            spark.conf.set(key, value)
+    for key in present.keys() | confs.keys():
+        value = confs.get(key)
+        if present.get(key) == value:
+            continue
+        with suppress(AnalysisException):
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)

@@ -1,0 +1,45 @@
+"""The confs of a session that several queries share: each run starts with those that its query was yielded with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamkeeper.driver.queries import restore_confs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+"""Changes the format of state files, and is none of the confs that Spark knows."""
+NEW = ("spark.sql.streaming.minBatchesToRetain", "spark.hadoop.fs.s3a.threads.max", "own.conf")
+STATIC = "spark.sql.warehouse.dir"
+
+
+def test_a_conf_that_was_set_later_is_unset_or_gets_its_value_back_even_if_spark_does_not_know_it(
+    spark: SparkSession,
+) -> None:
+    """What the next query of a job, or an earlier test, sets in a shared session does not reach this query."""
+    session = spark.newSession()
+    session.conf.set(CHANGELOG, "true")
+    before = dict(session.conf.getAll)
+    assert not session.conf.isModifiable(CHANGELOG)
+    session.conf.set(CHANGELOG, "false")
+    session.conf.set("spark.sql.shuffle.partitions", "7")
+    for key in NEW:
+        session.conf.set(key, "9")
+    restore_confs(session, before)
+    assert dict(session.conf.getAll) == before
+
+
+def test_a_conf_that_is_the_same_in_all_sessions_stays(spark: SparkSession) -> None:
+    """Spark refuses to change it: neither another value nor none is an error, and the other confs are set back."""
+    session = spark.newSession()
+    before = dict(session.conf.getAll)
+    session.conf.set(NEW[0], "9")
+    other = {key: value for key, value in before.items() if key != "spark.driver.host"}
+    restore_confs(session, {**other, STATIC: "/elsewhere"})
+    assert dict(session.conf.getAll) == before
