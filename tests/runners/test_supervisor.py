@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,11 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.restarts import Cause, RestartPolicy
+from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners.contract import Life
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.local import LocalStore
 from tests.runners.launching import JOB, Place, is_running
 
 QUICK = RestartPolicy(
@@ -35,7 +39,6 @@ QUICK = RestartPolicy(
     capacity_pause_s=0.01,
     capacity_longest_s=0.05,
 )
-SLOW = RestartPolicy(failure_pause_s=3.0, dependency_pause_s=3.0)
 STOP = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", operation="stop-1")
 
 
@@ -46,16 +49,16 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place.close()
 
 
-def record(place: Place, *records: Record) -> None:
+def record(store: Store, *records: Record) -> None:
     """Entries of the job's journal."""
     for each in records:
-        Journal(place.store, JOB, writer="test").append(lambda _, each=each: each)  # type: ignore[misc]
+        Journal(store, JOB, writer="test").append(lambda _, each=each: each)  # type: ignore[misc]
 
 
 def serve(place: Place, **spec: object) -> None:
     """Launch the instance ``one``, recorded as the one that serves."""
     record(
-        place,
+        place.store,
         OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=()),
         InstancePlanned(operation="op", instance="one", release="r0001", role=Role.CANDIDATE),
         InstanceAppointed(operation="op", instance="one"),
@@ -75,6 +78,21 @@ def told(place: Place) -> DriverStatus | None:
     """What the status says while nothing runs."""
     status = place.control().read_status()
     return status if status is not None and status.waiting else None
+
+
+@contextmanager
+def store_away(place: Place, code: int) -> Iterator[Store]:
+    """The store at a place where its supervisor does not find it, once the driver has ended with this code.
+
+    Until the body ends the supervisor waits for the store, and cannot start another generation.
+    """
+    store, away = place.folder / "store", place.folder / "away"
+    driver, _ = place.pids()
+    store.rename(away)
+    place.order(f"exit {code}", generation=1)
+    wait_for("the driver's end", lambda: not is_running(driver))
+    yield LocalStore(away)
+    away.rename(store)
 
 
 def test_an_outage_of_a_dependency_costs_no_restart(place: Place) -> None:
@@ -158,10 +176,9 @@ def test_a_supervisor_outlives_an_outage_of_the_store_of_many_leases(place: Plac
 
 def test_after_an_outage_a_stopped_job_stays_stopped(place: Place) -> None:
     """The stop was recorded while the supervisor waited: there is no other generation, and its end is on record."""
-    place.order(f"exit {ExitCode.DEPENDENCY_DOWN}")
-    serve(place, restarts=SLOW)
-    wait_for("its wait", lambda: told(place))
-    record(place, STOP)
+    serve(place, restarts=QUICK)
+    with store_away(place, ExitCode.DEPENDENCY_DOWN) as store:
+        record(store, STOP)
     place.wait_dead()
     end = place.control().read_exit()
     assert end is not None
@@ -171,10 +188,9 @@ def test_after_an_outage_a_stopped_job_stays_stopped(place: Place) -> None:
 
 def test_after_a_failure_a_driver_that_was_told_to_drain_ends_for_good(place: Place) -> None:
     """It died before it had read the order: nobody starts it again to read it."""
-    serve(place, restarts=SLOW)
-    place.order("exit 1")
-    wait_for("its back-off", lambda: told(place))
-    place.control().send(CommandKind.DRAIN, "stop-1")
+    serve(place, restarts=QUICK)
+    with store_away(place, 1) as store:
+        Control(store, JOB, "one").send(CommandKind.DRAIN, "stop-1")
     place.wait_dead()
     end = place.control().read_exit()
     assert end is not None
@@ -183,15 +199,14 @@ def test_after_a_failure_a_driver_that_was_told_to_drain_ends_for_good(place: Pl
 
 def test_after_an_outage_a_superseded_instance_stays_dead(place: Place) -> None:
     """Another one was appointed meanwhile."""
-    place.order(f"exit {ExitCode.DEPENDENCY_DOWN}")
-    serve(place, restarts=SLOW)
-    wait_for("its wait", lambda: told(place))
-    record(
-        place,
-        OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),
-        InstancePlanned(operation="op2", instance="two", release="r0001", role=Role.CANDIDATE),
-        InstanceAppointed(operation="op2", instance="two"),
-    )
+    serve(place, restarts=QUICK)
+    with store_away(place, ExitCode.DEPENDENCY_DOWN) as store:
+        record(
+            store,
+            OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),
+            InstancePlanned(operation="op2", instance="two", release="r0001", role=Role.CANDIDATE),
+            InstanceAppointed(operation="op2", instance="two"),
+        )
     place.wait_dead()
     end = place.control().read_exit()
     assert end is not None
@@ -200,8 +215,9 @@ def test_after_an_outage_a_superseded_instance_stays_dead(place: Place) -> None:
 
 def test_without_that_look_it_would_start_again(place: Place) -> None:
     """Negative control: nothing was decided meanwhile, and the next generation comes."""
-    place.order(f"exit {ExitCode.DEPENDENCY_DOWN}", generation=1)
     serve(place, restarts=QUICK)
+    with store_away(place, ExitCode.DEPENDENCY_DOWN):
+        pass
     driver, _ = place.pids(generation=2)
     assert is_running(driver)
     assert place.life() is Life.ALIVE
