@@ -12,14 +12,17 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import psutil
 
 from streamkeeper.errors import InvalidInput, StillWaiting
 from streamkeeper.private_files import make_folders, opener, write_file
+
+T = TypeVar("T", str, bytes)
 
 _SAME_MOMENT_S = 2.0
 PRIVATE = 0o077
@@ -91,6 +94,16 @@ class StartedProcesses:
         draft = self._file.with_suffix(".new")
         write_file(draft, msgspec.json.encode(processes))
         draft.replace(self._file)
+
+
+@contextmanager
+def killed_after(process: subprocess.Popen[T]) -> Iterator[subprocess.Popen[T]]:
+    """The process; when the body ends, also by an error, it is killed and waited for, and its pipes are closed."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def is_running(process: StartedProcess) -> bool:

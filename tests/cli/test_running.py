@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from harness.processes import killed_after
 from streamkeeper.cli import deploying
 from streamkeeper.cli.command_results import Report
 from streamkeeper.cli.main import app
@@ -142,28 +143,28 @@ def test_following_ends_cleanly_with_ctrl_c(job: Registered) -> None:
     )  # fmt: skip
     Control(job.site.store, JOB, DRIVER).write_launch(spec)
     words = [sys.executable, "-m", "streamkeeper.cli.main", "logs", JOB, "--follow"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "one\n"
-    log.feed(b"two\n")
-    assert process.stdout.readline() == "two\n"
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=30)
-    assert (process.returncode, error) == (0, "")
+    with killed_after(Popen(words, stdout=PIPE, stderr=PIPE, text=True, cwd=ROOT)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "one\n"
+        log.feed(b"two\n")
+        assert process.stdout.readline() == "two\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+        assert (process.returncode, error) == (0, "")
 
 
 def test_status_is_watched_in_a_pipe_as_well(job: Registered) -> None:
     """One picture after the other as they come, until Ctrl-C, which is no error."""
     words = [sys.executable, "-m", "streamkeeper.cli.main", "status", JOB, "--watch"]
     environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environ)
-    assert process.stdout is not None
-    pictures = (line for line in process.stdout if line.startswith("status"))
-    assert next(pictures) == next(pictures)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=30)
-    assert (process.returncode, error) == (0, "")
+    with killed_after(Popen(words, stdout=PIPE, stderr=PIPE, text=True, cwd=ROOT, env=environ)) as process:
+        assert process.stdout is not None
+        pictures = (line for line in process.stdout if line.startswith("status"))
+        assert next(pictures) == next(pictures)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+        assert (process.returncode, error) == (0, "")
 
 
 def test_a_forgotten_job_is_named_below_the_others_and_what_stays_is_listed(job: Registered) -> None:

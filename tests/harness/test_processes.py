@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import msgspec
 import psutil
 import pytest
 
-from harness.processes import StartedProcess, StartedProcesses, is_running, session_of, stop_session
+from harness.processes import StartedProcess, StartedProcesses, is_running, killed_after, session_of, stop_session
 from harness.waiting import wait_until
 
 # A parent, a child in a process group of its own (as Airflow's tasks are), and one that does not listen to SIGTERM.
@@ -61,6 +62,23 @@ def test_a_process_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     finally:
         stranger.kill()
         stranger.wait(timeout=10)
+
+
+def test_a_process_that_outlives_a_timeout_is_killed_and_waited_for() -> None:
+    """Its pipe is closed, so no later test is blamed for it; negative control: until then the process lives on."""
+    sleeping = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdout=subprocess.PIPE)
+
+    def wait() -> None:
+        with killed_after(sleeping):
+            sleeping.communicate(timeout=0.1)
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        sleeping.communicate(timeout=0.1)
+    assert sleeping.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        wait()
+    assert sleeping.stdout is not None
+    assert (sleeping.returncode, sleeping.stdout.closed) == (-signal.SIGKILL, True)
 
 
 def test_a_later_call_finds_what_an_earlier_one_started(processes: StartedProcesses, tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from harness.processes import killed_after
 from tests.inspection.queries import write_files
 
 pytestmark = pytest.mark.spark
@@ -20,8 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_two_processes_describe_every_kind_of_query_in_equal_bytes(tmp_path: Path) -> None:
     """Other hash seeds and other places of the code make no difference."""
     write_files(tmp_path / "in", 1)
-    started = [_start(tmp_path, seed) for seed in ("1", "2")]
-    outputs = [process.communicate(timeout=240)[0] for process in started]
+    with ExitStack() as stack:
+        started = [stack.enter_context(killed_after(_start(tmp_path, seed))) for seed in ("1", "2")]
+        outputs = [process.communicate(timeout=240)[0] for process in started]
     assert [process.returncode for process in started] == [0, 0]
     one, other = (_manifests(output) for output in outputs)
     assert len(one) == 10

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial, reduce
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.processes import killed_after
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import CheckpointVersionCreated
 from streamkeeper.model.journal_keys import entry_key, journal_prefix
@@ -163,26 +165,29 @@ print(to_json(journal.state()).decode())
 """
 
 
+def start_writer(folder: Path, number: int) -> subprocess.Popen[str]:
+    """A process that waits for a line before it appends to the directory."""
+    return subprocess.Popen(
+        [sys.executable, "-c", PROCESS, str(folder), f"w{number}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
 def test_processes_on_a_directory_have_one_winner_per_number(tmp_path: Path) -> None:
     """Three processes that start together append to one directory; each saw a state that the entries fold to."""
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(tmp_path), f"w{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        for number in range(3)
-    ]
-    for process in running:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    told = [process.communicate(timeout=60)[0] for process in running]
+    with ExitStack() as stack:
+        running = [stack.enter_context(killed_after(start_writer(tmp_path, number))) for number in range(3)]
+        for process in running:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        told = [process.communicate(timeout=60)[0] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0]
     numbers = [json.loads(text)["number"] for text in told]
     assert max(numbers) == 36

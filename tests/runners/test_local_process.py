@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from harness.processes import killed_after
 from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, TemporaryError
 from streamkeeper.model.control import DriverState, ProcessRecord
@@ -217,8 +218,8 @@ def test_an_instance_survives_its_launchers_whole_process_group(place: Place) ->
         cwd=ROOT,
         start_new_session=True,
     )
-    assert launcher.stdout is not None
-    with launcher.stdout:
+    with killed_after(launcher):
+        assert launcher.stdout is not None
         assert launcher.stdout.readline() == b"launched\n"
         pids = [place.supervisor(), *place.pids()]
         assert not [each for each in pids if (found := read_process(each)) and found.parent == launcher.pid]
