@@ -35,6 +35,7 @@ from streamkeeper.lifecycle.approval import ANSWER
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
+from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, LaunchMode, QueryStatus
 from streamkeeper.model.finding import Verdict
@@ -81,7 +82,7 @@ class Instance:
     """One process tree. ``serves``: what happens at go; ``drains``: what happens at drain; ``halted``: its
     processes are stopped; ``killable``: by SIGKILL;
     ``takes_over``: at go; else it ``waits`` for a sink that is down, or fails to for another cause. ``held_up``: what
-    it says that it waits for.
+    it says that it waits for. ``lost_at``: the step from which on nothing proves any more whether it lives.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Instance:
     halted: bool = False
     killable: bool = True
     reachable: bool = True
+    lost_at: Step | None = None
     triggers: int = 0
     failures: int = 0
     lags: bool = False
@@ -207,6 +209,9 @@ class World:
         self.state = fold(self.state, Entry(number=self.state.number + 1, at="", by="", record=record))
 
     def decide(self) -> Decision | None:
+        step = current_step(self.operation)
+        for each in self.instances.values():
+            each.reachable = each.reachable and each.lost_at is not step
         seen = {name: each.seen() for name, each in self.instances.items()}
         shadows = [each for each in self.instances.values() if each.state is DriverState.SHADOW and each.triggers > 2]
         holds = any(each.catches_up for each in shadows)
@@ -314,6 +319,7 @@ class World:
                 if self.instances[name].killable:
                     self.instances[name].end(DriverState.FAILED)
             case RecordEnd(instance=name, proof=proof, exit=last):
+                assert self.instances[name].seen().life is not Life.UNKNOWN, f"{name} was not proven dead"
                 self.record(InstanceEnded(operation=OP, instance=name, proof=proof, exit=last))
             case Appoint(instance=name, versions=versions):
                 assert all(owner.instance == name for owner in self.state.owners), "appointed beside a living owner"

@@ -297,6 +297,15 @@ def test_an_old_driver_that_cannot_be_proven_dead_stops_the_deploy():
     assert not elsewhere.instances["old"].sent
 
 
+def test_a_driver_that_is_lost_after_its_drain_is_not_proven_dead():
+    """An unknown fate is no proof: the checkpoint keeps its owner, and the candidate never gets it."""
+    world = World(traits={"old": {"lost_at": Step.PROVE_DEAD}})
+    ended = world.play()
+    assert ended.outcome is Outcome.FAILED
+    assert "cannot be proven dead" in ended.sentence
+    assert [owner.instance for owner in world.state.owners] == ["old"]
+
+
 @pytest.mark.parametrize("acts", range(1, 24))
 def test_an_abort_at_any_point_leaves_something_serving(acts):
     """Whenever it comes, either the old release serves on, or goes again, or the new one was already through."""
@@ -330,7 +339,7 @@ trait = st.fixed_dictionaries(
         "drains": flags,
         "catches_up": flags,
         "killable": st.just(True),
-        "reachable": st.just(True),
+        "lost_at": st.sampled_from([None, None, Step.DRAIN, Step.PROVE_DEAD, Step.FALL_BACK]),
     }
 )
 
