@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkeeper.lifecycle.actions import GiveUpStarting, Kill, Launch, Plan, RestoreVersions, Send, Wait
+from streamkeeper.lifecycle.actions import (
+    Decision,
+    GiveUpStarting,
+    Kill,
+    Launch,
+    MarkBegun,
+    Plan,
+    RestoreVersions,
+    Send,
+    Wait,
+)
 from streamkeeper.lifecycle.steps import HALTED_S, path, plan_deploy
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
@@ -67,6 +77,30 @@ def test_cold_starts_the_candidate_only_after_the_old_one_is_dead():
     world.play()
     labels = [type(each.action).__name__ + getattr(each.action, "instance", "") for each in world.log]
     assert labels.index("RecordEndold") < labels.index("Launchop-candidate")
+
+
+def play_to(world: World, step: Step) -> Decision:
+    """Play until a decision of the step comes, and return it; it is not performed."""
+    while (decision := world.decide()) is not None and decision.step is not step:
+        world.perform(decision)
+        world.move()
+    assert decision is not None
+    return decision
+
+
+@pytest.mark.parametrize("end", [DriverState.FAILED, DriverState.STARTING])
+def test_the_old_driver_is_not_drained_for_a_candidate_that_is_no_longer_ready(end):
+    """A candidate that has failed, or starts again, cannot take over. Negative control: on standby, it is begun."""
+    world = World()
+    assert play_to(world, Step.DRAIN).action == MarkBegun()
+    candidate = world.instances["op-candidate"]
+    if end.terminal:
+        candidate.end(end)
+    else:
+        candidate.state, candidate.becomes_ready = end, False
+    assert world.play().outcome is Outcome.REFUSED
+    assert world.instances["old"].writes
+    assert not world.instances["old"].sent
 
 
 def test_a_refusal_leaves_the_serving_driver_alone():
