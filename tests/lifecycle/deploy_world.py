@@ -175,6 +175,7 @@ class World:
         self.verdict, self.reverse = verdict, reverse
         self.way, self.back, self.answer = way, back, answer
         self.drifts = self.breaks_at_go = self.opaque_code = False
+        self.refusal = "there is no way" if verdict is Verdict.REFUSE else ""
         self.comparison = OutputComparison(old_rows=3, new_rows=3)
         self.traits = traits or {}
         self.instances: dict[str, Instance] = {}
@@ -298,8 +299,7 @@ class World:
             case RecordDescription():
                 self.record(ReleaseDescribed(release="r0002", manifests={"q": "x"}))
             case Assess():
-                refused = self.verdict is Verdict.REFUSE
-                ways = {} if refused else {"q": self.way_of()}
+                ways = {} if self.verdict is Verdict.REFUSE else {"q": self.way_of()}
                 self.record(
                     Assessed(
                         operation=OP,
@@ -308,7 +308,7 @@ class World:
                         sentence="s",
                         report="",
                         ways=ways,
-                        refusal="there is no way" if refused else "",
+                        refusal=self.refusal,
                     )
                 )
             case Send(instance=name, kind=kind):

@@ -112,6 +112,15 @@ def test_a_refusal_leaves_the_serving_driver_alone():
     assert world.state.serving_release == "r0001"
 
 
+@pytest.mark.parametrize(("verdict", "way"), [(Verdict.RESUME, Way.RESUME), (Verdict.SWITCH, Way.REBUILD)])
+def test_a_recorded_refusal_counts_whatever_the_verdict_is(verdict, way):
+    """One query of several may have no way, while the others have theirs: none of them is switched."""
+    world = World(verdict=verdict, way=way, back=Way.RETURN)
+    world.refusal = "query r: its sources cannot be read again"
+    assert world.play().outcome is Outcome.REFUSED
+    assert_untouched(world)
+
+
 def test_a_dry_run_starts_nothing_that_could_serve():
     """A dry run describes, assesses and ends."""
     world = World(dry_run=True)
