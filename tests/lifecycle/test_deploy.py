@@ -16,6 +16,7 @@ from streamkeeper.lifecycle.actions import (
     Kill,
     Launch,
     MarkBegun,
+    MarkDone,
     Plan,
     RestoreVersions,
     Send,
@@ -694,6 +695,16 @@ def test_a_release_that_breaks_in_its_probation_gives_way():
     assert ended.outcome is Outcome.FELL_BACK
     assert "it broke" in ended.sentence
     assert ended.has_done(Step.FIRST_COMMIT)
+
+
+def test_a_probation_counts_its_triggers_after_the_first_one():
+    """The first trigger proved that the release starts. Negative control: one trigger more, and it has passed."""
+    world = World(request={"probation_batches": 3})
+    play_to(world, Step.PROBATION)
+    world.instances["op-candidate"].triggers = 3
+    assert isinstance(world.decide().action, Wait)
+    world.instances["op-candidate"].triggers = 4
+    assert world.decide().action == MarkDone()
 
 
 def test_a_release_that_falls_behind_more_and_more_gives_way():
