@@ -216,18 +216,21 @@ def test_drain_command_closes_the_gate_at_the_next_batch(bench: Bench) -> None:
     assert Wakeup.LOOKED in bench.wakeups.wait(0)
 
 
-def test_batch_waits_while_the_store_is_gone(bench: Bench, tmp_path: Path) -> None:
-    """Not knowing is no permission: the batch goes on once the store answers again."""
+@pytest.mark.parametrize("before", [0, 1])
+def test_batch_waits_while_the_store_is_gone(bench: Bench, tmp_path: Path, before: int) -> None:
+    """Neither ignorance nor what the journal said at an earlier batch admits one: it waits for the store's answer."""
+    for number in range(before):
+        bench.batch(number)
     age(bench)
     (tmp_path / "store").rename(tmp_path / "gone")
-    thread = threading.Thread(target=bench.batch, args=(0,), daemon=True)
+    thread = threading.Thread(target=bench.batch, args=(before,), daemon=True)
     thread.start()
     thread.join(0.4)
     assert thread.is_alive()
-    assert bench.ledger.batches == []
+    assert bench.ledger.batches == [*range(before)]
     (tmp_path / "gone").rename(tmp_path / "store")
     thread.join(10)
-    assert bench.ledger.batches == [0]
+    assert bench.ledger.batches == [*range(before + 1)]
 
 
 def test_a_batch_that_was_committed_does_not_come_again(bench: Bench) -> None:
