@@ -157,10 +157,11 @@ class Registered:
         against: str = "r0001",
         look: Look = Look.DAMAGE,
         batch: int | None = None,
+        release: str = "r0001",
     ) -> None:
-        """Let the operation's standby leave evidence of the same release: of all looks, one found this."""
+        """Let the operation's standby leave evidence of the same queries: of all looks, one found this."""
         instance = f"{operation}-candidate"
-        self.record(InstancePlanned(operation=operation, instance=instance, release="r0001", role=Role.CANDIDATE))
+        self.record(InstancePlanned(operation=operation, instance=instance, release=release, role=Role.CANDIDATE))
         manifests = stored_manifests(self.site, self.site.journal(JOB, "test").state(), "r0001")
         queries = {
             query: QueryEvidence(
