@@ -1,4 +1,4 @@
-"""What a driver sees outside the store before it claims an epoch: an output's own word, without a claim."""
+"""Who may claim an epoch: by the output's own word, by the claims beside the checkpoint, and by the journal."""
 
 from __future__ import annotations
 
@@ -75,6 +75,16 @@ def test_an_output_under_a_newer_epoch_refuses_every_attempt(tmp_path: Path, kin
         with pytest.raises(JournalOutdated, match="under epoch 2, and the journal records no epoch"):
             place.take_over(generation)
     assert place.line.look().epochs == {}
+
+
+def test_an_older_generation_claims_nothing_over_a_newer_one(tmp_path: Path) -> None:
+    """A driver that hung while its supervisor started the next one stays out. Negative control: a third one claims."""
+    place = Place(tmp_path, "file")
+    place.take_over(2)
+    with pytest.raises(Fenced, match="generation 2 of old has taken over from generation 1"):
+        place.take_over(1)
+    assert place.line.look().epochs[NAME].generation == 2
+    assert place.take_over(3) == 2
 
 
 @pytest.mark.parametrize("kind", ["file", "table"])
