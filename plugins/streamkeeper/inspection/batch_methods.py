@@ -52,8 +52,6 @@ _NAMES_COLUMNS = frozenset(
 _LITERALS = frozenset({"coalesce", "hint", "limit", "persist", "repartition", "sample", "checkpoint", "fillna"})
 _TELLS_NOTHING = frozenset({"isStreaming", "sparkSession", "storageLevel"})
 _OF_THE_FRAME = frozenset({"is_cached"})
-_FILES = frozenset({"avro", "csv", "json", "noop", "orc", "parquet", "text"})
-"""Formats that append rows to a place: columns outside ``partitionBy`` do not decide where a row is written."""
 _OF_MESSAGES = ("headers", "key", "partition", "topic")
 """Columns that Kafka's writer reads by their names."""
 _WRITER_COLUMNS = frozenset({"bucketBy", "partitionBy", "sortBy"})
@@ -342,10 +340,11 @@ def _of_writer(walk: BatchExpressions, writer: Writer, name: str, node: ast.Call
         for value in given:
             _column(walk, writer.frame, value, node, texts=name == "partitionBy", read=True)
         return writer
-    kept = name if name in _FILES else writer.format if name == "save" else "?"
     walk.lose(*given)
+    kept = writer.format if name == "save" else name
     if kept == "kafka" and writer.frame.whole:
         walk.texts.update(_OF_MESSAGES)
-    elif kept not in _FILES:
+    elif kept != "noop":
+        # Files too: their readers may know rows by a column that the function does not name.
         walk.lose(writer.frame)
     return UNKNOWN
