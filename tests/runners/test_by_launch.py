@@ -51,7 +51,7 @@ def cluster() -> Cluster:
 
 
 def of(place: Place, cluster: Cluster, usual: str = "cluster") -> LaunchedRunner:
-    return LaunchedRunner(place.store, {LOCAL: place.runner, "cluster": cluster}, usual)
+    return LaunchedRunner(place.store, {LOCAL: lambda: place.runner, "cluster": lambda: cluster}, usual)
 
 
 def test_a_launch_that_is_on_record_stands(place: Place, cluster: Cluster) -> None:

@@ -177,7 +177,7 @@ def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
     assert all(map(is_running, pids))
     assert place.life() is Life.UNKNOWN
     local = LocalProcessRunner(place.store, place.settings, driver=place.command)
-    on_its_machine = LaunchedRunner(place.store, {LOCAL: local, YARN: place.runner}, YARN)
+    on_its_machine = LaunchedRunner(place.store, {LOCAL: lambda: local, YARN: lambda: place.runner}, YARN)
     assert on_its_machine.observe(JOB, "one").life is Life.ALIVE
     for pid in pids:
         end(pid)

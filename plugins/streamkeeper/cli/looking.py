@@ -28,7 +28,6 @@ from streamkeeper.operations.old_input import list_old_input
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
 from streamkeeper.operations.overview_facts import Fact, Tone, overview_facts
 from streamkeeper.operations.sentences import render_record
-from streamkeeper.operations.watching import look_now
 from streamkeeper.registry.control import stray_orders
 from streamkeeper.registry.fleet import read_index
 
@@ -48,7 +47,10 @@ def jobs(
     site = open_to_look()
     index = None if now else read_index(site.store, site.id)
     # The last pass may be older than the first deploy.
-    index = index if index and index.rows else look_now(site, now=time.time())
+    if index is None or not index.rows:
+        from streamkeeper.operations.watching import look_now  # loads every check, and the watch's results need none
+
+        index = look_now(site, now=time.time())
     rows = [row for row in index.rows if not row.forgotten]
     forgotten = ", ".join(row.job for row in index.rows if row.forgotten)
     if json:

@@ -7,26 +7,8 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from streamkeeper.cli import (
-    approving,
-    checking,
-    checkpoints,
-    deploying,
-    describing,
-    homes,
-    looking,
-    metering,
-    opening,
-    pruning,
-    recovering,
-    registries,
-    releases,
-    running,
-    snapshots,
-    watching,
-)
+from streamkeeper.cli.command_table import CommandTable
 from streamkeeper.cli.option_names import as_typed
 from streamkeeper.cli.terminal import Console, echo
 from streamkeeper.errors import StreamkeeperError
@@ -40,7 +22,7 @@ _OF_THE_MACHINE = frozenset(
 """Errors of the machine, not of the program: a full or read-only disk, missing rights, too many open files."""
 
 
-class Commands(TyperGroup):
+class Commands(CommandTable):
     """The command group. For every error that Streamkeeper raises, it prints one line and exits with 2."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -91,36 +73,6 @@ def _options(
     ] = False,
 ) -> None:
     """Deploy, watch, back up and recover Spark Structured Streaming jobs."""
-
-
-app.command("jobs")(looking.jobs)
-app.command("status")(looking.status)
-app.command("history")(looking.history)
-app.command("open")(opening.open_)
-app.command("metrics")(metering.metrics)
-app.command("describe")(describing.describe)
-app.command("check")(checking.check)
-app.command("deploy")(deploying.deploy)
-app.command("rollback")(deploying.rollback)
-app.command("stop")(running.stop)
-app.command("start")(running.start)
-app.command("forget")(running.forget)
-app.command("logs")(running.logs)
-app.command("recover")(recovering.recover)
-app.command("state-dead")(running.state_dead)
-app.command("question")(approving.question)
-app.command("approve")(approving.approve)
-app.command("decline")(approving.decline)
-app.command("offsets")(checkpoints.offsets)
-app.command("old-input")(looking.old_input)
-app.command("fsck")(checkpoints.fsck)
-app.command("prune")(pruning.prune_)
-app.command("watch")(watching.watch)
-app.command("incidents")(watching.incidents)
-app.add_typer(homes.app, name="home")
-app.add_typer(registries.app, name="registry")
-app.add_typer(releases.app, name="release")
-app.add_typer(snapshots.app, name="snapshot")
 
 
 def main() -> None:

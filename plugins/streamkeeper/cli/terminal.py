@@ -11,7 +11,6 @@ from typing import Any
 import rich.console
 import typer
 from rich.cells import cell_len
-from rich.markdown import Markdown
 from rich.measure import Measurement
 from rich.segment import Segment
 
@@ -50,6 +49,8 @@ class Console(rich.console.Console):
 
     def print_markdown(self, text: str) -> None:
         """Print Markdown. In a pipe or a file, use the width of the longest table row, so that no cell is cut."""
+        from rich.markdown import Markdown  # slow to load and rarely needed
+
         if not self.is_terminal:
             rows = [line for line in text.splitlines() if line.startswith("|")]
             widths = (cell_len(row) + _COLUMN_GAP * row.count("|") for row in rows)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import psutil
-
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.reach import Position, Reach, compare, position
 from streamkeeper.checkpoints.trees import Tree
@@ -58,6 +56,8 @@ def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
 
     ``conf``: the candidate's Spark conf; ``beside``: a phrase with more input, which the query has never read.
     """
+    import psutil  # slow to load and rarely needed
+
     try:
         reads = compare(position(old.fresh()), Position()).lacking
     except (CheckpointDamaged, CheckpointChanged) as error:

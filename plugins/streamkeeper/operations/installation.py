@@ -20,9 +20,7 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.known_jobs import KnownJobs
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Runner
-from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from streamkeeper.runners.local_process import LocalProcessRunner
-from streamkeeper.runners.yarn_application import YarnRunner
 from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
@@ -99,14 +97,20 @@ class Installation:
         ``settings``, ``store``, ``resolvers`` and ``record``: as in the class; ``resolve_master``: as in
         ``from_environment``.
         """
-        runners = {
-            LOCAL: LocalProcessRunner(store, settings, installation=record, resolve_master=resolve_master),
-            YARN: YarnRunner(store, settings, os.environ, installation=record, resolve_master=resolve_master),
-            KUBERNETES: KubernetesRunner(
-                store, settings, os.environ, installation=record, resolve_master=resolve_master
-            ),
-        }
-        return cls(settings, store, LaunchedRunner(store, runners, settings.drivers), resolvers, record)
+
+        def on_yarn() -> Runner:
+            from streamkeeper.runners.yarn_application import YarnRunner  # slow to load and often not needed
+
+            return YarnRunner(store, settings, os.environ, installation=record, resolve_master=resolve_master)
+
+        def on_kubernetes() -> Runner:
+            from streamkeeper.runners.kubernetes_pod import KubernetesRunner  # slow to load and often not needed
+
+            return KubernetesRunner(store, settings, os.environ, installation=record, resolve_master=resolve_master)
+
+        local = LocalProcessRunner(store, settings, installation=record, resolve_master=resolve_master)
+        makers = {LOCAL: lambda: local, YARN: on_yarn, KUBERNETES: on_kubernetes}
+        return cls(settings, store, LaunchedRunner(store, makers, settings.drivers), resolvers, record)
 
     @property
     def id(self) -> str:

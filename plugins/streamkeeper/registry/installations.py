@@ -9,8 +9,6 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-import pendulum
-
 from streamkeeper.errors import KeyExists, KeyMissing, OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.locations import local_path, same_place, scheme_of
 from streamkeeper.model import installation_record as model
@@ -179,6 +177,8 @@ def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
 
 
 def _record(store: Store, number: int, id: str, first: str, reason: str, by: str = "") -> InstallationRecord:
+    import pendulum  # slow to load, and commands that only read do not need it
+
     made = InstallationRecord(
         number=number,
         id=id,

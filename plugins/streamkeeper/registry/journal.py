@@ -11,10 +11,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
-import pendulum
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged, StoreUnavailable
@@ -31,6 +30,9 @@ from streamkeeper.model.journal_keys import entry_key, fold_key, fold_prefix, jo
 from streamkeeper.model.names import check_name, key_number
 from streamkeeper.stores.contract import Store
 
+if TYPE_CHECKING:
+    import pendulum
+
 FOLD_EVERY = 100
 KEPT_FOLDS = 2
 """The number of folded copies to keep: the newest, and an earlier one in case the newest is unreadable."""
@@ -40,6 +42,8 @@ _NEWER = "run this with the newer Streamkeeper that wrote the record"
 
 
 def _utc_now() -> pendulum.DateTime:
+    import pendulum  # slow to load, and commands that only read do not need it
+
     return pendulum.now("UTC")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from streamkeeper.errors import StreamkeeperError, Unsupported
 from streamkeeper.model.control import LOCAL, LaunchSpec
@@ -15,18 +15,20 @@ from streamkeeper.stores.contract import Store
 class LaunchedRunner(Runner):
     """Passes each call to the runner that the instance's launch names.
 
-    ``runners``: name -> runner; ``usual``: the name of the runner that starts new instances.
+    ``makers``: name -> function that makes the runner, called when the runner is first needed; ``usual``: the name of
+    the runner that starts new instances.
     """
 
-    def __init__(self, store: Store, runners: Mapping[str, Runner], usual: str) -> None:
+    def __init__(self, store: Store, makers: Mapping[str, Callable[[], Runner]], usual: str) -> None:
         self._store = store
-        self._runners = runners
+        self._makers = makers
+        self._runners: dict[str, Runner] = {}
         self._usual = usual
         self._names: dict[tuple[str, str], str] = {}
 
     def check_place(self, references: Collection[str] = (), conf: Mapping[str, str] | None = None) -> None:
         """Implement ``Runner.check_place``; checks the place where new instances start."""
-        self._runners[self._usual].check_place(references, conf)
+        self._runner(self._usual).check_place(references, conf)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """Implement ``Runner.launch``; uses the runner of the recorded launch, else the one that ``spec`` names."""
@@ -38,7 +40,7 @@ class LaunchedRunner(Runner):
         A live process on this machine is found without the store. If this machine proves a termination, that proof
         counts, whichever runner the launch names.
         """
-        seen = self._runners[LOCAL].observe(job, instance)
+        seen = self._runner(LOCAL).observe(job, instance)
         if seen.life is Life.ALIVE:
             return seen
         name = self._name(job, instance) or LOCAL
@@ -46,7 +48,7 @@ class LaunchedRunner(Runner):
 
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
         """Implement ``Runner.observe_many``."""
-        seen = self._runners[LOCAL].observe_many(instances)
+        seen = self._runner(LOCAL).observe_many(instances)
         others: dict[str, list[tuple[str, str]]] = {}
         for pair in [pair for pair, liveness in seen.items() if liveness.life is not Life.ALIVE]:
             try:
@@ -61,8 +63,8 @@ class LaunchedRunner(Runner):
         return seen
 
     def _observe_by(self, name: str, pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
-        if name in self._runners:
-            return self._runners[name].observe_many(pairs)
+        if name in self._makers:
+            return self._runner(name).observe_many(pairs)
         return dict.fromkeys(pairs, Liveness(life=Life.UNKNOWN, why=_not_known(name)))
 
     def nudge(self, job: str, instance: str) -> None:
@@ -85,8 +87,10 @@ class LaunchedRunner(Runner):
         return self._runner(self._name(job, instance) or LOCAL)
 
     def _runner(self, name: str) -> Runner:
-        if name not in self._runners:
+        if name not in self._makers:
             raise Unsupported(_not_known(name))
+        if name not in self._runners:
+            self._runners[name] = self._makers[name]()
         return self._runners[name]
 
     def _name(self, job: str, instance: str) -> str:

@@ -1,0 +1,72 @@
+"""The table of commands: its lines of help, and what the program imports before a command needs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from streamkeeper.cli.command_table import COMMANDS
+from streamkeeper.cli.main import app
+from streamkeeper.registry.installations import open_installation
+from streamkeeper.stores.local import LocalStore
+
+SLOW = {"airflow", "boto3", "botocore", "kubernetes", "pendulum", "psycopg", "pyspark", "requests", "sqlalchemy"}
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+from streamkeeper.cli.main import main
+main()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An installation without jobs."""
+    open_installation(LocalStore(tmp_path / "store"), str(tmp_path))
+    return tmp_path
+
+
+def imported_by(home: Path, *words: str, before: str = "") -> set[str]:
+    """The modules in ``sys.modules`` when the command ends; ``before``: code that runs first in its process."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMKEEPER_")}
+    done = subprocess.run(
+        [sys.executable, "-c", before + PROGRAM, *words],
+        env={**kept, "STREAMKEEPER_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", [("--help",), ("jobs",)], ids=" ".join)
+def test_a_command_that_reads_imports_no_slow_library(home: Path, words: tuple[str, ...]) -> None:
+    """Libraries that only some commands need are not loaded for the help and the list of jobs of an empty store."""
+    assert imported_by(home, *words) & SLOW == set()
+
+
+def test_the_help_imports_no_command(home: Path) -> None:
+    """The help of the program needs the table of commands only."""
+    loaded = imported_by(home, "--help")
+    assert {f"streamkeeper.cli.{each.target.partition('.')[0]}" for each in COMMANDS.values()} & loaded == set()
+    assert "streamkeeper.operations" not in loaded
+
+
+def test_a_slow_import_is_noticed(home: Path) -> None:
+    """Negative control: a library that the program's process does import is in the result."""
+    assert imported_by(home, "jobs", before="import pendulum") & SLOW == {"pendulum"}
+
+
+def test_the_table_says_what_each_command_says() -> None:
+    """The help in the table is the first paragraph of the command's own help."""
+    group: Any = typer.main.get_command(app)
+    own = {name: " ".join(command.help.split("\n\n")[0].split()) for name, command in group.commands.items()}
+    assert {name: listed.help for name, listed in COMMANDS.items()} == own
