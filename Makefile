@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint docs reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-mutants bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint docs reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-mutants bench-snapshots bench-watch bench-page bench-first-second bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -111,6 +111,9 @@ bench-watch: setup ## a pass of the watch over 1,000 jobs, `jobs` and `jobs --no
 
 bench-page: setup ## how soon the page of a fleet of 1,000 jobs answers, behind Airflow's own API server
 	@$(RUN) python -m bench.page
+
+bench-first-second: setup ## how long each command takes before it does its work, against a bare start of Python
+	@$(RUN) python -m bench.first_second
 
 bench-executors: connectors ## executors of a cluster killed and frozen under a job, and every row counted; goes on where it stopped
 	@$(RUN) python -m bench.executor_blows
