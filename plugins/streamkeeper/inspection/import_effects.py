@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from streamkeeper.inspection.inert import Reach, is_quiet, reach_of
+from streamkeeper.inspection.own_decorators import OwnDecorators, times_bound
 
 _HELD_ALONE = frozenset({"builtins", "collections", "logging", "numpy", "pandas", "pyspark", "types"})
 """The modules whose types make objects to which no library keeps a reference, so that only the maker has them."""
@@ -24,12 +27,15 @@ class ImportEffects:
     def __init__(self, names: dict[str, Any], is_own: Callable[[object], bool]) -> None:
         self._names = names
         self._is_own = is_own
+        self._decorators = OwnDecorators()
+        self._tree = ast.Module(body=[], type_ignores=[])
 
     def compiled(self, tree: ast.Module) -> CodeType | None:
         """Return the statements with effects outside of the module, as compiled code that is never run.
 
         Return None if there are no such statements.
         """
+        self._tree = tree
         found = [effect for statement in tree.body for effect in self._effects(statement)]
         if not found:
             return None
@@ -66,13 +72,17 @@ class ImportEffects:
         for expression in (*statement.decorator_list, *bases):
             found = _resolved(expression.func if isinstance(expression, ast.Call) else expression, self._names)
             if self._is_own_code(found):
-                if expression not in bases:
+                if expression not in bases and not self._only_makes(expression, found):
                     yield ast.Expr(expression)
             elif isinstance(found, ModuleType | FunctionType | type) or callable(found):
                 module, name = _home(found)
                 if reach_of(module, "") is not Reach.NOTHING or _registers(name):
                     yield ast.Expr(expression)
                     yield ast.Expr(ast.Name(statement.name, ast.Load()))
+
+    def _only_makes(self, decorator: ast.expr, found: object) -> bool:
+        named = isinstance(decorator, ast.Name) and times_bound(self._tree, decorator.id) == 1
+        return named and self._decorators.only_makes(found)
 
     def _calls(self, statement: ast.stmt) -> bool:
         """Whether a statement makes a call that may leave a trace outside of the module's own names."""
@@ -84,6 +94,8 @@ class ImportEffects:
 
     def _leaves_trace(self, call: ast.Call, *, bare: bool) -> bool:
         found = _resolved(call.func, self._names)
+        if self._finds_modules(call, found):
+            return False
         if self._is_own_code(found):
             return not isinstance(found, type) or bare
         if found is None:
@@ -96,6 +108,15 @@ class ImportEffects:
             return False
         written = call.func.attr if isinstance(call.func, ast.Attribute) else name
         return not (is_quiet(module, name) and is_quiet(module, written))
+
+    def _finds_modules(self, call: ast.Call, found: object) -> bool:
+        """Whether a call lists or imports modules of the package that it is in. Their own effects are found in them."""
+        given = call.args[0] if len(call.args) == 1 and not call.keywords else None
+        if times_bound(self._tree, "__path__") or times_bound(self._tree, "__name__"):
+            return False
+        if found is pkgutil.iter_modules:
+            return isinstance(given, ast.Name) and given.id == "__path__"
+        return found is importlib.import_module and _is_below_package(given)
 
     def _builds_schema(self, call: ast.Call) -> bool:
         """Whether a call is of the form ``StructType().add(…).add(…)``, which changes only the type that it builds."""
@@ -127,6 +148,21 @@ class ImportEffects:
             if inner.__module__ == "builtins":
                 return False
         return self._is_own(sys.modules.get(str(inner.__module__)))
+
+
+def _is_below_package(name: ast.expr | None) -> bool:
+    """Whether a module's name is an f-string that begins with ``{__name__}.``."""
+    match name:
+        case ast.JoinedStr(
+            values=[
+                ast.FormattedValue(value=ast.Name(id="__name__"), conversion=-1, format_spec=None),
+                ast.Constant(value=str(text)),
+                *_,
+            ]
+        ):
+            return text.startswith(".")
+        case _:
+            return False
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
