@@ -17,6 +17,7 @@ from streamkeeper.model.step import Step
 from streamkeeper.operations.approval import answer_approval
 from streamkeeper.operations.installation import Installation
 from tests.operations.registered_job import JOB, Registered
+from tests.orchestration.answering import answer_by_rest
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
 from tests.orchestration.installed import install
 from tests.orchestration.running import Instance, context_of, task_fails
@@ -221,17 +222,17 @@ def ask_them(step: Step = Step.APPROVE) -> Any:
 
 
 def test_airflow_itself_lets_only_those_answer_whose_answer_counts(
-    job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By their ids there; negative control: without a list it lets everybody."""
+    """A real Airflow refuses the answer of a user who is not listed, by REST, and takes it from one who is, by their
+    id there; negative control: without a list it takes the first answer."""
     ask_them()
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "bob,eve=3")
     ask_them()
-    assert [each["assigned_users"] for each in asked_of] == [
-        [],
-        [{"id": "bob", "name": "bob"}, {"id": "3", "name": "eve"}],
-    ]
     assert "May answer: bob, eve." in asked_of[1]["body"]
+    without, listed = answer_by_rest(tmp_path / "airflow", asked_of, ["mallory", "eve", "3"])
+    assert without[0] == [200, "mallory"]
+    assert listed == [[403, ""], [403, ""], [200, "3"]]
 
 
 @pytest.mark.parametrize("approvers", ["ada", "cli:root", "ada,cli:ada"])
