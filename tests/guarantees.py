@@ -21,6 +21,9 @@ SOURCE = Path(__file__).with_suffix(".toml")
 ASSUMPTION = "assume-"
 """Ids that begin like this are assumptions; they may have no test."""
 
+TARGETS = {"storage": "make test-storage", "kubernetes": "make test-kubernetes"}
+"""Marker -> the command that runs its tests; ``make test`` leaves them out."""
+
 _HEADING = re.compile(r"^(#{2,3} .+)$")
 _ID = re.compile(r"^(?:- |\| )`([a-z0-9]+-\d+)`")
 _HEAD = """# Guarantees and their tests
@@ -29,6 +32,9 @@ _HEAD = """# Guarantees and their tests
 
 Ids are those of [guarantees.md](guarantees.md). A test is `file::function`, or a whole file. A *negative control* runs
 with a protection switched off and must find the damage; some tests contain theirs.
+
+`make test` leaves out the tests that name another command. Continuous integration does not run `make test-storage`
+either. It runs a part of `make test-kubernetes`, without Spark, and only on a machine where a node was built before.
 """
 
 
@@ -57,6 +63,41 @@ def functions_of(file: str) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
+def command_of(test: str) -> str:
+    """The command that runs a test which ``make test`` leaves out, else empty; ``test``: ``file::function`` or a file.
+
+    Cases of a test that alone have such a marker do not count.
+    """
+    file, _, function = test.partition("::")
+    marks = _marks_of(file)
+    names = marks.get("", set()) | marks.get(function, set())
+    return next((command for marker, command in TARGETS.items() if f"pytest.mark.{marker}" in names), "")
+
+
+@cache
+def _marks_of(file: str) -> dict[str, set[str]]:
+    """Function -> its marks; those of the whole file have no function."""
+    found = dict[str, set[str]]()
+    for node in ast.walk(ast.parse((ROOT / file).read_text())):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            marks = node.value.elts if isinstance(node.value, ast.List) else [node.value]
+            found[""] = {ast.unparse(mark) for mark in marks}
+        elif isinstance(node, ast.FunctionDef):
+            found[node.name] = {ast.unparse(mark) for mark in node.decorator_list}
+    return found
+
+
+def commands_of(evidence: Evidence) -> set[str]:
+    """The commands that run the tests of a guarantee; empty if ``make test`` runs at least one of them."""
+    commands = {command_of(each) for each in evidence.tests}
+    return commands if all(commands) else set()
+
+
+def read_rows(text: str) -> dict[str, str]:
+    """Guarantee's id -> its line in the text of the guarantees."""
+    return {found[1]: line for line in text.splitlines() if (found := _ID.match(line))}
+
+
 def read_ids(text: str) -> list[str]:
     """The ids in the text of the guarantees, in their order, repeated ones included."""
     return [found[1] for line in text.splitlines() if (found := _ID.match(line))]
@@ -81,9 +122,17 @@ def _render_one(name: str, evidence: Evidence) -> list[str]:
     if evidence.controls_show:
         lines += [f"Negative control: {evidence.controls_show}.", ""]
     for each in evidence.tests:
-        lines.append(f"- `{each}`" + (", with its negative control" if each in evidence.controls else ""))
-    lines += [f"- Negative control: `{each}`" for each in evidence.controls if each not in evidence.tests]
+        control = ", with its negative control" if each in evidence.controls else ""
+        lines.append(f"- `{each}`{control}{_run_by(each)}")
+    lines += [
+        f"- Negative control: `{each}`{_run_by(each)}" for each in evidence.controls if each not in evidence.tests
+    ]
     return lines
+
+
+def _run_by(test: str) -> str:
+    command = command_of(test)
+    return f" (`{command}`)" if command else ""
 
 
 if __name__ == "__main__":

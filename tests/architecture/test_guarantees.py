@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.guarantees import APPENDIX, ASSUMPTION, GUARANTEES, functions_of, read_evidence, read_ids, render
+from tests.guarantees import (
+    APPENDIX,
+    ASSUMPTION,
+    GUARANTEES,
+    command_of,
+    commands_of,
+    functions_of,
+    read_evidence,
+    read_ids,
+    read_rows,
+    render,
+)
 
 IDS = read_ids(GUARANTEES.read_text())
 EVIDENCE = read_evidence()
@@ -32,6 +43,16 @@ def test_a_guarantee_names_tests_that_exist(name: str) -> None:
         assert file.endswith(".py"), each
         found = functions_of(file)
         assert function in found if function else any(name.startswith("test_") for name in found), each
+
+
+def test_a_guarantee_that_make_test_does_not_test_names_the_command_that_does() -> None:
+    """The proofs of termination on YARN and Kubernetes among them; negative control: other markers are no command."""
+    rows = read_rows(GUARANTEES.read_text())
+    left_out = {name: commands for name in EVIDENCE if (commands := commands_of(EVIDENCE[name]))}
+    assert {"yarn-2", "pods-3"} <= left_out.keys()
+    assert {name: told for name, told in left_out.items() if any(f"`{each}`" not in rows[name] for each in told)} == {}
+    assert command_of("tests/runners/test_local_process.py") == ""
+    assert command_of("tests/integration/test_lives.py") == "", "one of its cases runs everywhere"
 
 
 def test_the_list_of_tests_is_up_to_date() -> None:
