@@ -114,6 +114,16 @@ def test_a_grouping_key_that_changed_is_told_once() -> None:
     assert [each.severity for each in of_keys(STATEFUL, both)] == [Severity.BREAKING]
 
 
+def test_a_key_that_stateful_code_returns_shows_its_other_groups_whole() -> None:
+    """The whole expression would be cut where both sides differ."""
+    of_code = "FlatMapGroupsInPandasWithState(groupingAttributes=[{}], outputMode=Update)[0]"
+    old = keyed(of_code.format("source 0.site, source 0.sensor"))
+    (finding,) = of_keys(old, keyed(of_code.format("source 0.sensor, source 0.site")))
+    assert finding.evidence == "groups of the stateful code: `site`, `sensor` → `sensor`, `site`"
+    (computed,) = of_keys(old, keyed(of_code.format("upper(source 0.site), source 0.sensor")))
+    assert computed.evidence.startswith("result of the stateful code: ")
+
+
 def test_a_constant_for_a_null_key_changes_no_row_of_a_table() -> None:
     """A table refuses a row without a key, so that none is there; files have a partition for such rows."""
     filled = "coalesce(source 0.k, 1:string)"

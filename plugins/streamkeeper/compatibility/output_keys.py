@@ -6,6 +6,7 @@ are never updated or removed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ from streamkeeper.compatibility.settings import (
     setting_changed,
     value_change,
 )
-from streamkeeper.compatibility.shown import expression_change, expressions_change
+from streamkeeper.compatibility.shown import change, expression, expression_change, expressions_change
 from streamkeeper.compatibility.source_options import says_of_values
 from streamkeeper.compatibility.sources import source_options_changed
 from streamkeeper.compatibility.state_keys import fills_nulls
@@ -53,6 +54,8 @@ from streamkeeper.model.spark_confs import CODE, SQL, TIME_ZONE, Role
 
 _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
 _UNKNOWN = "unknown "
+_GROUPS = re.compile(r"\bgroupingAttributes=\[([^\[\]()]*)\]")
+"""The grouping columns of stateful code in an expression, if none of them is computed."""
 
 _OF_CODE = (
     "the stateful code would run with other arguments: if it returns other values of {name}, results would be written "
@@ -151,8 +154,16 @@ def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Man
         if not refused and not told_by_state(was, now, old, new, keys_alone=True):
             settings = "; ".join(settings_apart(old, new)) if _are_results_of_code(before, after) else ""
             noun = "result of the stateful code" if _are_results_of_code(before, after) else ""
-            told = f"{noun}, which would run with another setting: {settings}"
-            shown = told if settings else expression_change(was, now, noun, names_of_both(old, new))
+            groups = [
+                [expression(column) for found in _GROUPS.findall(meaning) for column in found.split(", ")]
+                for meaning in (was, now)
+            ]
+            if settings:
+                shown = f"{noun}, which would run with another setting: {settings}"
+            elif noun and all(groups) and groups[0] != groups[1]:
+                shown = change(groups[0], groups[1], "groups of the stateful code")
+            else:
+                shown = expression_change(was, now, noun, names_of_both(old, new))
             yield Cause(Severity.BREAKING, shown)
     elif (MASK in now or _UNKNOWN in without_texts(now)) and old.plan != new.plan and not same_context(old, new):
         yield Cause(Severity.OPAQUE, "a part of its expression cannot be compared")

@@ -81,8 +81,8 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
             where=f"query {name}",
             evidence=f"{gone}; its new query `{alike[0]}` looks like it: both "
             f"{_each(likeness(old, candidate[alike[0]]))}",
-            hint=f"if query {alike[0]} is query {name} under a new name, follow the hint of the finding about query "
-            f"{alike[0]}: both findings report the same change",
+            hint=f"if query {alike[0]} is query {name} under a new name, keep the name {name}; otherwise no action is "
+            "needed",
             effect=f"query {name} would stop; its checkpoint and its output stay as they are, and query {alike[0]} "
             "would not use that checkpoint",
         )

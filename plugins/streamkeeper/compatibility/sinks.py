@@ -14,7 +14,9 @@ from streamkeeper.model.sink_capabilities import ColumnChange, capabilities_of
 
 _KEY = "key"
 _NOT_NULL = " not null"
-_HISTORY = "readers of the output will find old and new rows side by side"
+_HISTORY = (
+    "no action is needed if the output's readers accept old and new rows side by side; otherwise revert the change"
+)
 
 
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
