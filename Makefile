@@ -78,8 +78,13 @@ format: setup ## put the code into its one form
 	$(RUN) ruff check --fix-only --quiet .
 	$(RUN) ruff format .
 
+# What one of them finds keeps no other from starting. Each goes on where it stopped.
+CAMPAIGNS := campaign "campaign --switching" "campaign --recovering" "campaign --broker" "campaign --airflow" "campaign --attacks" "campaign --attacks --controls" "campaign --controls" matrix live
+
 campaign: connectors ## kill deploys, switches and rollbacks at every named point, Kafka below and Airflow above them, attack from the side, check every measured change, capture live checkpoints; for hours
-	@$(RUN) python -m bench.campaign && $(RUN) python -m bench.campaign --switching && $(RUN) python -m bench.campaign --recovering && $(RUN) python -m bench.campaign --broker && $(RUN) python -m bench.campaign --airflow && $(RUN) python -m bench.campaign --attacks && $(RUN) python -m bench.campaign --attacks --controls && $(RUN) python -m bench.campaign --controls && $(RUN) python -m bench.matrix && $(RUN) python -m bench.live
+	@failed=; for stage in $(CAMPAIGNS); do \
+	  $(RUN) python -m bench.$$stage || { [ $$? -lt 128 ] || exit 130; failed="$$failed bench.$$stage;"; }; \
+	done; [ -z "$$failed" ] || { echo "these stages failed:$$failed" >&2; exit 1; }
 
 bench-handover: setup ## the gap of a warm handover against stop-and-submit
 	@$(RUN) python -m bench.handover
