@@ -1,0 +1,55 @@
+"""A figure of docs that adds up runs at several commits says so, with the numbers of the raw file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from harness.places import ROOT
+
+WORDS = {2: "two", 3: "three", 6: "six", 7: "seven", 8: "eight"}
+DOCS = ("docs/internals/campaigns.md", "docs/internals/guarantees.md")
+SEEDS_OF_SWITCHES = ("1370976", "4cf6b7d", "5bed051", "3576e73", "116bf0c", "352d197")
+
+
+def runs_of(file: str, case: str, commits: tuple[str, ...] = ()) -> Counter[str]:
+    """How many cases of a kind each commit has run; ``commits``: only of these."""
+    lines = [json.loads(each) for each in (ROOT / f"bench/results/{file}.jsonl").read_text().splitlines()]
+    runs = [each["commit"] for each in lines if re.match(case, each.get("case", ""))]
+    return Counter(each for each in runs if not commits or each in commits)
+
+
+@pytest.mark.parametrize(
+    ("file", "case", "commits", "told"),
+    [
+        ("deploy-crash", "points:|first:", (), "{runs} cases at {commits} commits"),
+        ("deploy-crash", "seed:", (), "{runs} seeds"),
+        ("switch-crash", ".*/points:", (), "{runs} cases at {commits} commits"),
+        ("switch-crash", "seed:", SEEDS_OF_SWITCHES, "{runs} runs"),
+        ("switch-crash", "frozen/", (), "at {commits} commits"),
+        ("broker-crash", "broker/", (), "at {commits} commits"),
+        ("airflow-crash", "seed:", (), "{runs} seeds"),
+        ("switch-crash-s3", "seed:", (), "{runs} seeds"),
+        ("switch-crash-kubernetes", ".*seed:", (), "{runs} runs at {commits} commits"),
+        ("attacks", "", (), "at {commits} commits"),
+    ],
+)
+def test_a_union_of_runs_is_told_as_one(file: str, case: str, commits: tuple[str, ...], told: str) -> None:
+    """No single commit has passed all of it; a run at one more commit has to change the sentence."""
+    runs = runs_of(file, case, commits)
+    assert len(runs) > 1, "these are runs at one commit"
+    wanted = told.format(runs=runs.total(), commits=WORDS[len(runs)])
+    for page in DOCS:
+        lines = [each for each in (ROOT / page).read_text().splitlines() if "union" in each]
+        assert any(wanted in each for each in lines), f"{page} tells nowhere of {wanted}"
+
+
+def test_seeds_are_told_with_their_commits() -> None:
+    """Both parts of a union of two are named, with the number of each."""
+    for file in ("deploy-crash", "airflow-crash", "switch-crash-s3"):
+        parts = ", ".join(f"{count} at {commit}" for commit, count in runs_of(file, "seed:").most_common())
+        for page in DOCS:
+            assert parts in (ROOT / page).read_text(), f"{page}: {file}"
