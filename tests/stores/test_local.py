@@ -54,6 +54,31 @@ def test_nothing_unlisted_stays_after_ordinary_writes(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "a")) == ["b", "c"]
 
 
+@pytest.mark.parametrize("call", ["create", "replace"])
+def test_a_value_is_on_the_disk_before_it_has_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """All of the content first, then the name, then the folder; and every folder made for it."""
+    store = LocalStore(tmp_path)
+    acts: list[str] = []
+    sync, name = os.fsync, {"create": os.link, "replace": os.rename}[call]
+
+    def note_sync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        size = f"{os.fstat(descriptor).st_size} bytes"
+        acts.append(path.relative_to(tmp_path).as_posix() if path.is_dir() else size)
+        sync(descriptor)
+
+    def note_name(source: str, target: str) -> None:
+        acts.append("name")
+        name(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, name.__name__, note_name)
+    getattr(store, call)("a/b/c", b"value")
+    assert acts == [".", "a", "5 bytes", "name", "a/b"]
+
+
 def test_vanished_directory_is_unavailable_not_empty(tmp_path: Path) -> None:
     """When the store's directory is moved away every call says so, and nothing makes a new, empty one."""
     root = tmp_path / "store"
