@@ -26,7 +26,7 @@ from streamkeeper.errors import (
     SnapshotDamaged,
     StoreUnavailable,
 )
-from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, check_series, snapshot_number
+from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, Snapshot, check_series, snapshot_number
 from streamkeeper.snapshots import restore as restoring
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
@@ -363,18 +363,22 @@ def test_series_are_listed_and_their_names_checked(store: MemoryStore, tmp_path:
             snapshot_number(wrong)
 
 
+LARGE = "state/0/0/3.snapshot"
+
+
+def little_of_a_large_pack(root: Path) -> tuple[MemoryStore, Snapshot]:
+    """A snapshot of the checkpoint ``live`` without its one large file, which shares the only pack."""
+    a_checkpoint(root / "live", "hdfs", batches=3)
+    store = MemoryStore()
+    (root / "live" / LARGE).write_bytes(random.Random(1).randbytes(2_000_000))
+    taken = capture(LocalTree(root / "live"), catalogue(store)).snapshot
+    return store, msgspec.structs.replace(taken, files=tuple(file for file in taken.files if file.path != LARGE))
+
+
 @pytest.mark.usefixtures("kind_of_tree")
 def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -> None:
     """Parts of a pack are read where little of it is needed."""
-    live = a_checkpoint(tmp_path / "live", "hdfs", batches=3)
-    store = MemoryStore()
-    (tmp_path / "live/state/0/0/3.snapshot").write_bytes(random.Random(1).randbytes(2_000_000))
-    capture(LocalTree(tmp_path / "live"), catalogue(store))
-    for batch in range(3, 13):
-        live.plan(batch)
-        live.commit(batch, snapshot=batch == 12)
-    salt_state(tmp_path / "live")
-    second = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+    store, snapshot = little_of_a_large_pack(tmp_path)
 
     class Counting(MemoryStore):
         read_whole = 0
@@ -386,9 +390,25 @@ def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -
 
     counting = Counting()
     counting.values = store.values
-    restore(catalogue(counting), second, at(tmp_path / "back"))
-    assert contents(tmp_path / "back") == wanted(tmp_path / "live", 12)
+    restore(catalogue(counting), snapshot, at(tmp_path / "back"))
+    assert {**contents(tmp_path / "back"), LARGE: (tmp_path / "live" / LARGE).read_bytes()} == wanted(
+        tmp_path / "live", 2
+    )
     assert counting.read_whole < 100_000
+
+
+def test_a_flipped_byte_in_a_part_of_a_pack_is_found(tmp_path: Path) -> None:
+    """The hash of the whole pack is not checked there: the chunk's own is. Negative control: the byte flipped back."""
+    store, snapshot = little_of_a_large_pack(tmp_path)
+    chunk = next(chunk for file in snapshot.files for chunk in file.chunks if chunk.stored == chunk.size)
+    (key,) = (catalogue(store).pack_key(pack.name) for pack in snapshot.packs)
+    whole = store.values[key]
+    store.values[key] = whole[: chunk.at] + bytes([whole[chunk.at] ^ 1]) + whole[chunk.at + 1 :]
+    with pytest.raises(SnapshotDamaged, match="the hash of a chunk differs"):
+        restore(catalogue(store), snapshot, LocalTree(tmp_path / "back"))
+    assert not is_published(LocalTree(tmp_path / "back"))
+    store.values[key] = whole
+    restore(catalogue(store), snapshot, LocalTree(tmp_path / "back"))
 
 
 @pytest.mark.usefixtures("kind_of_tree")
