@@ -193,6 +193,26 @@ def test_a_file_overwritten_while_it_is_read_is_never_part_of_a_snapshot(tmp_pat
     assert not [key for key in store.values if "/index/" in key]
 
 
+def test_a_file_overwritten_after_it_was_read_is_read_again(tmp_path: Path) -> None:
+    """The files of one snapshot are of one moment: a capture ends with a look at all of them."""
+    a_checkpoint(tmp_path / "live", "hdfs", batches=7)
+    delta = tmp_path / "live/state/0/1/7.delta"
+    changed = bytes(reversed(delta.read_bytes()))
+
+    class Overwriting(LocalTree):
+        def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
+            if path == "metadata" and delta.read_bytes() != changed:
+                delta.with_name("draft").write_bytes(changed)
+                delta.with_name("draft").rename(delta)
+            return super().parts(path, size, expected)
+
+    series = catalogue(MemoryStore())
+    taken = capture(Overwriting(tmp_path / "live"), series)
+    restore(series, taken.snapshot, LocalTree(tmp_path / "back"))
+    assert taken.attempts == 2
+    assert (tmp_path / "back/state/0/1/7.delta").read_bytes() == changed
+
+
 @pytest.mark.usefixtures("kind_of_tree")
 def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
     """Damage is told at once and nothing is listed."""
