@@ -11,15 +11,16 @@ import pytest
 from harness.fault_store import FaultStore
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput, SnapshotDamaged
-from streamkeeper.model.snapshot import DrillResult, Hold, Pin
+from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, series_key
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.retention import Policy
+from streamkeeper.snapshots.sealing import seal
 from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, tell
 from streamkeeper.snapshots.verify import verify
 from tests.contracts.memory_store import MemoryStore
-from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_state, wanted
+from tests.snapshots.series import SERIES, a_checkpoint, catalogue, files_below, salt_state, wanted
 
 NEWEST_ONLY = Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0)
 NOW = datetime.now(UTC)
@@ -68,6 +69,21 @@ def test_snapshots_go_at_once_and_packs_after_their_grace_period(tmp_path: Path)
     assert verify(series).damaged == ()
     restore(series, series.read(5), LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 4)
+
+
+def test_no_pack_goes_before_its_whole_grace_period(tmp_path: Path) -> None:
+    """It begins with the prune that drops the last snapshot of the pack, whatever an older mark says."""
+    store = MemoryStore()
+    series = catalogue(store)
+    _grow(tmp_path / "live", store, 5)
+    used = {pack.name for number in series.numbers() for pack in series.read(number).packs}
+    old = Garbage(at=(NOW - timedelta(days=9)).isoformat(), packs=tuple(sorted(used)))
+    store.create(series_key(SERIES, "garbage", "0a"), seal(old))
+    first = _prune(series)
+    assert first.marked
+    assert first.packs == ()
+    assert _prune(series, now=NOW + timedelta(seconds=GRACE_S - 60)).packs == ()
+    assert _prune(series, now=LATER).packs == first.marked
 
 
 def test_a_dry_run_tells_the_very_list_and_touches_nothing(tmp_path: Path) -> None:
