@@ -555,10 +555,14 @@ def _keep_the_same(before: Operator, after: Operator) -> bool:
 
 @pytest.mark.parametrize("look", list(Look))
 def test_a_look_that_was_not_taken_is_never_resumed(look: Look) -> None:
-    """Whichever it is; the reason is told, unless the candidate is refused for what was found."""
+    """Whichever it is, and whatever else was found: the reason is told, unless a fatal finding refuses the change."""
     query = QueryEvidence(deployed=STATEFUL, candidate=STATEFUL, not_looked={look: "nobody answered"})
     found = assess_evidence(Evidence(queries={"totals": query})).queries["totals"]
     assert (found.verdict, [each.evidence for each in found.findings]) == (Verdict.BACKUP, ["nobody answered"])
+    note = Finding(rule="row-risk", severity=Severity.NOTE, where="conf", evidence="on")
+    beside = msgspec.structs.replace(query, found={Look.SOURCES: (note,)})
+    told = assess_evidence(Evidence(queries={"totals": beside})).queries["totals"]
+    assert (told.verdict, [each.evidence for each in told.findings]) == (Verdict.BACKUP, ["on", "nobody answered"])
     fatal = Finding(rule="checkpoint-state-missing", severity=Severity.FATAL, where="state", evidence="gone")
     refused = msgspec.structs.replace(query, found={Look.DAMAGE: (fatal,)})
     assert assess_evidence(Evidence(queries={"totals": refused})).queries["totals"].findings == with_effects((fatal,))
