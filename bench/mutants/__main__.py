@@ -39,7 +39,9 @@ PACKAGES = "driver,lifecycle,operations,snapshots,sinks,stores,registry,runners,
 def main() -> int:
     """Run what was asked for; 1 when a mutant survives without a reason, 2 when the tests cannot judge one."""
     chosen = _arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell's background processes ignore SIGINT.
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
     packages = [f"{CODE}/{each}" for each in chosen.packages.split(",")]
     if chosen.score:
         present = {site.id for package in packages for site in sites_of(ROOT, package)}

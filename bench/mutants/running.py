@@ -124,7 +124,7 @@ class Runner:
             passed = max(passed, ran.passed)
             if not ran.failed:
                 return None, passed
-            if ran.seconds > LONG_S and not ran.timeout and not self._test([ran.failed]).failed:
+            if ran.seconds > LONG_S and not self._test([ran.failed]).failed:
                 skipped.append(ran.failed)
                 continue
             if self._is_sound(site, ran.failed):
@@ -209,11 +209,17 @@ class Runner:
         )
 
     def _end_leftovers(self) -> None:
-        """End the processes that tests have left: a failed test may leave a driver."""
+        """End the processes that tests have left: a failed test may leave a driver.
+
+        Each has this runner's mark in its environment or, with an environment of its own, this folder in its command.
+        """
+        kept = (os.getpid(), self._worker.pid if self._worker else 0)
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                worker = self._worker.pid if self._worker else 0
-                if process.pid != worker and process.environ().get(_MARK) == self._tag:
+                if process.pid not in kept and (
+                    process.environ().get(_MARK) == self._tag
+                    or any(str(self._folder) in each for each in process.cmdline())
+                ):
                     process.kill()
 
 

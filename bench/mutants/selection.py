@@ -54,7 +54,7 @@ class Selection:
         mirrored = [each for each in candidates if each.startswith(mirror)]
         named = [each for each in mirrored if stem.strip("_") in Path(each).stem or steps.get(each) == _NEAR]
         named.sort(key=lambda each: (stem.strip("_") not in Path(each).stem, steps.get(each, 9)))
-        rest = [each for each in mirrored if each not in named]
+        rest = sorted((each for each in mirrored if each not in named), key=lambda each: steps.get(each, 9))
         near = [each for each in candidates if each not in mirrored and steps.get(each, 9) == _NEAR]
         farther = [each for each in candidates if each not in mirrored and steps.get(each, 9) == _FAR and far]
         return [stage for stage in (named, rest, near, farther) if stage]
