@@ -1,0 +1,39 @@
+"""The committed batch of a snapshot, while Spark deletes its logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import CheckpointChanged
+from streamkeeper.snapshots.anchor import find_anchor
+from tests.snapshots.series import a_checkpoint
+
+
+class _Outrun(LocalTree):
+    """The plan of the last batch is deleted before it is read, so many times."""
+
+    def __init__(self, root: Path, times: int) -> None:
+        super().__init__(root)
+        self.left = times
+
+    def read(self, path: str) -> bytes:
+        if path.startswith("offsets/") and self.left:
+            self.left -= 1
+            raise FileNotFoundError(path)
+        return super().read(path)
+
+
+def test_it_looks_again_when_a_log_was_deleted(tmp_path: Path) -> None:
+    """Four looks may find a deleted log."""
+    a_checkpoint(tmp_path / "live")
+    assert find_anchor(_Outrun(tmp_path / "live", 4)).batch == 7
+
+
+def test_a_checkpoint_that_outruns_every_look_is_an_error(tmp_path: Path) -> None:
+    """There is no anchor without the batch's plan: the fifth look that finds a deleted log raises."""
+    a_checkpoint(tmp_path / "live")
+    with pytest.raises(CheckpointChanged, match="faster than they can be read"):
+        find_anchor(_Outrun(tmp_path / "live", 5))
