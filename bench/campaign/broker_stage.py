@@ -53,6 +53,7 @@ class BrokerStage(SwitchStage):
         "return": Scenario(ask=Ask(rollback=True), before=Ask(reshape=True)),
         "resume": Scenario(ask=Ask()),
     }
+    drawn = tuple(scenarios)
     haste = ("--drain-s", "20", "--first-commit-s", "240", "--probation-batches", "4", "--probation-s", "240")
     patience = ("--catch-up-s", "400", "--approve-s", "240")
 
