@@ -26,6 +26,7 @@ from tests.driver.driver_house import DriverHouse
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FREEZES = ["python", "jvm", "both"]
+UNFENCED = [str(Path(__file__).with_name("unfenced_driver.py"))]
 
 
 @pytest.fixture
@@ -120,10 +121,28 @@ def test_frozen_writer_of_files_wakes_up_and_writes_nothing(file_house: DriverHo
     assert sorted((house.output / "v0001").glob("*.parquet")) == files
 
 
-def test_without_fence_and_journal_check_the_woken_writer_writes(file_house: DriverHouse) -> None:
-    """Negative control: with both checks switched off the superseded driver does write once it wakes up."""
+def test_without_fence_and_journal_check_the_woken_writer_of_a_table_writes(table_house: DriverHouse) -> None:
+    """Negative control: with both checks switched off the superseded driver does change the table once it wakes up."""
+    house = table_house
+    house.program = UNFENCED
+    process = serve(house, "totals")
+    frozen = parts_of(process, "both")
+    for each in frozen:
+        each.send_signal(signal.SIGSTOP)
+    before = house.totals()
+    context = take_over(house, "totals")
+    TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"]).open(context).raise_fence()
+    house.add([("a", 1000)])
+    for each in frozen:
+        each.send_signal(signal.SIGCONT)
+    wait_for("the damage", lambda: house.totals() != before)
+    assert house.totals() == house.oracle()
+
+
+def test_without_fence_and_journal_check_the_woken_writer_of_files_writes(file_house: DriverHouse) -> None:
+    """Negative control: the same for files."""
     house = file_house
-    house.program = [str(Path(__file__).with_name("unfenced_driver.py"))]
+    house.program = UNFENCED
     process = serve(house, "copy")
     frozen = parts_of(process, "both")
     for each in frozen:
