@@ -296,3 +296,18 @@ def test_a_driver_refuses_to_make_its_table_anew_until_a_person_accepts_the_loss
     house.control("third").send(CommandKind.GO, "op", {"totals": "v0001"}, output_losses={"totals": 1})
     house.add([("b", 5)])
     wait_for("what came since", lambda: house.totals() == house.oracle(), 120)
+
+
+def test_files_without_their_log_are_found(tmp_path: Path) -> None:
+    """Readers follow the log, so a committed batch needs one; before the first commit there may be none."""
+    place = Place(tmp_path, "file")
+    (place.files / "v0001" / "part-0").write_text("{}")
+    shutil.rmtree(place.files / "v0001" / "_spark_metadata")
+
+    def rules() -> list[str]:
+        tree = LocalTree(place.checkpoint)
+        return [found.rule for found in look_at_sink("sales", place.query, tree, None)]
+
+    assert rules() == ["sink-log-missing"]
+    shutil.rmtree(place.checkpoint / "commits")
+    assert rules() == []
