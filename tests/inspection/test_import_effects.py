@@ -43,6 +43,27 @@ def step(x):
     return x
 """
 
+OUTER = """
+import functools
+from functools import wraps
+
+def outer(wraps):
+    def inner(function):
+        @wraps(function)
+        def wrapper(x):
+            return function(x)
+        return wrapper
+    return inner
+
+@outer
+def decorator(function):
+    return print
+
+@decorator
+def step(x):
+    return x
+"""
+
 
 def has_effects(tmp_path: Path, text: str, loaded_as: str = "") -> bool:
     """Whether a package of the job with this text has effects of its import; ``loaded_as``: what is loaded instead."""
@@ -121,6 +142,31 @@ def test_a_decorator_that_only_wraps_its_function_is_no_effect(tmp_path: Path, t
         HOLDS.replace(
             "def __init__(self, function):", "def __init__(self, *function):\n        function = function[0]"
         ),
+        HOLDS.replace("self.calls = 0", "self.__class__ = Other").replace(
+            "class C", "class Other:\n    pass\n\nclass C"
+        ),
+        HOLDS.replace("self.calls = 0", "self.__dict__ = KEPT").replace("class C", "KEPT = {}\n\nclass C"),
+        HOLDS.replace("class Counted:", "class Counted:\n    @property\n    def __dict__(self):\n        return {}\n"),
+        HOLDS.replace("class Counted:", "class Counted:\n    __doc__ = property(print, print)\n"),
+        "def wraps(f):\n    return lambda g: g\n"
+        + WRAPS.replace("functools.wraps", "wraps")
+        + "\nfrom functools import wraps\n",
+        "class Same:\n    def __eq__(self, other):\n        return True\n    def __call__(self, f):\n        return f\n"
+        + WRAPS.replace("functools.wraps", "wraps").replace("import functools", "wraps = Same()"),
+        OUTER,
+        WRAPS.replace("import functools", "import functools\nfrom string import *"),
+        WRAPS.replace("@counted\ndef step(x):", "@counted\nclass step:").replace("return x", "pass"),
+        WRAPS.replace("def step(x):\n", "def __getattr__(x):\n"),
+        WRAPS + "\nKEPT = [step]\nKEPT[0](1)\n",
+        WRAPS + "\nKEPT = sorted([1], key=step)\n",
+        WRAPS + "\ndef other(x=step(1)):\n    return x\n",
+        WRAPS.replace(
+            "@counted\ndef step(x):\n    return x\n",
+            "class Meta(type):\n    pass\n\n"
+            "class Steps(metaclass=Meta):\n    @counted\n    def step(self):\n        return 1\n",
+        ),
+        "class App:\n    def on(self, f):\n        return f\n\napp = App()\n\n@app.on\ndef step(x):\n    return x\n",
+        "@(lambda f: f)\ndef step(x):\n    return x\n",
     ],
 )
 def test_any_other_decorator_of_the_job_is_an_effect(tmp_path: Path, text: str) -> None:
@@ -156,8 +202,19 @@ def test_a_package_that_imports_its_modules_has_no_effect_of_its_own(tmp_path: P
         FINDS.replace("    STEPS[module.NAME] = module.step", "    pkgutil.known = module"),
         FINDS.replace("    STEPS[module.NAME] = module.step", "    pkgutil.extend_path(__path__, __name__)"),
         FINDS.replace("found.name}", "importlib.invalidate_caches() or found.name}"),
+        FINDS.replace("    STEPS[module.NAME] = module.step", "    module.setup()"),
+        FINDS.replace("    STEPS[module.NAME] = module.step", "    STEPS[module.NAME] = module.step()"),
+        FINDS.replace("    STEPS[module.NAME] = module.step", "    module.HELD.floor = module.step"),
+        FINDS.replace("pkgutil.iter_modules(__path__)", "reversed(list(pkgutil.iter_modules(__path__)))"),
+        FINDS.replace("    module = ", "    if found.name in STEPS:\n        continue\n    module = "),
+        "try:\n" + FINDS.strip().replace("\n", "\n    ").replace("import", "    import", 1) + "\nfinally:\n    pass\n",
     ],
 )
 def test_any_other_import_by_a_computed_name_is_an_effect(tmp_path: Path, text: str) -> None:
     """Negative control: the name may be any module's, and the loop may do more than import."""
     assert has_effects(tmp_path, text, loaded_as=FINDS)
+
+
+def test_a_found_module_that_is_not_loaded_is_an_effect(tmp_path: Path) -> None:
+    """Its own effects are not found, although they may have happened, or may happen in a worker."""
+    assert has_effects(tmp_path, FINDS, loaded_as="import importlib\nimport pkgutil\nSTEPS = {}\n")

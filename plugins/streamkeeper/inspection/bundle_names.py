@@ -11,27 +11,10 @@ from typing import Any, NamedTuple
 from streamkeeper.inspection.bytecode import package_of
 from streamkeeper.inspection.import_effects import binding_statements
 from streamkeeper.inspection.own_code import OwnCode, absolute
+from streamkeeper.inspection.own_decorators import REBINDS
 from streamkeeper.inspection.shown_errors import shows_errors
 
-_REBINDS = frozenset(
-    {
-        *("setattr", "delattr", "globals", "vars", "exec", "eval", "reload", "__dict__", "__import__"),
-        *("__setattr__", "__delattr__", "__defaults__", "__kwdefaults__", "__code__", "modules", "import_module"),
-        *(
-            "attrgetter",
-            "methodcaller",
-            "patch",
-            "monkeypatch",
-            "mock",
-            "__builtins__",
-            "__globals__",
-            "f_globals",
-            "setitem",
-            "__setitem__",
-        ),
-    }
-)
-"""Names by which code may assign a global or a module's attribute whose name does not appear in the code."""
+_REBINDS = REBINDS | {"import_module"}
 _ENDS = frozenset(
     {
         *(

@@ -22,37 +22,42 @@ class ImportEffects:
 
     ``names``: the module's globals as they are now.
     ``is_own``: returns whether a module belongs to the job.
+    ``decorators``: inspects the decorators of the job.
     """
 
-    def __init__(self, names: dict[str, Any], is_own: Callable[[object], bool]) -> None:
+    def __init__(
+        self, names: dict[str, Any], is_own: Callable[[object], bool], decorators: OwnDecorators | None = None
+    ) -> None:
         self._names = names
         self._is_own = is_own
-        self._decorators = OwnDecorators()
+        self._decorators = decorators or OwnDecorators()
         self._tree = ast.Module(body=[], type_ignores=[])
 
-    def compiled(self, tree: ast.Module) -> CodeType | None:
+    def compiled(self, tree: ast.Module, rewritten: ast.Module | None = None) -> CodeType | None:
         """Return the statements with effects outside of the module, as compiled code that is never run.
 
-        Return None if there are no such statements.
+        Return None if there are no such statements. ``rewritten``: the module's syntax, in another form.
         """
         self._tree = tree
-        found = [effect for statement in tree.body for effect in self._effects(statement)]
+        found = [effect for statement in (rewritten or tree).body for effect in self._effects(statement)]
         if not found:
             return None
         body = ast.Module(body=found, type_ignores=[])
         return compile(ast.fix_missing_locations(body), "<effects>", "exec", flags=0, dont_inherit=True)
 
-    def _effects(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+    def _effects(self, statement: ast.stmt, within: ast.ClassDef | None = None) -> Iterator[ast.stmt]:
         match statement:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield from self._applied(statement)
+                yield from self._applied(statement, within)
                 if isinstance(statement, ast.ClassDef):
-                    yield from (effect for inner in statement.body for effect in self._effects(inner))
+                    yield from (effect for inner in statement.body for effect in self._effects(inner, statement))
+            case ast.For() if self._only_imports(statement):
+                pass
             case ast.If() if _is_guard(statement.test):
-                yield from (effect for inner in statement.orelse for effect in self._effects(inner))
+                yield from (effect for inner in statement.orelse for effect in self._effects(inner, within))
             case ast.If() | ast.For() | ast.While() | ast.With() | ast.Try() | ast.TryStar() | ast.Match():
                 inner = [nested for part in _bodies(statement) for nested in part]
-                if any(True for nested in inner for _ in self._effects(nested)) or self._calls(statement):
+                if any(True for nested in inner for _ in self._effects(nested, within)) or self._calls(statement):
                     yield statement
             case ast.Expr():
                 if self._calls(statement):
@@ -66,14 +71,20 @@ class ImportEffects:
             case _:
                 pass
 
-    def _applied(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[ast.stmt]:
+    def _applied(
+        self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, within: ast.ClassDef | None
+    ) -> Iterator[ast.stmt]:
         """Yield the decorators and base classes by which a library or the job itself may register the definition."""
         bases = statement.bases if isinstance(statement, ast.ClassDef) else []
         for expression in (*statement.decorator_list, *bases):
             found = _resolved(expression.func if isinstance(expression, ast.Call) else expression, self._names)
             if self._is_own_code(found):
-                if expression not in bases and not self._only_makes(expression, found):
+                if expression not in bases and not (
+                    self._may_only_make(statement, within) and self._only_makes(expression, found)
+                ):
                     yield ast.Expr(expression)
+            elif expression not in bases and found is None and self._is_unknown(expression):
+                yield ast.Expr(expression)
             elif isinstance(found, ModuleType | FunctionType | type) or callable(found):
                 module, name = _home(found)
                 if reach_of(module, "") is not Reach.NOTHING or _registers(name):
@@ -81,8 +92,32 @@ class ImportEffects:
                     yield ast.Expr(ast.Name(statement.name, ast.Load()))
 
     def _only_makes(self, decorator: ast.expr, found: object) -> bool:
-        named = isinstance(decorator, ast.Name) and times_bound(self._tree, decorator.id) == 1
-        return named and self._decorators.only_makes(found)
+        return isinstance(decorator, ast.Name) and self._decorators.only_makes(found, decorator.id, self._tree)
+
+    def _may_only_make(
+        self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, within: ast.ClassDef | None
+    ) -> bool:
+        """Whether a decorator's wrapper does not run at import, and no metaclass decides what the decorator is.
+
+        A special method may run at import without being named. The metaclass of a class may compute attributes that a
+        decorator reads, or names that the class's body uses.
+        """
+        if isinstance(statement, ast.ClassDef) or self._decorators.may_run_at_import(statement.name, self._tree):
+            return False
+        bases = [_resolved(base, self._names) for base in within.bases] if within else []
+        plain = all(isinstance(base, type) and not self._is_own_code(type(base)) for base in bases)
+        return plain and not (within and within.keywords)
+
+    def _is_unknown(self, decorator: ast.expr) -> bool:
+        """Whether a decorator is computed, or is a method of an object of the job."""
+        inner = decorator.func if isinstance(decorator, ast.Call) else decorator
+        held: ast.expr = inner
+        while isinstance(held, ast.Attribute):
+            held = held.value
+        if not isinstance(held, ast.Name):
+            return True
+        found = self._names.get(held.id)
+        return self._is_own_code(found) and not isinstance(found, ModuleType | FunctionType | type)
 
     def _calls(self, statement: ast.stmt) -> bool:
         """Whether a statement makes a call that may leave a trace outside of the module's own names."""
@@ -94,8 +129,6 @@ class ImportEffects:
 
     def _leaves_trace(self, call: ast.Call, *, bare: bool) -> bool:
         found = _resolved(call.func, self._names)
-        if self._finds_modules(call, found):
-            return False
         if self._is_own_code(found):
             return not isinstance(found, type) or bare
         if found is None:
@@ -109,14 +142,65 @@ class ImportEffects:
         written = call.func.attr if isinstance(call.func, ast.Attribute) else name
         return not (is_quiet(module, name) and is_quiet(module, written))
 
-    def _finds_modules(self, call: ast.Call, found: object) -> bool:
-        """Whether a call lists or imports modules of the package that it is in. Their own effects are found in them."""
-        given = call.args[0] if len(call.args) == 1 and not call.keywords else None
-        if times_bound(self._tree, "__path__") or times_bound(self._tree, "__name__"):
+    def _only_imports(self, loop: ast.For) -> bool:
+        """Whether a loop only imports all modules of the package that it is in, and keeps parts of them in the package.
+
+        The effects of these modules are found in them, because they are loaded.
+        """
+        if not self._lists_package(loop.iter) or loop.orelse or not isinstance(loop.target, ast.Name):
             return False
-        if found is pkgutil.iter_modules:
-            return isinstance(given, ast.Name) and given.id == "__path__"
-        return found is importlib.import_module and _is_below_package(given)
+        loaded = [sys.modules.get(name) for name in self._modules_of_package()]
+        if not all(type(module) is ModuleType and "__getattr__" not in vars(module) for module in loaded):
+            return False
+        held = {loop.target.id}
+        for statement in loop.body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name != loop.target.id:
+                    if not self._imports(value, loop.target.id):
+                        return False
+                    held.add(name)
+                case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=key)], value=value):
+                    if not (
+                        self._is_table(name) and name not in held and _is_part(key, held) and _is_part(value, held)
+                    ):
+                        return False
+                case ast.Expr(value=value):
+                    if not self._imports(value, loop.target.id):
+                        return False
+                case _:
+                    return False
+        return True
+
+    def _lists_package(self, call: ast.expr) -> bool:
+        match call:
+            case ast.Call(func=listing, args=[ast.Name(id="__path__")], keywords=[]):
+                kept = not times_bound(self._tree, "__path__") and not times_bound(self._tree, "__name__")
+                return kept and self._always_is(listing, pkgutil.iter_modules)
+            case _:
+                return False
+
+    def _modules_of_package(self) -> list[str]:
+        found = pkgutil.iter_modules(self._names.get("__path__", []))
+        return [f"{self._names.get('__name__')}.{module.name}" for module in found]
+
+    def _imports(self, call: ast.expr, target: str) -> bool:
+        """Whether an expression is ``importlib.import_module(f"{__name__}.{target.name}")``."""
+        match call:
+            case ast.Call(func=importing, args=[ast.JoinedStr() as name], keywords=[]):
+                known = ast.parse(f'f"{{__name__}}.{{{target}.name}}"', mode="eval").body
+                return ast.dump(name) == ast.dump(known) and self._always_is(importing, importlib.import_module)
+            case _:
+                return False
+
+    def _always_is(self, node: ast.expr, wanted: object) -> bool:
+        root = _root(node)
+        bound = isinstance(root, ast.Name) and times_bound(self._tree, root.id) == 1
+        return bound and _resolved(node, self._names) is wanted
+
+    def _is_table(self, name: str) -> bool:
+        """Whether a name is a dictionary with texts as keys, so that no code of the job runs when it is filled."""
+        found = self._names.get(name)
+        return type(found) is dict and all(type(key) is str for key in found)
 
     def _builds_schema(self, call: ast.Call) -> bool:
         """Whether a call is of the form ``StructType().add(…).add(…)``, which changes only the type that it builds."""
@@ -150,19 +234,10 @@ class ImportEffects:
         return self._is_own(sys.modules.get(str(inner.__module__)))
 
 
-def _is_below_package(name: ast.expr | None) -> bool:
-    """Whether a module's name is an f-string that begins with ``{__name__}.``."""
-    match name:
-        case ast.JoinedStr(
-            values=[
-                ast.FormattedValue(value=ast.Name(id="__name__"), conversion=-1, format_spec=None),
-                ast.Constant(value=str(text)),
-                *_,
-            ]
-        ):
-            return text.startswith(".")
-        case _:
-            return False
+def _is_part(node: ast.expr, held: set[str]) -> bool:
+    """Whether an expression is a constant, or a name or an attribute of one of the objects in ``held``."""
+    inner = node.value if isinstance(node, ast.Attribute) else node
+    return isinstance(inner, ast.Constant) or (isinstance(inner, ast.Name) and inner.id in held)
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

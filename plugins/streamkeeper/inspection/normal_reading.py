@@ -14,7 +14,6 @@ from typing import Any
 from streamkeeper.inspection.bundle_names import BundleNames
 from streamkeeper.inspection.bytecode import instructions
 from streamkeeper.inspection.constant_values import NotConstant, constant_value
-from streamkeeper.inspection.import_effects import ImportEffects
 from streamkeeper.inspection.inert import NAMES, TYPES, Reach
 from streamkeeper.inspection.local_names import LocalNames
 from streamkeeper.inspection.met import Met
@@ -63,7 +62,7 @@ class NormalReading(Reading):
         for _, module in modules:
             tree = self._own.source_of(module)
             rewritten = self._normal.effects(tree, module) if tree else None
-            code = ImportEffects(vars(module), self._own.is_own).compiled(rewritten) if rewritten else None
+            code = self._own.effects(module, rewritten)
             if code is not None:
                 found.append(self._code(code, vars(module), importing=True))
         return found

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import Field
 from importlib.machinery import ModuleSpec
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, GetSetDescriptorType, ModuleType
 from typing import Any
 
 _SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
@@ -287,8 +287,17 @@ def _plain(found: Any) -> Any:
 def class_members(found: type, annotations: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the members that a class itself defines, by name; for a msgspec struct also those of its metaclass."""
     struct = [(name, getattr(found, name)) for name in _OF_STRUCTS if hasattr(found, name)]
-    own = {name: value for name, value in vars(found).items() if name not in _DERIVED}
+    own = {name: value for name, value in vars(found).items() if name not in _DERIVED or _computes(name, value)}
     return [*sorted_items({**own, **({"__annotations__": annotations} if "__annotations__" in own else {})}), *struct]
+
+
+def _computes(name: str, value: object) -> bool:
+    """Whether a class computes a member itself that Python otherwise derives."""
+    return (
+        name in ("__dict__", "__doc__")
+        and hasattr(type(value), "__get__")
+        and not isinstance(value, GetSetDescriptorType)
+    )
 
 
 def field_parts(found: Field[Any], types: Mapping[int, Any]) -> list[Any]:

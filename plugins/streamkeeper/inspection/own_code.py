@@ -14,6 +14,7 @@ from typing import Any
 
 from streamkeeper.inspection.import_effects import ImportEffects, find_bindings
 from streamkeeper.inspection.inert import Reach, reach_of, reach_of_attribute, reach_of_global
+from streamkeeper.inspection.own_decorators import OwnDecorators
 from streamkeeper.job_code import own_files
 from streamkeeper.model.manifest import BUNDLE
 
@@ -44,6 +45,7 @@ class OwnCode:
         self._bindings: dict[str, dict[str, list[str]]] = {}
         self._files: list[Path] | None = None
         self._is_own: dict[str, bool] = {}
+        self._decorators = OwnDecorators(lambda: [self.source_of(module) for module in self.loaded()])
 
     def is_own(self, module: object) -> bool:
         """Whether a module is part of the job's code and not of a library."""
@@ -160,10 +162,13 @@ class OwnCode:
             self._bindings[key] = find_bindings(self.source_of(module))
         return self._bindings[key].get(name, [])
 
-    def effects(self, module: ModuleType) -> CodeType | None:
-        """Return the code of a module that does more than assign the module's names when imported. It is never run."""
+    def effects(self, module: ModuleType, rewritten: ast.Module | None = None) -> CodeType | None:
+        """Return the code of a module that does more than assign the module's names when imported. It is never run.
+
+        ``rewritten``: the module's syntax in a form that does the same.
+        """
         tree = self.source_of(module)
-        return ImportEffects(vars(module), self.is_own).compiled(tree) if tree else None
+        return ImportEffects(vars(module), self.is_own, self._decorators).compiled(tree, rewritten) if tree else None
 
     def imports(self, name: str) -> list[Path] | None:
         """Return the files that run when one of the job's modules is imported, found without running any of them.

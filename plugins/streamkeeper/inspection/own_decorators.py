@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
-from types import FunctionType, ModuleType
+from collections.abc import Callable, Iterable
+from types import FunctionType, GetSetDescriptorType
 from typing import Any
 
 from streamkeeper.inspection.function_source import FunctionSources
@@ -15,22 +16,64 @@ _METHODS = frozenset({"__init__", "__call__"})
 _OF_EVERY_CLASS = frozenset(
     {"__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__static_attributes__", "__weakref__"}
 )
+_PLAIN = (type(None), str, int, tuple, dict, GetSetDescriptorType)
+"""The types of these members, unless the class itself puts something else in their place."""
+_ONLY_TOLD = frozenset({"__doc__", "__module__", "__name__", "__qualname__", "__wrapped__"})
+"""Special attributes that change nothing of what an object does."""
+REBINDS = frozenset(
+    {
+        *("setattr", "delattr", "globals", "vars", "exec", "eval", "reload", "__dict__", "__import__"),
+        *("__setattr__", "__delattr__", "__defaults__", "__kwdefaults__", "__code__", "modules"),
+        *("attrgetter", "methodcaller", "patch", "monkeypatch", "mock"),
+        *("__builtins__", "__globals__", "f_globals", "setitem", "__setitem__"),
+    }
+)
+"""Names by which code may assign a global or a module's attribute whose name does not appear in the code."""
 
 
 class OwnDecorators:
-    """Inspects decorators of the job. A decorator that is not understood counts as one that changes something."""
+    """Inspects decorators of the job. A decorator that is not understood counts as one that changes something.
 
-    def __init__(self) -> None:
+    ``trees``: returns the syntax of the job's modules; None stands for what is not known.
+    """
+
+    def __init__(self, trees: Callable[[], Iterable[ast.Module | None]] = lambda: ()) -> None:
         self._sources = FunctionSources()
+        self._trees = trees
+        self._stored: set[str] | None = None
+        self._used: set[str] | None = None
 
-    def only_makes(self, found: object) -> bool:
+    def only_makes(self, found: object, name: str, tree: ast.Module) -> bool:
         """Whether a decorator only wraps its function, in an inner function or in an object of a plain class.
 
-        ``found``: the decorator, as it stands after ``@`` without a call.
+        ``found``: the decorator as it is now.
+        ``name``: the name that stands after ``@``, without a call.
+        ``tree``: the module in which it is applied.
         """
+        if not (self._always_has(tree, name) and isinstance(found, FunctionType | type)):
+            return False
         if isinstance(found, FunctionType):
-            return self._wraps(found)
+            return self._wraps(found) and self._is_kept(found, found.__code__.co_name)
         return type(found) is type and self._holds(found)
+
+    def _always_has(self, tree: ast.Module | None, name: str) -> bool:
+        """Whether a name of a module had the same value whenever the module used it, according to all of the job."""
+        return tree is not None and times_bound(tree, name) == 1 and self._names_stored().isdisjoint((name, "*"))
+
+    def _is_kept(self, function: FunctionType, *names: str) -> bool:
+        return all(self._always_has(self._sources.tree(function), name) for name in names)
+
+    def may_run_at_import(self, name: str, tree: ast.Module) -> bool:
+        """Whether a function of this name may run when the job's modules are imported, besides in other functions."""
+        if self._used is None:
+            self._used = {used for each in self._trees() if each for used in _used_at_import(each)}
+        return is_special(name) or name in self._used or name in _used_at_import(tree)
+
+    def _names_stored(self) -> set[str]:
+        """Return the attributes that the job assigns anywhere, and ``*`` if it may assign any attribute."""
+        if self._stored is None:
+            self._stored = _names_stored(self._trees())
+        return self._stored
 
     def _wraps(self, decorator: FunctionType) -> bool:
         """Whether a function only defines functions and returns one of its names."""
@@ -40,33 +83,86 @@ class OwnDecorators:
             return False
         *made, last = _without_docstring(syntax.body)
         local = {parameter, *(each.name for each in made if isinstance(each, ast.FunctionDef))}
-        names = {name: value for name, value in decorator.__globals__.items() if name not in local}
+        names = self._kept_names(decorator, local)
         inner = all(isinstance(each, ast.FunctionDef) and _only_defined(each, parameter, names) for each in made)
         return inner and isinstance(last, ast.Return) and isinstance(last.value, ast.Name) and last.value.id in local
 
     def _holds(self, kind: type) -> bool:
         """Whether a class has no bases, only plain methods, and an ``__init__`` that only fills the new object."""
-        members = {name: value for name, value in vars(kind).items() if name not in _OF_EVERY_CLASS}
+        members = {
+            name: value
+            for name, value in vars(kind).items()
+            if name not in _OF_EVERY_CLASS or type(value) not in _PLAIN
+        }
         if kind.__bases__ != (object,) or not all(isinstance(each, FunctionType) for each in members.values()):
             return False
-        if any(name.startswith("__") and name.endswith("__") and name not in _METHODS for name in members):
+        if any(is_special(name) and name not in _METHODS for name in members):
             return False
         made = members.get("__init__")
-        if made is None:
+        if made is None or not self._is_kept(made, kind.__name__):
             return False
         syntax = self._sources.of(made)
         if not isinstance(syntax, ast.FunctionDef) or syntax.decorator_list or len(syntax.args.args) != 2:
             return False
         new, given = (each.arg for each in syntax.args.args)
-        names = {name: value for name, value in made.__globals__.items() if name not in (new, given)}
+        names = self._kept_names(made, {new, given})
         return _is_plain(syntax.args) and all(
             _fills(each, new, given, names) for each in _without_docstring(syntax.body)
         )
 
+    def _kept_names(self, function: FunctionType, local: set[str]) -> dict[str, Any]:
+        """Return the globals by which a function may name ``functools.wraps``, as they were when the function ran."""
+        hidden = local.union(function.__code__.co_freevars)
+        wanted = {name: value for name, value in function.__globals__.items() if value is functools or _copies(value)}
+        return {name: value for name, value in wanted.items() if name not in hidden and self._is_kept(function, name)}
+
 
 def times_bound(tree: ast.Module, name: str) -> int:
     """Return the number of places in a module that may give a name its value, or change the value's attributes."""
-    return sum(_bound_by(node).count(name) for node in ast.walk(tree))
+    return sum(name in bound or "*" in bound for node in ast.walk(tree) if (bound := _bound_by(node)))
+
+
+def _names_stored(trees: Iterable[ast.Module | None]) -> set[str]:
+    found: set[str] = set()
+    for tree in trees:
+        for node in ast.walk(tree) if tree else ():
+            match node:
+                case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+                    found.add("*" if is_special(name) and name not in _ONLY_TOLD else name)
+                case (
+                    ast.Constant(value=str(name)) | ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name)
+                ):
+                    found |= {"*"} if name in REBINDS else set()
+                case _:
+                    pass
+        found |= set() if tree else {"*"}
+    return found
+
+
+def _used_at_import(tree: ast.Module) -> set[str]:
+    """Return the names, attributes and texts in all code of a module that is not in the body of a function."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.FunctionDef(args=given) | ast.AsyncFunctionDef(args=given) | ast.Lambda(args=given):
+                waiting += [*given.defaults, *(each for each in given.kw_defaults if each)]
+                waiting += getattr(node, "decorator_list", [])
+                continue
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+                found.add(name)
+            case ast.alias(name=name, asname=str(other)) if name != other:
+                found.add(name)
+            case _:
+                pass
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def is_special(name: str) -> bool:
+    """Whether a name is one of those that Python itself uses."""
+    return name.startswith("__") and name.endswith("__")
 
 
 def _bound_by(node: ast.AST) -> tuple[str, ...]:
@@ -121,9 +217,10 @@ def _fills(statement: ast.stmt, new: str, given: str, names: dict[str, Any]) -> 
         case ast.Expr(value=call):
             return _copies_names(call, [new, given], names)
         case ast.Assign(
-            targets=[ast.Attribute(value=ast.Name(id=target))], value=ast.Name() | ast.Constant() | ast.Dict(keys=[])
+            targets=[ast.Attribute(value=ast.Name(id=target), attr=name)],
+            value=ast.Name() | ast.Constant() | ast.Dict(keys=[]),
         ):
-            return target == new
+            return target == new and (not is_special(name) or name in _ONLY_TOLD)
         case _:
             return False
 
@@ -133,14 +230,18 @@ def _copies_names(node: ast.expr, arguments: list[str], names: dict[str, Any]) -
     if not isinstance(node, ast.Call) or node.keywords:
         return False
     given = [each.id for each in node.args if isinstance(each, ast.Name)]
-    return given == arguments and len(node.args) == len(given) and _named(node.func, names) in _COPIES_NAMES
+    return given == arguments and len(node.args) == len(given) and _copies(_named(node.func, names))
+
+
+def _copies(found: object) -> bool:
+    return any(found is each for each in _COPIES_NAMES)
 
 
 def _named(node: ast.expr, names: dict[str, Any]) -> object:
     match node:
         case ast.Name(id=name):
             return names.get(name)
-        case ast.Attribute(value=ast.Name(id=module), attr=name) if isinstance(names.get(module), ModuleType):
-            return vars(names[module]).get(name)
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if names.get(module) is functools:
+            return vars(functools).get(name)
         case _:
             return None
