@@ -30,7 +30,9 @@ from streamkeeper.model.journal import (
     HandedOff,
     InstanceAppointed,
     InstancePlanned,
+    OperationFinished,
     OperationStarted,
+    Outcome,
     ReleaseDescribed,
     ReleasePromoted,
     ReleaseRegistered,
@@ -501,6 +503,28 @@ def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registe
     prune(job.site.snapshots, plan_prune(job.site))
     assert not job.directory.exists()
     assert files_below(job.directory.with_name("v0002")) == live
+
+
+def test_an_open_operation_keeps_every_file_of_a_version_that_does_not_serve(job: Registered) -> None:
+    """While an operation is open, a prune leaves the version to roll back to and the candidate's version as they are.
+
+    Negative control: once the operation has ended, old batches of both are pruned.
+    """
+    job.take()
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    job.record(job.epoch("v0002", 2))
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    job.record(replace(job.version("v0003"), serves=False, operation="op2"))
+    candidate = job.directory.with_name("v0003")
+    a_checkpoint(candidate, "hdfs", batches=5)
+    before = {root: files_below(root) for root in (job.directory, candidate)}
+    report = prune(job.site.snapshots, plan_prune(job.site))
+    assert report.failed == ()
+    assert {root: files_below(root) for root in before} == before
+    job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence="aborted"))
+    assert prune(job.site.snapshots, plan_prune(job.site)).failed == ()
+    assert files_below(job.directory) == wanted(job.directory, 7) != before[job.directory]
+    assert files_below(candidate) == wanted(candidate, 4) != before[candidate]
 
 
 def age(root: Path) -> None:
