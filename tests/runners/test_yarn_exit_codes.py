@@ -1,0 +1,72 @@
+"""Which exit codes in a ResourceManager's report on an application prove that its container has ended; no cluster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.control import Application
+from streamkeeper.model.faults import Fault
+from streamkeeper.runners.contract import Life
+from streamkeeper.runners.yarn_application import YarnRunner
+from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, Container, ResourceManager
+from tests.runners.launching import JOB, Place
+
+CLUSTER, APPLICATION, ATTEMPT = "http://127.0.0.1:1", "application_1_0001", "appattempt_1_0001_000001"
+STARTED_MS = 1_000_000_000_000
+
+
+class Reporting(ResourceManager):
+    """Reports one exit code; the node's NodeManager was restarted, so it lists no container and proves nothing."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(CLUSTER, "nobody")
+        self.code = code
+
+    def find(self, application: str) -> ApplicationReport | None:
+        told = f"Application {application} failed 1 times due to AM Container for {ATTEMPT} exited with  exitCode: "
+        return ApplicationReport(
+            id=application, state="FAILED", diagnostics=f"{told}{self.code}", finished_time=STARTED_MS + 1
+        )
+
+    def attempts(self, application: str) -> list[Attempt]:
+        return [Attempt(app_attempt_id=ATTEMPT, start_time=STARTED_MS, container_id="container_1")]
+
+    def look_at_container(self, attempt: Attempt) -> Container | None:
+        return None
+
+    def node_started_at(self, attempt: Attempt) -> int:
+        return STARTED_MS + 1
+
+    def now(self) -> float:
+        return time.time()
+
+
+@pytest.mark.parametrize(
+    ("code", "life", "fault"),
+    [
+        (0, Life.DEAD, None),
+        (1, Life.DEAD, None),
+        (137, Life.DEAD, None),
+        (-103, Life.DEAD, Fault.OUT_OF_MEMORY),
+        (-104, Life.DEAD, Fault.OUT_OF_MEMORY),
+        (-1, Life.UNKNOWN, None),
+        (-100, Life.UNKNOWN, None),
+        (-102, Life.UNKNOWN, None),
+        (-105, Life.UNKNOWN, None),
+        (-1000, Life.UNKNOWN, None),
+    ],
+)
+def test_only_a_code_of_a_node_that_waited_proves_an_end(
+    tmp_path: Path, code: int, life: Life, fault: Fault | None
+) -> None:
+    """A negative code may be set while the container still runs: it proves no end, unless it is a memory limit's."""
+    place = Place(tmp_path)
+    place.control().write_launch(place.spec())
+    place.control().write_application(Application(instance="one", cluster=CLUSTER, id=APPLICATION))
+    runner = YarnRunner(place.store, place.settings, {})
+    runner._managers[CLUSTER] = Reporting(code)
+    seen = runner.observe(JOB, "one")
+    assert (seen.life, seen.fault) == (life, fault), seen.why
