@@ -115,7 +115,9 @@ def _whole(pipeline: Pipeline) -> Iterator[Edit]:
             isinstance(pipeline.stages[1], Watermark)
             or sum(isinstance(each, STATEFUL) for each in pipeline.stages) == 1
         ):
-            label = Label.FROM_NOW_ON if pipeline.mode == "append" else Label.CHANGING
+            # A window that is open and gets no further row would never be written.
+            windows = any(isinstance(each, Grouped) for each in pipeline.stages)
+            label = Label.FROM_NOW_ON if pipeline.mode == "append" and not windows else Label.CHANGING
             if not isinstance(pipeline.output, Files):
                 yield Edit("output-mode", label, replace(pipeline, mode=other))
 

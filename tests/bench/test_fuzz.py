@@ -108,6 +108,15 @@ def test_an_edit_below_state_changes_and_one_above_does_not() -> None:
     assert {each.label for each in edits(unused, "column-operation")} == {Label.EQUIVALENT}
 
 
+def test_a_window_in_another_output_mode_changes_what_is_written() -> None:
+    """A window that is open at the change may never be written; a deduplication keeps no row back."""
+    sums = (Folded("sum", ("x",), "f1"),)
+    windowed = Pipeline("json", (Watermark("s0", 30), Grouped("s1", ("k",), sums, window=(10,))), "append")
+    assert {each.label for each in edits(windowed, "output-mode")} == {Label.CHANGING}
+    once = Pipeline("json", (Watermark("s0", 30), Dedup("s1", ("k",))), "append")
+    assert {each.label for each in edits(once, "output-mode")} == {Label.FROM_NOW_ON}
+
+
 def test_a_filter_below_an_aggregate_counts_from_now_on() -> None:
     """Which rows count from now on is no change of what the state means; below a join it is."""
     kept = Where("s0", Expr("gt", "bool", (X, Y)))
