@@ -109,7 +109,7 @@ def test_a_decorator_that_only_wraps_its_function_is_no_effect(tmp_path: Path, t
         WRAPS.replace('    "Counts."\n', '    "Counts."\n    KNOWN.append(function)\n').replace(
             "def c", "KNOWN = []\ndef c"
         ),
-        WRAPS.replace('    "Counts."\n', "    functools.reduce = function\n"),
+        WRAPS.replace('    "Counts."\n', "    functools.known_step = function\n"),
         WRAPS.replace('    "Counts."\n', "    global step_count\n    step_count = 1\n"),
         WRAPS.replace("    return wrapper", "    return print(wrapper)"),
         WRAPS.replace("    return wrapper", "    return KNOWN").replace("def c", "KNOWN = []\ndef c"),
