@@ -12,6 +12,7 @@ from typing import Any
 
 from streamkeeper.inspection.inert import Reach, is_quiet, reach_of
 from streamkeeper.inspection.own_decorators import OwnDecorators, times_bound
+from streamkeeper.inspection.variable_uses import assigned_names
 
 _HELD_ALONE = frozenset({"builtins", "collections", "logging", "numpy", "pandas", "pyspark", "types"})
 """The modules whose types make objects to which no library keeps a reference, so that only the maker has them."""
@@ -281,13 +282,8 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return
     for node in ast.walk(statement):
+        yield from assigned_names(node)
         match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                yield name
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                yield name
-            case ast.MatchMapping(rest=str(name)):
-                yield name
             case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Call():
                 root = _root(node.func if isinstance(node, ast.Call) else node)
                 if isinstance(root, ast.Name):

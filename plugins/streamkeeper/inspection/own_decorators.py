@@ -9,6 +9,7 @@ from types import FunctionType, GetSetDescriptorType
 from typing import Any
 
 from streamkeeper.inspection.function_source import FunctionSources
+from streamkeeper.inspection.variable_uses import assigned_names
 
 _COPIES_NAMES = (functools.wraps, functools.update_wrapper)
 _METHODS = frozenset({"__init__", "__call__"})
@@ -34,7 +35,7 @@ REBINDS = frozenset(
 class OwnDecorators:
     """Inspects decorators of the job. A decorator that is not understood counts as one that changes something.
 
-    ``trees``: returns the syntax of the job's modules; None stands for what is not known.
+    ``trees``: returns the syntax of the job's modules; None for a module whose syntax is unknown.
     """
 
     def __init__(self, trees: Callable[[], Iterable[ast.Module | None]] = lambda: ()) -> None:
@@ -47,7 +48,7 @@ class OwnDecorators:
         """Whether a decorator only wraps its function, in an inner function or in an object of a plain class.
 
         ``found``: the decorator as it is now.
-        ``name``: the name that stands after ``@``, without a call.
+        ``name``: the name after ``@``, without a call.
         ``tree``: the module in which it is applied.
         """
         if not (self._always_has(tree, name) and isinstance(found, FunctionType | type)):
@@ -167,13 +168,7 @@ def is_special(name: str) -> bool:
 
 def _bound_by(node: ast.AST) -> tuple[str, ...]:
     match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-            return (name,)
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return (name,)
-        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-            return (name,)
-        case ast.MatchMapping(rest=str(name)):
             return (name,)
         case ast.alias():
             return (node.asname or node.name.partition(".")[0],)
@@ -182,7 +177,7 @@ def _bound_by(node: ast.AST) -> tuple[str, ...]:
         case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
             return (name,)
         case _:
-            return ()
+            return assigned_names(node)
 
 
 def _only_parameter(syntax: ast.AST | None) -> str:

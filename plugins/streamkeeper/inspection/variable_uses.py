@@ -8,6 +8,21 @@ from collections.abc import Iterator, Sequence
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
+def assigned_names(node: ast.AST) -> tuple[str, ...]:
+    """Return the names to which a single node gives a value, or whose value it deletes: in an assignment, an ``except``
+    or a ``match``.
+    """
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return (name,)
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return (name,)
+        case ast.MatchMapping(rest=str(name)):
+            return (name,)
+        case _:
+            return ()
+
+
 def seen_elsewhere(function: ast.AST) -> Iterator[str]:
     """Yield the names that inner functions or ``finally`` use.
 
