@@ -152,21 +152,26 @@ def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Man
     elif not same_meaning(was, now, old, new):
         refused = fills_nulls(before, after) and capabilities_of(new.sink.kind).needs_place
         if not refused and not told_by_state(was, now, old, new, keys_alone=True):
-            settings = "; ".join(settings_apart(old, new)) if _are_results_of_code(before, after) else ""
-            noun = "result of the stateful code" if _are_results_of_code(before, after) else ""
-            groups = [
-                [expression(column) for found in _GROUPS.findall(meaning) for column in found.split(", ")]
-                for meaning in (was, now)
-            ]
-            if settings:
-                shown = f"{noun}, which would run with another setting: {settings}"
-            elif noun and all(groups) and groups[0] != groups[1]:
-                shown = change(groups[0], groups[1], "groups of the stateful code")
+            if _are_results_of_code(before, after):
+                yield Cause(Severity.BREAKING, _result_change(was, now, old, new))
             else:
-                shown = expression_change(was, now, noun, names_of_both(old, new))
-            yield Cause(Severity.BREAKING, shown)
+                yield Cause(Severity.BREAKING, expression_change(was, now, "", names_of_both(old, new)))
     elif (MASK in now or _UNKNOWN in without_texts(now)) and old.plan != new.plan and not same_context(old, new):
         yield Cause(Severity.OPAQUE, "a part of its expression cannot be compared")
+
+
+def _result_change(was: str, now: str, old: Manifest, new: Manifest) -> str:
+    """Return the change of a column that stateful code returns: its settings, else its groups, else its expression."""
+    noun = "result of the stateful code"
+    if settings := "; ".join(settings_apart(old, new)):
+        return f"{noun}, which would run with another setting: {settings}"
+    before, after = (
+        [expression(column) for found in _GROUPS.findall(meaning) for column in found.split(", ")]
+        for meaning in (was, now)
+    )
+    if before and after and before != after:
+        return change(before, after, "groups of the stateful code")
+    return expression_change(was, now, noun, names_of_both(old, new))
 
 
 def _unknown(was: str, now: str) -> str:
