@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -65,6 +66,19 @@ def take_over(house: DriverHouse, query: str) -> SinkContext:
         )
     )
     return SinkContext(job=house.job, query=query, version="v0001", epoch=2, output_mode="update")
+
+
+@contextmanager
+def frozen_unfenced(house: DriverHouse, query: str) -> Iterator[None]:
+    """A driver with its checks switched off is frozen; after the body it wakes up to new input."""
+    house.program = UNFENCED
+    frozen = parts_of(serve(house, query), "both")
+    for each in frozen:
+        each.send_signal(signal.SIGSTOP)
+    yield
+    house.add([("a", 1000)])
+    for each in frozen:
+        each.send_signal(signal.SIGCONT)
 
 
 def serve(house: DriverHouse, query: str, environ: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -124,17 +138,10 @@ def test_frozen_writer_of_files_wakes_up_and_writes_nothing(file_house: DriverHo
 def test_without_fence_and_journal_check_the_woken_writer_of_a_table_writes(table_house: DriverHouse) -> None:
     """Negative control: with both checks switched off the superseded driver does change the table once it wakes up."""
     house = table_house
-    house.program = UNFENCED
-    process = serve(house, "totals")
-    frozen = parts_of(process, "both")
-    for each in frozen:
-        each.send_signal(signal.SIGSTOP)
-    before = house.totals()
-    context = take_over(house, "totals")
-    TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"]).open(context).raise_fence()
-    house.add([("a", 1000)])
-    for each in frozen:
-        each.send_signal(signal.SIGCONT)
+    with frozen_unfenced(house, "totals"):
+        before = house.totals()
+        context = take_over(house, "totals")
+        TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"]).open(context).raise_fence()
     wait_for("the damage", lambda: house.totals() != before)
     assert house.totals() == house.oracle()
 
@@ -142,13 +149,6 @@ def test_without_fence_and_journal_check_the_woken_writer_of_a_table_writes(tabl
 def test_without_fence_and_journal_check_the_woken_writer_of_files_writes(file_house: DriverHouse) -> None:
     """Negative control: the same for files."""
     house = file_house
-    house.program = UNFENCED
-    process = serve(house, "copy")
-    frozen = parts_of(process, "both")
-    for each in frozen:
-        each.send_signal(signal.SIGSTOP)
-    FileSink(str(house.output)).open(take_over(house, "copy")).raise_fence()
-    house.add([("a", 1000)])
-    for each in frozen:
-        each.send_signal(signal.SIGCONT)
+    with frozen_unfenced(house, "copy"):
+        FileSink(str(house.output)).open(take_over(house, "copy")).raise_fence()
     wait_for("the damage", lambda: newest_batch(house.output / "v0001") == 1)
