@@ -23,7 +23,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     status: DriverStatus | None = None
     """The newest status that it wrote; None if it wrote none."""
     exit: DriverExit | None = None
-    """The record of its end; None if there is none."""
+    """The record of its end; None without a record."""
     described: bool = False
     """Whether the manifests of its queries are in the store."""
     sent: frozenset[CommandKind] = frozenset()
