@@ -8,14 +8,16 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import requests
+from pyspark.errors import PySparkException
 
 from streamkeeper.driver.causes import Judged, judge, judge_links, judge_text
 from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.faults import describe_text
-from streamkeeper.driver.raised import links_of_text
+from streamkeeper.driver.raised import links_of, links_of_text
 from streamkeeper.errors import (
     CheckpointLost,
     Fenced,
@@ -155,6 +157,19 @@ def test_a_cause_behind_an_error_counts() -> None:
     lost = CheckpointLost("gone")
     lost.__cause__ = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
     assert judge(lost).cause is Cause.PERMANENT
+
+
+def test_an_error_whose_jvm_is_gone_is_judged_by_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the JVM has ended, py4j's exception still has the text with the chain of errors."""
+
+    class Gone:
+        def __getattr__(self, name: str) -> NoReturn:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "the JVM has ended")
+
+    text = "org.apache.spark.SparkException: Job aborted\nCaused by: java.net.ConnectException: Connection refused"
+    error = PySparkException(message=text)
+    monkeypatch.setattr(error, "_origin", Gone(), raising=False)
+    assert [link.kind.rpartition(".")[2] for link in links_of(error)][-1] == "ConnectException"
 
 
 PYTHON = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times

@@ -228,6 +228,18 @@ def test_a_reserve_of_which_no_process_comes_is_given_up():
     assert world.state.serving_instance == "op-fallback-again"
 
 
+def test_a_reserve_that_was_told_to_stop_is_ended_and_not_appointed() -> None:
+    """A rollback never continues in a driver that has a STOP command, even if that driver still waits on standby."""
+    world = World(request=LONG, traits=FAILS_LATE | {"fallback": {"drains": False}})
+    while (decision := world.decide()).step is not Step.FALL_BACK:
+        world.perform(decision)
+        world.move()
+    world.instances["op-fallback"].sent.add(CommandKind.STOP)
+    assert world.play().outcome is Outcome.FELL_BACK
+    assert not world.state.instances["op-fallback"].appointed
+    assert world.state.serving_instance == "op-fallback-again"
+
+
 def test_no_reserve_where_there_is_no_way_back():
     """It could not take over."""
     world = World(request=LONG, traits=FAILS_LATE, reverse=Verdict.SWITCH, back=None)

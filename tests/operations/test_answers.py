@@ -96,6 +96,21 @@ def test_an_answer_about_an_output_needs_the_same_right(job: Registered) -> None
     ).approved
 
 
+def test_a_late_answer_about_the_state_does_not_answer_the_question_about_the_output(job: Registered) -> None:
+    """An answer that names no subject, given while the second question is open, is refused and not recorded."""
+    ask_about_output(job, OPERATION)
+    yes = {"operation": OPERATION, "approved": True, "by": "ada", "reason": "seen", "bundle": BUNDLE, "batches": {}}
+    job.record(ApprovalAnswered(about=About.STATE, **yes))
+    before = job.site.journal(JOB, "test").state().number
+    with pytest.raises(OperationRefused, match="already has an answer about .*, and now needs one about") as refusal:
+        answer(job, "ada")
+    assert "--about output" in refusal.value.hint
+    assert job.site.journal(JOB, "test").state().number == before
+    assert answer_approval(
+        job.site, JOB, OPERATION, approved=True, by="ada", reason="seen", about=About.OUTPUT
+    ).approved
+
+
 def test_silence_needs_no_right_and_is_no_yes(job: Registered) -> None:
     """A list never keeps a question open for ever."""
     ask(job, OPERATION)

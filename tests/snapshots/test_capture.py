@@ -156,6 +156,20 @@ def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Pat
     assert back == wanted(tmp_path / "back", taken.snapshot.batch, pending=taken.snapshot.pending)
 
 
+def test_a_clean_up_that_is_always_faster_ends_in_one_clear_line(tmp_path: Path) -> None:
+    """A capture whose files are deleted at every attempt raises CheckpointChanged with the batch and the file."""
+    a_checkpoint(tmp_path / "live", "hdfs", batches=8)
+
+    class Emptied(LocalTree):
+        def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
+            raise FileNotFoundError(2, "deleted by Spark", path)
+
+    series = catalogue(MemoryStore())
+    with pytest.raises(CheckpointChanged, match=r"^Spark deletes batch 7 faster than it can be read: \S+$"):
+        capture(Emptied(tmp_path / "live"), series)
+    assert series.numbers() == []
+
+
 def test_what_one_look_has_read_is_not_read_again_by_the_next(tmp_path: Path) -> None:
     """So that a capture gets ahead of a clean-up that is nearly as fast as itself."""
     owner = _owner(tmp_path / "live", 8, 40)

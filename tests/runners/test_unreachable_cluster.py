@@ -1,0 +1,63 @@
+"""What is still proven about a driver's pod while the API server of its cluster does not answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.control import DriverExit, DriverState, Pod
+from streamkeeper.runners.contract import Life
+from streamkeeper.runners.kubernetes_pod import KubernetesRunner
+from tests.runners.launching import JOB, Place
+
+
+class PodPlace(Place):
+    """A place whose instance was launched in a pod of a cluster that no longer answers."""
+
+    def new_runner(self, **given: object) -> KubernetesRunner:  # type: ignore[override]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.server = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "gone",
+            "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
+            "clusters": [{"name": "gone", "cluster": {"server": self.server}}],
+            "users": [{"name": "gone", "user": {"token": "none"}}],
+        }
+        (self.folder / "config").write_text(json.dumps(config))
+        environ = {"KUBECONFIG": str(self.folder / "config")}
+        return KubernetesRunner(self.store, self.settings, environ, driver=(sys.executable,), **given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> PodPlace:
+    made = PodPlace(tmp_path)
+    control = made.control()
+    control.write_launch(made.spec())
+    control.write_pod(Pod(instance="one", cluster=made.server, namespace="streaming", name="one"))
+    return made
+
+
+@pytest.mark.parametrize("signal", [9, 0])
+def test_the_supervisors_record_proves_the_end_alone(place: PodPlace, signal: int) -> None:
+    """The API server only adds the reason for a signal, so its silence does not change the verdict."""
+    ending = DriverExit(instance="one", state=DriverState.FAILED, code=137 if signal else 1, signal=signal)
+    place.control().write_exit(ending)
+    seen = place.runner.observe(JOB, "one")
+    assert (seen.life, seen.fault) == (Life.DEAD, None)
+    assert seen.why.startswith("the supervisor in ")
+    assert seen.why.endswith("has recorded the end (failed) after every process of its tree had exited")
+
+
+def test_without_that_record_nothing_is_proven(place: PodPlace) -> None:
+    """Negative control: the same pod is UNKNOWN, and the reason names the server."""
+    seen = place.runner.observe(JOB, "one")
+    assert seen.life is Life.UNKNOWN
+    assert "cannot be inspected" in seen.why
+    assert place.server in seen.why

@@ -1,0 +1,54 @@
+"""A table that exists already is compared with the query's columns and key before a driver writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, create_engine
+
+from streamkeeper.sinks.columns import find_differences
+
+FITS = "CREATE TABLE totals (shop TEXT NOT NULL, day TEXT NOT NULL, total BIGINT, PRIMARY KEY ({key}))"
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    with create_engine("sqlite://").connect() as opened:
+        yield opened
+
+
+def wanted() -> Table:
+    key = [Column(name, Text(), primary_key=True) for name in ("shop", "day")]
+    return Table("totals", MetaData(), *key, Column("total", BigInteger()))
+
+
+def test_a_missing_table_differs_in_nothing(connection: Connection) -> None:
+    """None, and not a list, says that the table does not exist."""
+    assert find_differences(connection, wanted()) is None
+
+
+@pytest.mark.parametrize("key", ["shop, day", "day, shop"])
+def test_the_order_of_a_key_is_no_difference(connection: Connection, key: str) -> None:
+    """The key identifies the same rows in each order."""
+    connection.exec_driver_sql(FITS.format(key=key))
+    assert find_differences(connection, wanted()) == []
+
+
+@pytest.mark.parametrize("key", ["shop", "day", "shop, day, total"])
+def test_another_key_is_a_difference(connection: Connection, key: str) -> None:
+    """A table with another key would merge rows or keep two of one key; the message names both keys."""
+    connection.exec_driver_sql(FITS.format(key=key))
+    found = ", ".join(sorted(key.split(", ")))
+    assert find_differences(connection, wanted()) == [f"its key is ({found}), but the query's key is (day, shop)"]
+
+
+def test_columns_that_differ_are_named(connection: Connection) -> None:
+    """Each missing, additional and differently typed column is one difference."""
+    connection.exec_driver_sql(
+        "CREATE TABLE totals (shop TEXT NOT NULL, day TEXT NOT NULL, sum TEXT, total TEXT, PRIMARY KEY (shop, day))"
+    )
+    connection.exec_driver_sql("ALTER TABLE totals DROP COLUMN total")
+    assert find_differences(connection, wanted()) == ["total is missing in the table", "sum is in the table only"]
+    connection.exec_driver_sql("ALTER TABLE totals RENAME COLUMN sum TO total")
+    assert find_differences(connection, wanted()) == ["total is TEXT in the table, but BIGINT in the query"]
