@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, StreamkeeperError
+from streamkeeper.model.journal import OperationStarted, ReleaseRegistered
 from streamkeeper.model.release import STATE_FORMAT, Release
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
+from streamkeeper.operations.release_list import list_releases
 from streamkeeper.operations.releases import push_release
 from streamkeeper.registry.bundles import unpack_bundle
 from streamkeeper.registry.journal import Journal
@@ -30,6 +33,9 @@ class SmallSite:
     settings: Settings
     store: Store
     id: str = ""
+
+    def journal(self, job: str, writer: str) -> Journal:
+        return Journal(self.store, job, writer=writer)
 
 
 @pytest.fixture
@@ -63,6 +69,20 @@ def test_a_pushed_release_can_be_run_from_the_store_alone(site: SmallSite, tmp_p
     assert len(data) == release.content.bundle_bytes
     unpack_bundle(data, tmp_path / "bundles" / release.content.bundle)
     assert (tmp_path / "bundles" / release.content.bundle / "shapes.py").read_text() == "x = 1\n"
+
+
+def test_a_list_says_when_and_by_whom_each_release_was_registered(site: SmallSite) -> None:
+    """The entry that registered a release has its time and its author; other entries about it change neither."""
+    push(site, params={"n": 1})
+    push(site, params={"n": 2})
+    journal = site.journal("sales", "test")
+    journal.append(lambda _: OperationStarted(operation="op", request=DeployRequest(job="sales"), steps=()))
+    listed = list_releases(site, journal.state())  # type: ignore[arg-type]
+    entries = [entry for entry in journal.entries() if isinstance(entry.record, ReleaseRegistered)]
+    assert [each.release.name for each in listed] == ["r0001", "r0002"]
+    assert [each.registered_at for each in listed] == [entry.at for entry in entries]
+    assert [each.author for each in listed] == [entry.by.partition("#")[0] for entry in entries]
+    assert all(each.author for each in listed)
 
 
 def test_equal_content_is_the_same_release(site: SmallSite) -> None:
