@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from bench.checkout import read_origin
 from bench.matrix.case import JOB_NAME, Case, Job
 from bench.matrix.cases import CASES
 from harness.bed import Bed, fresh_bed
+from harness.checkout import read_origin
 from harness.places import ROOT
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment

@@ -20,8 +20,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from bench.checkout import read_origin
 from bench.report import write_report
+from harness.checkout import read_origin
 from harness.places import ROOT
 
 JOB = "orders"

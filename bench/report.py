@@ -9,7 +9,7 @@ from typing import Any
 
 import pendulum
 
-from bench.checkout import is_changed, read_code, read_commit
+from harness.checkout import is_changed, read_code, read_commit
 from harness.places import ROOT
 
 

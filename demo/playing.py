@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
+import pendulum
 
 from demo.acts.stage import Act, ActReport, Stage
 from demo.show import Screen
+from harness.checkout import read_origin
 from harness.ledger import Account
-from harness.places import Places
+from harness.places import ROOT, Places
 from harness.system import System
 from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed
@@ -30,8 +34,16 @@ class LedgerReport(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of ``report.json``. ``ledger`` and ``accounts`` are the final ones, after all input was read."""
+    """The content of ``report.json``. ``ledger`` and ``accounts`` are the final ones, after all input was read.
 
+    ``commit`` and ``code``: of the checkout, empty without one; ``taken_at``: when the demonstration ended, in UTC;
+    ``cores``: of this machine.
+    """
+
+    commit: str
+    code: str
+    taken_at: str
+    cores: int
     ledger: LedgerReport
     accounts: list[Account]
     acts: list[ActReport]
@@ -81,12 +93,29 @@ def write_report(places: Places, acts: Sequence[ActReport], accounts: Sequence[A
         sum(each.lost for each in accounts),
         sum(each.duplicated for each in accounts),
     )
-    report = Report(ledger=ledger, accounts=list(accounts), acts=list(acts), wall_s=round(screen.elapsed_s, 1))
-    places.report.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    report = Report(
+        **_origin(),
+        taken_at=pendulum.now("UTC").to_iso8601_string(),
+        cores=os.cpu_count() or 0,
+        ledger=ledger,
+        accounts=list(accounts),
+        acts=list(acts),
+        wall_s=round(screen.elapsed_s, 1),
+    )
+    told = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+    # The report is about the checkout, wherever that is.
+    places.report.write_bytes(told.replace(f"{ROOT}/".encode(), b""))
     screen.show_acts(acts)
     screen.show_ledger(accounts)
     screen.tell(f"report: {places.report}")
     return all(account.clean for account in accounts)
+
+
+def _origin() -> dict[str, str]:
+    try:
+        return read_origin()
+    except (OSError, subprocess.CalledProcessError):
+        return {"commit": "", "code": ""}
 
 
 def _play(stage: Stage, act: Act, ledger: Ledger) -> ActReport:

@@ -24,7 +24,7 @@ from typing import Any
 from bench.bad_inputs.form import CannotBeTyped, trigger_form
 from bench.bad_inputs.inputs import Bad, bad_inputs
 from bench.bad_inputs.stage import Answer, Stage, find_left, fresh_stage
-from bench.checkout import read_origin
+from harness.checkout import read_origin
 from harness.places import ROOT
 
 _LONGEST = 400

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bench.campaign.cases import CaseResult
-from bench.checkout import read_origin
+from harness.checkout import read_origin
 
 
 class Results:

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from bench.checkout import read_origin
 from bench.fuzz.expressions import Expr
 from bench.fuzz.label import Label
 from bench.fuzz.pairs import Pair, as_pair
@@ -24,6 +23,7 @@ from bench.fuzz.pieces import ask, findings_of, measure, say_now
 from bench.fuzz.stages import Grouped, With
 from bench.matrix.checking import check_with_command
 from bench.matrix.data import KAFKA
+from harness.checkout import read_origin
 from harness.places import ROOT
 
 BLINDED: dict[str, tuple[str, int]] = {

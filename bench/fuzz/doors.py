@@ -23,7 +23,6 @@ from typing import Any
 
 import msgspec
 
-from bench.checkout import read_origin
 from bench.doors import assess_with
 from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, find_pair
@@ -34,6 +33,7 @@ from bench.matrix.case import JOB_NAME, QUERY_NAME, Job, Unit
 from bench.matrix.runs import ENTRY, write_job
 from bench.matrix.truth import Place
 from harness.bed import Bed, fresh_bed
+from harness.checkout import read_origin
 from harness.kafka_broker import KafkaBroker
 from harness.places import ROOT
 from streamkeeper.model.journal import Outcome

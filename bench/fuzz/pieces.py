@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from bench.checkout import read_origin
 from bench.fuzz.label import Label
 from bench.fuzz.pairs import Pair
 from bench.fuzz.plugins_state import plugins_state
@@ -29,6 +28,7 @@ from bench.matrix.runs import open_session
 from bench.matrix.score import read_answer
 from bench.matrix.topics import delete_topics_of, units_elsewhere
 from bench.matrix.truth import Bench, CaseBroken, request_of, write_candidate
+from harness.checkout import read_origin
 from harness.kafka_broker import KafkaBroker
 
 Say = Callable[[str], None]

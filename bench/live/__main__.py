@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from bench.checkout import read_origin
 from bench.live.capturing import ROOT, run_captures
+from harness.checkout import read_origin
 from harness.state_layouts import LAYOUTS
 
 

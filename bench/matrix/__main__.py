@@ -19,7 +19,6 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from bench.checkout import read_origin
 from bench.matrix.cases import pairs, read_recorded
 from bench.matrix.checking import Check, check_with_command
 from bench.matrix.record import TRUTH, Pair, Truths, append_truth, read_truths, still_true, tidy_truths
@@ -27,6 +26,7 @@ from bench.matrix.report import print_differences, print_score
 from bench.matrix.runs import open_session
 from bench.matrix.score import Score, read_answer, score
 from bench.matrix.truth import Bench, CaseBroken, is_deployed, request_of
+from harness.checkout import read_origin
 from harness.places import ROOT
 
 

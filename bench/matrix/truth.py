@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bench.checkout import read_origin
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Case, Unit
 from bench.matrix.damage import DAMAGES
 from bench.matrix.data import KAFKA
@@ -24,6 +23,7 @@ from bench.matrix.outcome import judge
 from bench.matrix.record import Truth
 from bench.matrix.runs import ENTRY, Run, UnitRun, run_job, write_job
 from bench.matrix.topics import add_after, make_topics, params_of
+from harness.checkout import read_origin
 from streamkeeper.model.release import ParamValue
 
 if TYPE_CHECKING:
