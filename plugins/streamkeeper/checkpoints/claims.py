@@ -20,7 +20,7 @@ _NO_INSTALLATION = "none"
 
 
 def claims_beside(version: Tree) -> Tree:
-    """Return the folder with a query's claims; ``version``: the tree of any checkpoint version of the query."""
+    """Return the folder with the claims of a query's epochs; ``version``: any checkpoint version of the query."""
     return tree_at(f"{version.spark_path.rpartition('/')[0]}/{FOLDER}")
 
 

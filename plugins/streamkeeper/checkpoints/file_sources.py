@@ -111,10 +111,10 @@ def source_entry_in(tree: Tree, path: str) -> list[LoggedFile] | Trouble:
 
 
 def source_files(seen: Listed, newest: int) -> Iterator[str]:
-    """Yield the paths of the log entries that a start after batch ``newest`` needs, for every source.
+    """Yield the paths of the sources' log entries that Spark needs to start after batch ``newest``.
 
-    For a file source these are the last compacted entry, the compacted entry before it, and the entries after it.
-    Raises CheckpointDamaged when an entry or the plan is missing or unreadable.
+    For a file source these are the last two compacted entries and the entries after the last compacted entry. Raises
+    CheckpointDamaged when an entry or the plan is missing or unreadable.
     """
     folders = seen.folders("sources")
     if not folders or newest < 0:

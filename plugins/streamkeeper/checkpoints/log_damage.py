@@ -63,7 +63,7 @@ def order_damage(planned: int, committed: int | None, contradictions: list[str])
     """Report contradictions between the offset log and the commit log.
 
     ``planned``, ``committed``: the newest batch in each log. ``contradictions``: signs that the last planned batch had
-    finished.
+    finished, which contradict a missing commit.
     """
     last = -1 if committed is None else committed
     if last > planned:

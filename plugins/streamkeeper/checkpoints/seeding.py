@@ -48,7 +48,7 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     alone.
     ``batch``: the batch of ``source``. The batch counts as done even if it was only planned, so the caller must know
     that the batch reached the sink.
-    ``number``: the batch's number in ``target``, which is ``batch`` or ``REBASED``.
+    ``number``: the batch's number in ``target``: ``batch``, or ``REBASED`` if the numbering restarts.
     ``query_id``: Spark's id of the query in ``target``.
 
     Raises NotFound for an unknown batch, InvalidInput if ``target`` is in use or ``source`` keeps state,

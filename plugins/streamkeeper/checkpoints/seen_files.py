@@ -31,10 +31,15 @@ def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
     ``before``: the old place, a path or a pattern.
     ``after``: the new place.
 
-    False if the answer is unknown, if an unread file is too old to be read, or if a file in the new place seems to have
-    been read in the old place. An unrelated new place must contain at least one new file, because an empty place does
-    not show which files will arrive there. Two places are compared only if both are patterns, or if the new place is a
-    directory that contains the old place. Spark itself refuses any other plain path.
+    False in these cases:
+
+    - The answer is unknown.
+    - An unread file is too old to be read.
+    - A file in the new place seems to have been read in the old place.
+    - The new place is unrelated to the old one and contains no new file, so that it does not show which files will
+      arrive there.
+    - The places cannot be compared. This requires two patterns, or a new directory that contains the old place. Spark
+      itself refuses any other plain path.
     """
     if not _comparable(before, after):
         return False

@@ -139,7 +139,7 @@ SHAPES = frozenset(_SHAPES)
 
 
 def damage(shape: str, where: str, evidence: str) -> Damage:
-    """Return a damage of the given ``shape``, with the measured effect and the remedy of that shape.
+    """Return a damage of the kind ``shape``, with the known effect and the remedy of that kind.
 
     ``where``: a path inside the checkpoint.
     """

@@ -85,7 +85,7 @@ class Tree(ABC):
 
     @abstractmethod
     def stamp(self, path: str) -> Stamp:
-        """Return the file's present stamp."""
+        """Return the file's present stamp, which changes when the file is replaced."""
 
     @abstractmethod
     def create(self, path: str, content: Iterable[bytes]) -> None:

@@ -92,7 +92,7 @@ class Refused(StoreUnavailable):
 class WebHdfs:
     """The files of one NameNode, ``http://host:port``, accessed as ``user``. Threads may share it. Paths are absolute.
 
-    ``root``: the NameNode's RPC URL, which messages name. Every call raises FileNotFoundError, FileExistsError or
+    ``root``: the NameNode's RPC URL, for messages. Every call raises FileNotFoundError, FileExistsError or
     NotADirectoryError like the same call on a disk. It raises Refused for any other refusal, and StoreUnavailable
     without a response. A connection may take 5 s, and a wait for further bytes 30 s. Read-only requests are tried three
     times.
