@@ -138,7 +138,7 @@ class CommandTable(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command's name and help, for the list of commands and shell completion. It cannot run."""
+        """Return a command that has only a name and a help, for the list of commands and shell completion."""
         listed = COMMANDS.get(cmd_name)
         return None if listed is None else TyperCommand(name=cmd_name, help=listed.help)
 

@@ -156,14 +156,14 @@ def history(
 
 
 class BeatWatch:
-    """Measures how long ago a driver's heartbeat last grew, by this machine's monotonic clock only."""
+    """Measures how long ago a driver's heartbeat number last grew, by this machine's monotonic clock only."""
 
     def __init__(self) -> None:
         self._last: tuple[str, int, int] | None = None
         self._grew_at = 0.0
 
     def say(self, seen: JobOverview, now: float) -> str:
-        """Return the heartbeat, and the time since it last grew, as text.
+        """Return the heartbeat number, and the time since it last grew, as text.
 
         ``now``: the present time of the monotonic clock, in seconds.
         """

@@ -139,7 +139,7 @@ def _show_plan(site: Installation, asked: Asked, found: Diagnosis) -> None:
 
 
 def plan_recovery(serving: str, asked: Asked, found: Diagnosis) -> tuple[PlannedStep, ...]:
-    """Derive the steps of the requested action from the effects that the diagnosis announces per query."""
+    """Return the steps of the requested action, given the diagnosis."""
     request = recovery_request(serving, asked, found)
     recover = request.recover
     assert recover is not None

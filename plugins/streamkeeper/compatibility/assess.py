@@ -70,7 +70,8 @@ def assess(
     candidate: Mapping[str, Manifest],
     observed: Mapping[str, Iterable[Finding]] | None = None,
 ) -> Assessment:
-    """Compare the deployed job with ``candidate``, query by query, by name.
+    """Return the verdict on replacing the deployed job by ``candidate``, with the findings about each query. Queries of
+    the same name are compared.
 
     ``deployed``: None if no job is deployed. ``observed``: findings that do not come from the manifests, but from the
     checkpoint, the rehearsal, sources and sinks.
@@ -88,7 +89,9 @@ def assess(
 
 
 def assess_evidence(evidence: Evidence) -> Assessment:
-    """Judge the evidence. A missing check requires approval, unless the other findings are fatal already."""
+    """Return the verdict on the evidence. A missing check of a query requires approval, unless a finding about the
+    query is fatal anyway.
+    """
     of = evidence.queries
     observed: dict[str, tuple[Finding, ...]] = {}
     for name, query in of.items():

@@ -19,7 +19,9 @@ from streamkeeper.model.manifest import LOCAL_NAMES, SINK_FUNCTION, UNREADABLE, 
 
 
 def essentially_alike(old: Manifest, new: Manifest) -> Manifest:
-    """Return the old manifest, with the new manifest's digest for each part whose normal form is equal in both."""
+    """Return the old manifest with the digests of ``new`` for functions and rows whose normal form is equal in both, so
+    that a comparison finds no change in them.
+    """
     same = {name: new.functions[name] for name in (*_differing(old, new), *_rewritten(old, new))}
     return msgspec.structs.replace(old, functions=old.functions | same) if same else old
 

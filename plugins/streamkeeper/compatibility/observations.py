@@ -79,8 +79,8 @@ def checkpoint_elsewhere(version: str, directory: str) -> Finding:
 
 
 def input_names_unreadable(message: str) -> Finding:
-    """Report input files whose names make Spark 4.2.0 read files twice, because of a bug. The gate stops such a batch
-    at every start.
+    """Report input files whose names make Spark 4.2.0 read files twice, because of a bug. The driver stops such a
+    batch at every start.
     """
     return Finding(
         rule="input-names-unreadable",
@@ -276,9 +276,9 @@ def plan_not_deterministic(query: str) -> Finding:
 def sources_without_promise(
     manifest: Manifest, reasons: dict[str, str], deployed: Manifest | None = None
 ) -> Iterator[Finding]:
-    """Report sources without a guarantee, and sources that delete their input.
+    """Report sources that Streamkeeper cannot guarantee to replay, and sources that delete or archive their input.
 
-    ``reasons``: kind of source -> why no guarantee is implemented for it; ``deployed``: the running query's manifest,
+    ``reasons``: kind of source -> why it has no such guarantee; ``deployed``: the running query's manifest,
     None if there is none.
     """
     before = {source.location: source.cleaner for source in deployed.sources} if deployed is not None else {}

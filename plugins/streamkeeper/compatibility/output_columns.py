@@ -25,8 +25,8 @@ def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
 
     If the old or the new expression of a column is unknown, the column counts as unchanged, so that a difference in its
     values is shown to a person. If a removed and an added column may have the same expression, they may be one renamed
-    column, and neither counts as redefined. A column's expression does not show which rows are read, nor which joins
-    the rows pass.
+    column, and neither counts as redefined. Changes of the rows that are read, or of the joins that the rows pass,
+    are not found, because a column's expression does not contain them.
     """
     before, after = _meanings(old), _meanings(new)
     both = {name for name in before.keys() & after.keys() if _differ(before[name], after[name])}

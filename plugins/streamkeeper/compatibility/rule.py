@@ -40,7 +40,7 @@ def breaking(
 ) -> Finding:
     """Return a finding about a change after which state or offsets cannot be used.
 
-    ``measured``: cases of the measured matrix; ``effect``: a more specific sentence than the rule's in ``effects``.
+    ``measured``: names the measured cases; ``effect``: a more specific sentence than the rule's in ``effects``.
     """
     return _finding(Severity.BREAKING, rule, where, evidence, measured, hint, effect)
 
@@ -80,7 +80,7 @@ def same_context(old: Manifest, new: Manifest) -> bool:
 
 
 def is_rows(function: str) -> bool:
-    """Whether a name in ``Manifest.functions`` stands for rows that the job creates."""
+    """Whether a name in ``Manifest.functions`` is that of rows that the job creates, not that of a function."""
     return function.endswith(" rows")
 
 

@@ -49,8 +49,8 @@ _CODE_ALONE = "its code starts without everything that it has stored"
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
     """Return the findings, with the cost for this query in each hint that recommends a new checkpoint version.
 
-    If a finding reports that a new version cannot use the offsets of a source either, the finding about Spark's refusal
-    gets that finding's hint.
+    If a breaking finding about a source recommends another remedy, because a new version cannot use the offsets either,
+    that remedy also replaces the hint of the finding ``refused-by-spark``.
     """
     kept = tuple(findings)
     of_source = next((each.hint for each in kept if _keeps_no_offsets(each)), "")
