@@ -75,7 +75,7 @@ def claim_epoch(
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in the query's output and next to the checkpoint.
     Raises Fenced when another instance is appointed, JournalOutdated when the journal is older than the claims in
-    ``seen``. An outdated journal gets no claim: the new epoch would exceed the output's and would pass the fence."""
+    ``seen``. An outdated journal gets no claim, because its next epoch could exceed the output's and pass the fence."""
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 

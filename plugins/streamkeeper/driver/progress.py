@@ -174,7 +174,7 @@ class StatusBoard:
             self._new = True
 
     def query(self, name: str) -> QueryStatus:
-        """Return a query's present status, without its signals."""
+        """Return a query's present status, without its measurements (``signals``)."""
         with self._lock:
             return self._queries[name]
 

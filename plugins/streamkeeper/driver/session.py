@@ -116,9 +116,9 @@ def session_conf(
 
 
 def class_archive() -> str:
-    """Return the Java options for the archive of Spark's classes; empty if there is no archive.
+    """Return the Java options to load Spark's classes from a class-data-sharing archive; empty without an archive.
 
-    A JVM whose classes differ ignores the archive. The options suppress the log line about that.
+    A JVM ignores an archive that does not fit its classes. The options suppress the log line about that.
     """
     if not _CLASSES.exists():
         return ""

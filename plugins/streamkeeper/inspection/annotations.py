@@ -52,7 +52,9 @@ def as_written(kind: type) -> dict[str, Any]:
 
 
 def names_in_texts(hints: Mapping[str, Any]) -> list[str]:
-    """Return the names in string annotations, which code that evaluates the strings looks up in the class's module."""
+    """Return the names in string annotations. Code that evaluates the strings looks these names up in the class's
+    module.
+    """
     names: set[str] = set()
     for text in hints.values():
         if isinstance(text, str):

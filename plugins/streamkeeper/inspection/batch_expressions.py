@@ -41,13 +41,15 @@ class LostTrack(Exception):
 
 
 class BatchExpressions:
-    """One walk over the code of a sink's function, which finds the batch's columns that the code uses. ``texts``,
-    ``reads``, ``any_column`` and ``every_column`` collect the findings.
+    """One walk over the code of a sink's function, which finds the batch's columns that the code uses.
 
-    ``sure``: whether every batch with rows reaches the present point of the walk; ``frame``: the frame whose columns
-    the code at this point names, None outside of calls of a frame's methods; ``payload``: whether a whole row is only
-    written into the column ``value`` of a message; ``weak``: whether a statement may not complete, so that a variable
-    may keep its old value.
+    ``texts``, ``reads``, ``any_column`` and ``every_column`` collect the findings. These fields describe the present
+    point of the walk:
+
+    ``sure``: whether every batch with rows reaches this point.
+    ``frame``: the DataFrame on which a method is called here, so that names in the call are columns; None elsewhere.
+    ``payload``: whether a whole row is used here only as the ``value`` of a message.
+    ``weak``: whether a statement here may not complete, so that a variable may keep its old value.
     """
 
     def __init__(self, own: OwnCode) -> None:

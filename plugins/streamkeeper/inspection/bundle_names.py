@@ -146,7 +146,8 @@ class BundleNames:
     def origin(self, module: ModuleType, name: str, *, stores_only: bool = False) -> tuple[ModuleType, str]:
         """Return module and name where a global is first assigned, following ``from … import`` at modules' tops.
 
-        ``stores_only``: count only assignments, not calls of the object's methods, which cannot change a function.
+        ``stores_only``: count only assignments. Calls of the object's methods count otherwise, but cannot change a
+        function.
         """
         seen: set[tuple[str, str]] = set()
         while self._own.is_own(module) and (module.__name__, name) not in seen:
@@ -164,7 +165,7 @@ class BundleNames:
         return module, name
 
     def is_imported(self, module: ModuleType, name: str) -> bool:
-        """Whether a global gets its value from the only import at the module's top."""
+        """Whether a global gets its value only from a single import at the module's top."""
         return self.keeps(name) and self._import_of(module, name) is not None and not self._stores(module, name)
 
     def is_given(self, module: ModuleType, name: str) -> bool:

@@ -95,7 +95,9 @@ class Recording(Reading):
         self.noted: dict[str, CodePart] = {}
 
     def whole(self, function: object) -> Any:
-        """Return the reading's result; for a pair of function and return type, record the type as a part too."""
+        """Return the result of ``Reading.whole``. If ``function`` is a pair of a function and its return type, record
+        the type as a part too.
+        """
         found = super().whole(function)
         if isinstance(function, tuple) and len(function) == 2 and hasattr(function[1], "simpleString"):
             self._note(f"{_name_of(function[0])}(returns)", str(function[1].simpleString()))

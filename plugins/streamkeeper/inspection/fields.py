@@ -94,8 +94,8 @@ def fields_before(parser: Node, field: Node) -> list[str]:
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
-    """Whether the value that a parser gives a field does not depend on which other fields the query requests. For CSV,
-    only the fields after it count as other fields.
+    """Whether a parser gives a field the same value, whichever other fields the query requests. For CSV, only the
+    fields after that field count as other fields.
 
     This is true in the mode PERMISSIVE without a column for corrupt records. For JSON, a text with one field of the
     wrong type must also keep its other fields (``spark.sql.json.enablePartialResults``). The column for corrupt records

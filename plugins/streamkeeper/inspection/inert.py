@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class Reach(IntEnum):
-    """How much of the bundle a piece of library code may reach, from nothing to the text of the bundle's code."""
+    """How much of the bundle a piece of library code may reach, from the least to the most."""
 
     NOTHING = 0
     ENVIRONMENT = 1

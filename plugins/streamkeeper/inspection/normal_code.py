@@ -75,10 +75,11 @@ class NormalCode:
         return _with_code(function, made.replace(co_flags=nested))
 
     def effects(self, tree: ast.Module, module: ModuleType) -> ast.Module:
-        """Return a module's syntax tree. Arguments that equal a function's defaults are left out of its statements.
+        """Return a module's syntax tree without these parts:
 
-        The tree also lacks statements that only give a name a literal value, and the decorators ``classmethod``,
-        ``property`` and ``staticmethod``.
+        - arguments that equal a function's defaults
+        - statements that only give a name a literal value
+        - the decorators ``classmethod``, ``property`` and ``staticmethod``
         """
         return ast.Module(body=list(self._effects(tree, module)), type_ignores=[])
 

@@ -39,7 +39,9 @@ class NormalReading(Reading):
         self.met: _Noting = _Noting()
 
     def whole(self, function: object) -> Any:
-        """Return the result of ``Reading.whole``, then the tables that code does not only read entry by entry."""
+        """Return the result of ``Reading.whole``, then which tables the code also uses as a whole, not
+        only entry by entry.
+        """
         found = super().whole(function)
         classes = [called for called in self.met.called if isinstance(called[-1], list)] if self.met.classes else []
         return [*found, [self._seen.get(held) for held in self._used], classes]

@@ -83,9 +83,9 @@ class References(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Replace the table in ``key in TABLE``. Turn ``LIMIT < x`` into ``x > LIMIT``.
 
-        Turning keeps the result: if the types differ, a number or text of Python leaves the comparison to the other
-        value. Only a float compares itself with an instance of a job's class derived from int. The text of a TypeError
-        shows the order.
+        Turning keeps the result: if ``x`` has another type, a number or text leaves the comparison to ``x`` in both
+        orders. There are two exceptions. A float compares itself with an instance of a job's class derived from int.
+        The text of a TypeError shows the order.
         """
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
             node.comparators = [self._used(node.comparators[0], dict)]

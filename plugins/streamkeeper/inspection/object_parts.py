@@ -324,9 +324,9 @@ _MADE_AT_RUN_TIME = 1 << 9
 
 
 def is_held_by_its_module(kind: type) -> bool:
-    """Whether a class can be found under its own module and name; true for a class inside a function.
+    """Whether a class can be found under its module and name. A class inside a function counts as found.
 
-    A class that a library's function made may have a name under which it cannot be found.
+    A class that a library's function creates at run time may have a name under which it cannot be found.
     """
     if not kind.__flags__ & _MADE_AT_RUN_TIME:
         return True

@@ -163,9 +163,10 @@ class OwnCode:
         return self._bindings[key].get(name, [])
 
     def effects(self, module: ModuleType, rewritten: ast.Module | None = None) -> CodeType | None:
-        """Return the code of a module that does more than assign the module's names when imported. It is never run.
+        """Return those statements of a module that may change something outside of it when the module is imported.
 
-        ``rewritten``: the module's syntax in a form that does the same.
+        The statements are returned as compiled code that is never run; None if there are none. ``rewritten``: the
+        module's syntax in a form that does the same.
         """
         tree = self.source_of(module)
         return ImportEffects(vars(module), self.is_own, self._decorators).compiled(tree, rewritten) if tree else None
