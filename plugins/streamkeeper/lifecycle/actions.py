@@ -72,11 +72,13 @@ class RecordEnd(msgspec.Struct, frozen=True):
 
 
 class BackUp(msgspec.Struct, frozen=True):
-    """Take a snapshot of every query with an opaque change, under a hold, export its state, and mark the step done."""
+    """Take a snapshot of every query with an opaque change, protect it from pruning by a hold, export its state, and
+    mark the step done.
+    """
 
 
 class CheckDrift(msgspec.Struct, frozen=True):
-    """Compare the approved with the present evidence; mark the step done, or raise that the approval is void."""
+    """Mark the step done if the present evidence matches the approved one; else raise that the approval is void."""
 
 
 class Shadow(msgspec.Struct, frozen=True):
@@ -101,7 +103,9 @@ class RecordLastBatches(msgspec.Struct, frozen=True):
 
 
 class TakeCutoverSnapshots(msgspec.Struct, frozen=True):
-    """Take a snapshot, under a hold, of the last batch before the cutover of each query; mark the step done."""
+    """Take a snapshot of the last batch before the cutover of each query, protect it from pruning by a hold, and mark
+    the step done.
+    """
 
 
 class Promote(msgspec.Struct, frozen=True):
@@ -121,7 +125,10 @@ class MarkDone(msgspec.Struct, frozen=True):
 
 
 class FallBack(msgspec.Struct, frozen=True):
-    """Record that the candidate will not take over; ``untouched`` has the meaning that FallBackDecided documents."""
+    """Record that the candidate will not take over.
+
+    ``untouched``: the operation's outcome if no current driver or checkpoint had been changed before.
+    """
 
     untouched: Outcome
 

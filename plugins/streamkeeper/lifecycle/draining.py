@@ -25,7 +25,7 @@ from streamkeeper.model.step import Step
 
 
 def drain(at: Observation) -> Decision:
-    """Return the decision to drain every owner; first the candidate must be ready to take over."""
+    """Return the decision to drain every driver that owns a checkpoint, once the candidate is ready to take over."""
     step, operation = Step.DRAIN, at.operation
     owners = at.state.owners
     if not owners:
@@ -48,7 +48,7 @@ def drain(at: Observation) -> Decision:
 
 
 def prove_dead(at: Observation) -> Decision:
-    """Return the decision to record the end of every owner once that end is proven."""
+    """Return the decision to record the end of every driver that owned a checkpoint, once that end is proven."""
     step = Step.PROVE_DEAD
     for owner in at.state.owners:
         seen = at.of(owner.instance)

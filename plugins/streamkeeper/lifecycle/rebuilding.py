@@ -97,8 +97,8 @@ def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPla
 
 
 def decide_installation(wanted: frozenset[str], present: str, others: tuple[str, ...]) -> tuple[str, str]:
-    """Return the id that the store must get, and why no id can be chosen. The reason is empty if the decision was
-    possible; an empty id then keeps the store's own id.
+    """Return the id that the store must get, and an empty reason; if no id can be chosen, return an empty id and the
+    reason. An empty id without a reason means that the store keeps its own id.
 
     ``wanted``: the ids in outputs, snapshots and drivers; ``present``: the store's own id, empty if it has none;
     ``others``: the jobs that are recorded under ``present``.

@@ -27,7 +27,7 @@ _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.S
 class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot of a release's last batch, which a rollback to that release can restore.
 
-    ``loses``: the rows that this restore loses because their input is missing, as a predicate; empty if it loses none.
+    ``loses``: a phrase such as ``loses rows: …`` if this restore loses rows whose input is missing; empty otherwise.
     """
 
     snapshot: str

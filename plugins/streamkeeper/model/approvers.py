@@ -59,7 +59,7 @@ def airflow_user(name: str) -> str:
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two names may be one person; a different entry point, case, spaces or a missing domain do not matter."""
+    """Whether two names may be one person. Prefixes such as ``cli:``, case, spaces and a missing domain are ignored."""
     (name, domain), (other_name, other_domain) = _bare(one), _bare(other)
     return name == other_name and (not domain or not other_domain or domain == other_domain)
 

@@ -245,8 +245,8 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
 
 
 class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-answered"):
-    """A person has answered a question. The answer applies only to ``bundle``, and only from the batches in ``batches``
-    on.
+    """A person has answered a question. The answer applies only to ``bundle``, and to no batch earlier than that in
+    ``batches``.
     """
 
     operation: str

@@ -155,8 +155,8 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_schema(server: str) -> bool:
-    """Whether ``server`` names a schema by options of the URL. Manifests without ``server`` do not record these
-    options.
+    """Whether the URL options in ``server`` (``SinkDescription.server``) name a schema. Manifests without ``server`` do
+    not record these options.
     """
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 

@@ -55,7 +55,7 @@ class SourceProgress(msgspec.Struct, frozen=True):
 
 
 class OperatorMetrics(msgspec.Struct, frozen=True):
-    """Custom metrics of the state stores. They count the repair of a store as long as the store is loaded."""
+    """Custom metrics of the state stores. Every batch reports a store's repair again as long as the store is loaded."""
 
     rocksdbNumSnapshotsAutoRepaired: int = 0
 

@@ -74,7 +74,7 @@ def redact_value(value: T, secrets: Mapping[str, str]) -> T:
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
-    """Return a struct, or dicts and tuples of structs, with ``change`` applied to all texts except ``Structure``."""
+    """Return a struct, or dicts and tuples of structs, with ``change`` applied to all texts not typed ``Structure``."""
     changed: T = _walked(value, type(value), change)
     return changed
 

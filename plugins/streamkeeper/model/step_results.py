@@ -13,7 +13,9 @@ from streamkeeper.model.step import Step
 
 
 class StepResult(msgspec.Struct, frozen=True):
-    """The result of a step, by default empty. ``read`` of a subclass decodes a dict from ``stored`` or an empty one."""
+    """The result of a step, by default empty. ``read`` of a subclass decodes the dict that ``stored`` returned, or an
+    empty dict.
+    """
 
     def stored(self) -> dict[str, str]:
         """Return the ``result`` for the record StepDone, in a form that every version reads."""

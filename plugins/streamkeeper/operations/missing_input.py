@@ -55,9 +55,9 @@ def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) ->
 
 
 def not_known(manifest: Manifest, why: str) -> MissingInput:
-    """Return the result for files that cannot be named.
+    """Return the result for a query whose read files cannot be determined; ``why``: the reason.
 
-    It is empty if every source is a Kafka source whose reader itself fails on missing records.
+    No input counts as missing if every source is a Kafka source whose reader itself fails on missing records.
     """
     if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
         return MissingInput()
@@ -89,11 +89,11 @@ def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Posi
 
 
 def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
-    """Whether a checkpoint that continues these versions has the snapshot's file lists.
+    """Whether a checkpoint lists as read all files that the snapshot lists.
 
     This is the case if the checkpoint branched off at the snapshot's batch or later.
 
-    ``spans``: version -> the last of its batches that the checkpoint continues, None for the newest.
+    ``spans``: version that the checkpoint continues -> the last batch taken over from it, None for the newest.
     """
     if snapshot.version not in spans:
         return False
