@@ -34,8 +34,8 @@ Asked = Annotated[
     About | None,
     typer.Option(
         "--about",
-        help="Subject that the question must have, state or output. If the question has another subject, the answer"
-        " is refused",
+        help="What the question must be about: state (may the change continue with the state) or output (may the"
+        " rebuilt output become current). If the question is about the other one, the answer is refused",
     ),
 ]
 

@@ -63,7 +63,8 @@ OnlyJob = Annotated[
 EndDrivers = Annotated[
     bool,
     typer.Option(
-        "--end-drivers", help="Before the rebuild, end the drivers of these jobs that still run on this machine"
+        "--end-drivers",
+        help="Before the rebuild, end every driver of the jobs to rebuild that still runs on this machine",
     ),
 ]
 NoDriverElsewhere = Annotated[

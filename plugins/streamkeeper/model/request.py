@@ -145,8 +145,9 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Accept the risk",
-            description="Approve an opaque change in advance, so that no person is asked. Also allow a rollback to"
-            " write batches again to a sink that is not idempotent, which may then contain duplicates",
+            description="Approve an opaque change (one whose effect cannot be proven) in advance, so that no person is"
+            " asked. Also allow a rollback to write batches again to a sink that is not idempotent, which may then"
+            " contain duplicates",
             extra={"section": SWITCHING},
         ),
     ] = False
@@ -181,7 +182,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             title="Compare",
-            description="After the dual run of a rebuild, compare the rebuilt output with the current one over the same"
+            description="Before a rebuilt output becomes current, compare it with the current output over the same"
             " input. If off, the rebuilt output is not compared",
             extra={"section": SWITCHING},
         ),
@@ -199,9 +200,9 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Rows that may differ",
-            description="Largest share (0 to 1) of rows that may differ. It counts the rows that both the current and"
-            " the rebuilt output contain, without the columns that the change redefines. If more rows differ, a person"
-            " must approve the rebuilt output",
+            description="Largest share (0 to 1) of the rows in both outputs that may differ. Columns that the change"
+            " redefines do not count. The same limit applies to rows that only the rebuilt output has, as a share of"
+            " the current output's rows. Above the limit, a person must approve the rebuilt output",
             extra=_SHARE,
         ),
     ] = 0.0

@@ -110,8 +110,8 @@ def prune_form(jobs: Path) -> dict[str, Param]:
             type=["null", "number"],
             **unclamped({"minimum": 0}),
             title="Grace period (seconds)",
-            description_md="Seconds that a pack of snapshot data stays in the store after the last snapshot that"
-            " needs it is gone. If empty, one day. Use `0` only while no snapshot is being taken",
+            description_md="Seconds for which snapshot data stays in the store after the last snapshot that uses the"
+            " data was removed. If empty, one day. Use `0` only while no snapshot is being taken",
         ),
     }
 
