@@ -62,7 +62,10 @@ def manager_url(environ: Mapping[str, str]) -> str:
             "yarn-site.xml names several ResourceManagers: not supported", hint="use a cluster with one ResourceManager"
         )
     if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
-        raise Unsupported("HADOOP_CONF_DIR requires Kerberos, which is not supported for drivers on YARN")
+        raise Unsupported(
+            "HADOOP_CONF_DIR requires Kerberos, which is not supported for drivers on YARN",
+            hint="use a cluster with simple authentication, or set STREAMKEEPER_DRIVERS to local or kubernetes",
+        )
     if conf.get("yarn.http.policy", "").upper() == "HTTPS_ONLY":
         raise Unsupported("YARN is on HTTPS only, which is not supported", hint="set yarn.http.policy to HTTP_ONLY")
     named = conf.get(_MANAGER_HOST, "")

@@ -310,7 +310,7 @@ STARTS: list[tuple[str, Damaging, str, str, Callable[[Start], bool]]] = [
         "twice",
         in_turn(),
         "source-log-shared",
-        "Spark starts if both are one source that the query reads twice",
+        "Spark starts if the two sources with one log are one source that the query reads twice",
         lambda seen: seen == Start({BATCHES: 2 * ROWS}, ""),
     ),
     (

@@ -31,7 +31,9 @@ def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
             seen = {(damage.shape, damage.where) for damage in before or ()}
             return tuple(damage for damage in found if (damage.shape, damage.where) in seen)
         before = found
-    raise CheckpointChanged(f"{tree.where('')} changed during each of {_LOOKS} checks")
+    raise CheckpointChanged(
+        f"{tree.where('')} changed during each of {_LOOKS} checks", hint="stop the query, then check again"
+    )
 
 
 def lasting_damages(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:

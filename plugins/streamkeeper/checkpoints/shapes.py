@@ -84,7 +84,8 @@ _SHAPES = {
         hint="restore the commit, or make sure that the sink skips batches that it already has",
     ),
     "commits-behind": _Shape(
-        "Spark reruns the last planned batch, or fails if commits name the state files. Rows may be duplicated",
+        "Spark reruns the last planned batch, or fails if a commit names the state files (checkpoint format v2). Rows"
+        " may be duplicated",
         hint="restore the commits, or make sure that the sink skips batches that it already has",
     ),
     "commit-missing-in-the-middle": _Shape("Spark starts: it reads only the last commit", hint=_NOTHING, safe=True),
@@ -103,7 +104,8 @@ _SHAPES = {
     ),
     "source-log-missing": _Shape("Spark refuses to start: the files of the last batch are unknown"),
     "source-log-shared": _Shape(
-        "Spark starts if both are one source that the query reads twice, and refuses to start if they are different",
+        "Spark starts if the two sources with one log are one source that the query reads twice. Spark refuses to start"
+        " if they are different",
         hint="nothing to do if the query reads one source twice. If it reads two sources, restore the log",
         safe=True,
     ),

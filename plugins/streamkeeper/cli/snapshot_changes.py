@@ -121,7 +121,7 @@ def _restore_version(
     site = site_of(catalogue.series)
     if site is None:
         raise InvalidInput(
-            f"series {catalogue.series} belongs to no job of this installation",
+            f"the snapshots of series {catalogue.series} belong to no job of this installation",
             hint="add --to DIR, with a directory that does not exist yet",
         )
     job, _, query = catalogue.series.partition("/")

@@ -220,11 +220,11 @@ def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str
         severity=Severity.OPAQUE,
         where=f"{sink_function_called(next(iter(_functions(new))))}, which {does}",
         evidence=evidence,
-        hint=f"{APPROVE}; if the function uses {listed} as a key, route or unit, revert the change or switch to a new "
-        "checkpoint version",
-        effect=f"{listed} of new rows would be computed differently from {listed} of the rows written so far; if the "
-        "function uses it as a key, route or unit, new rows would go to another place or duplicate rows that they "
-        "should replace",
+        hint=f"{APPROVE}. If the function identifies or routes rows by {listed}, or takes their unit from it, revert "
+        "the change or switch to a new checkpoint version",
+        effect=f"{listed} of new rows would be computed differently from {listed} of the rows written so far. If the "
+        "function identifies or routes rows by it, or takes their unit from it, new rows would go to another place or "
+        "duplicate rows that they should replace",
     )
 
 

@@ -122,7 +122,7 @@ def _are_results_of_code(*columns: StateColumn) -> bool:
 
 
 def _finding(place: str, name: str, severity: Severity, evidence: str, line: str) -> Finding:
-    opaque = f"{APPROVE}; approve if every row keeps its {place}; otherwise deploy with --strategy rebuild"
+    opaque = f"{APPROVE}. Approve if every row keeps its {place}; otherwise deploy with `--strategy rebuild`"
     return Finding(
         rule=f"sink-{place}-redefined",
         severity=severity,

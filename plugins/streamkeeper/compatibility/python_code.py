@@ -52,7 +52,7 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             severity=Severity.OPAQUE,
             where=f"{' and '.join(dict.fromkeys(functions))}, in or below a stateful operator",
             evidence=changed.evidence,
-            hint=f"{APPROVE}; approve if the new code fits the existing state; otherwise revert the change",
+            hint=f"{APPROVE}. Approve if the new code fits the existing state; otherwise revert the change",
             reference="measured: apws_logic, tws_logic",
         )
 

@@ -60,7 +60,7 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
                 severity=Severity.OPAQUE,
                 where=f"below the {where}",
                 evidence=expressions_change(gone, come, "filter", named),
-                hint=f"{APPROVE}; approve if the code stays correct with this filter; otherwise revert the change",
+                hint=f"{APPROVE}. Approve if the code stays correct with this filter; otherwise revert the change",
             )
         elif before.kind == "join":
             found = breaking(

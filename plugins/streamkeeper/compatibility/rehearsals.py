@@ -173,7 +173,7 @@ def rehearsal_unfinished(message: str) -> Finding:
         severity=Severity.OPAQUE,
         where="rehearsal",
         evidence=f"no result about the candidate: {message}",
-        hint=f"check again, with more time or on a machine with less load; without a result {APPROVE}",
+        hint=f"check again, with more time or on a machine with less load. Without a result, {APPROVE}",
     )
 
 

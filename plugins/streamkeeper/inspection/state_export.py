@@ -116,7 +116,7 @@ def _opened(
         except Exception as error:
             fault = fault_of(error)
             told = f"{fault.error_class}: {fault.message}"
-            raise CheckpointDamaged(f"the state's operators cannot be read: {told}") from error
+            raise CheckpointDamaged(f"the stateful operators cannot be read: {told}") from error
         if owned or not any(store.writes for store in stores):
             yield session, checkpoint, stores
             return

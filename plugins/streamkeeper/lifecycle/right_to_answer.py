@@ -114,7 +114,7 @@ def may_change_approvers(settings: Settings, state: JobState, request: DeployReq
     if objection := right.objection(request.requested_by):
         raise OperationRefused(
             f"release {release} has other approvers than {state.serving_release}: {objection}",
-            hint="keep the list unchanged, or let one of the current approvers deploy this release",
+            hint="keep the list of approvers unchanged, or let one of the current approvers deploy this release",
         )
 
 

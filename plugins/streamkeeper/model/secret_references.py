@@ -39,7 +39,7 @@ def split_reference(reference: str) -> tuple[str, str]:
     scheme, path = match.groups()
     if scheme not in SCHEMES or (scheme == "env" and "/" in path):
         raise InvalidInput(
-            f"secret reference {reference} has an unknown scheme {scheme!r}, or the wrong form for it",
+            f"secret reference {reference} has an unknown scheme, or a form that scheme {scheme} does not have",
             hint="write secret://env/NAME or secret://airflow/CONN_ID[/field]",
         )
     return scheme, path

@@ -156,7 +156,8 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
         content = state.releases[at.release].content
         if bundle and bundle != content.bundle:
             raise OperationRefused(
-                f"operation {operation} is about the bundle {content.bundle[:12]}, not {bundle[:12]}"
+                f"operation {operation} is about the bundle {content.bundle[:12]}, not {bundle[:12]}",
+                hint=f"run `streamkeeper question {job} {operation}` to see the question about this bundle",
             )
         return ApprovalAnswered(
             operation=operation,

@@ -56,7 +56,7 @@ class VersionActs:
             others = [owner.instance for owner in now.owners if owner.instance != instance]
             if others:
                 raise OperationRefused(
-                    f"{instance} is not appointed, because the end of {', '.join(others)} is not proven"
+                    f"{instance} may not own the checkpoints, because the end of {', '.join(others)} is not proven"
                 )
             must_not_be_shared(self._site, now, chosen)
             return InstanceAppointed(operation=self._operation, instance=instance, versions=chosen)

@@ -66,7 +66,7 @@ def begin_log(directory: Path, batch_id: int) -> None:
     for name in [*names, *map(str, range(compacted + 1, batch_id + 1))]:
         file = directory / SINK_LOG / name
         if not create_whole(file, sink_entry_content()) and sink_entry_from(file.read_bytes()):
-            raise InvalidInput(f"{file} already contains a batch", hint="give the output its own checkpoint version")
+            raise InvalidInput(f"{file} already contains a batch", hint=f"move {directory}, or write to another output")
 
 
 def continue_log(directory: Path, batch_id: int) -> None:

@@ -49,7 +49,9 @@ def check_sources(manifests: Iterable[Manifest]) -> None:
     """Raise Unsupported, which names the query, if a query has a source without a guarantee."""
     for manifest in manifests:
         if not manifest.sources:
-            raise Unsupported(f"query {manifest.query} has no known streaming source")
+            raise Unsupported(
+                f"no streaming source was found in query {manifest.query}", hint="read from files or Kafka"
+            )
         for source in manifest.sources:
             try:
                 promise_of(source.kind)
