@@ -19,10 +19,10 @@ def page_path(job: str = "", operation: str = "") -> str:
 
 
 def page_address(airflow: str, path: str = "") -> str:
-    """Return the address at which Airflow's frame shows a page; without a host if ``airflow`` is empty.
+    """Return the address at which Airflow shows one of Streamkeeper's pages in a frame.
 
-    ``airflow`` is Airflow's address, empty if unknown; ``path`` comes from ``page_path``. Airflow shows the page in a
-    frame. Airflow's address of the frame contains the complete path of the page.
+    ``airflow``: Airflow's address; if empty, the result has no host. ``path``: from ``page_path``. The result contains
+    the complete path of the page that is shown in the frame.
     """
     base = airflow.rstrip("/")
     return f"{base}/plugin/{ROUTE}{urlsplit(base).path}{PREFIX}/{path}"

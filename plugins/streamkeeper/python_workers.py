@@ -17,9 +17,9 @@ _CHECK = "_check_return_type"
 
 
 def leave_types_unparsed() -> None:
-    """Make PySpark skip the parsing and the check of types given as text, in a Python worker without a session.
+    """In a Python worker without a session, make PySpark neither parse nor check types that a job gives as text.
 
-    Each such type is replaced by an empty struct.
+    Each such type, as in ``F.udf(f, "int")``, becomes an empty struct.
     """
     if _WORKER not in sys.modules:
         return

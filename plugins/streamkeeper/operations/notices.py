@@ -108,7 +108,7 @@ def _needs_nobody(notice: Notice, now: float) -> bool:
 
 
 def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple[str, ...], list[str]]:
-    """Return the notifiers that accepted the message, and the failures, one sentence each."""
+    """Send a message with every notifier; return the names of those that accepted it, and one sentence per failure."""
     reached: list[str] = []
     failed: list[str] = []
     for name, send in senders.items():

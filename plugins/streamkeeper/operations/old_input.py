@@ -55,16 +55,20 @@ def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
 
 
 class GoesBack(msgspec.Struct, frozen=True):
-    """The position to which a query goes back: the checkpoint with its file lists, and source -> offset."""
+    """An earlier position to which a query goes back.
+
+    ``tree``: the checkpoint that lists the files read up to this position; ``offsets``: source -> offset.
+    """
 
     tree: Tree
     offsets: Mapping[str, str]
 
 
 def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None) -> str:
-    """Return the number of old files that a query would read if it goes back, as a phrase; empty if none or unknown.
+    """Return, as a phrase, how many files a query would read after going back that were too old before.
 
-    ``tree``: the checkpoint that the query leaves; ``then``: the position to go back to, None for the beginning.
+    The phrase is empty if there are no such files, or if their number is unknown. ``tree``: the checkpoint that the
+    query leaves; ``then``: the earlier position, None for the beginning of every source.
     """
     try:
         back = then or GoesBack(tree, {})

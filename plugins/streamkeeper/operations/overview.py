@@ -26,7 +26,7 @@ from streamkeeper.registry.pending_questions import PendingQuestion, questions_o
 
 
 class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """One job now."""
+    """The observed status of one job: its release, driver, operations and checkpoint versions."""
 
     job: Structure
     """The job's name."""

@@ -25,7 +25,7 @@ class Tone(StrEnum):
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
-    """One named fact."""
+    """One line of a job's overview: a label and a value."""
 
     name: Structure
     """Its label."""

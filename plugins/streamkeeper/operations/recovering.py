@@ -124,7 +124,7 @@ def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
 
 
 def not_accepted(option: Option, asked: Asked) -> list[str]:
-    """Return the options that are still needed to accept the loss or the duplicates of an action."""
+    """Return the command-line options, such as ``--accept-loss``, that the request still needs to accept effects."""
     accepts = bool(asked.accepted_by)
     loses, doubles = any(price.lost for price in option.prices), any(price.doubles for price in option.prices)
     missing = ["--accept-loss"] if loses and not (accepts and asked.accept_loss) else []
@@ -144,7 +144,7 @@ def costly(option: Option) -> list[str]:
 def recovery_request(
     release: str, asked: Asked, found: Diagnosis, *, copies: Mapping[str, str] | None = None
 ) -> DeployRequest:
-    """Return the deploy that carries out an announced recovery; a dry run prints its steps.
+    """Return the request of the deploy that carries out an announced recovery. A dry run prints that deploy's steps.
 
     ``release``: the current release; ``copies``: for a replan, query -> the snapshot without the plan of the open
     batch.

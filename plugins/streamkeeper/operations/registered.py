@@ -181,7 +181,7 @@ def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Fi
 
 
 def find_damage(site: Installation, checkpoint: Tree) -> Damage | None:
-    """Return the loss of a deployed query's checkpoint version as damage; None if nothing is lost.
+    """Return what a deployed query's checkpoint version has lost, as a Damage; None if it has lost nothing.
 
     None is also returned for a directory that is not a recorded version, because only a record reveals a loss.
     """

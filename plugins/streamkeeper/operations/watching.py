@@ -164,7 +164,9 @@ def _leave(watch: Watch, store: CountingStore, index: FleetIndex) -> FleetIndex:
 
 
 def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
-    """Return the status of every job now, with the ages of snapshots but without checkpoints; nothing is written.
+    """Return the status of every job, or only of ``job``, as of now. Writes nothing.
+
+    Statuses and snapshots are looked at, checkpoints are not.
 
     Whole journals need not be read, because the last pass has remembered their facts. Raises StoreUnavailable.
     """

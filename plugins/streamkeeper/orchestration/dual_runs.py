@@ -63,7 +63,8 @@ class CatchUpOperator(StepOperator):
     def asleep_s(self, progress: Progress) -> float:
         """Return how many seconds the task is deferred: at most the time waited so far, but at least 3 s.
 
-        A Spark trigger without data ends the deferral early, but with a busy source every trigger has data.
+        The deferral ends early once the candidate has a trigger without data. With a busy source every trigger has
+        data, so this alone must not end the deferral.
         """
         return min(super().asleep_s(progress), max(_SOON_S, progress.waited_s))
 

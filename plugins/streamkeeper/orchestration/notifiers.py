@@ -48,7 +48,7 @@ class NamedNotifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
-    """Return name -> entry, with the same names in every pass; raises InvalidInput, naming the variable."""
+    """Return name -> entry; the names stay the same from pass to pass. Raises InvalidInput, naming the variable."""
     text = environ.get(VARIABLE, "").strip()
     if not text:
         return {}

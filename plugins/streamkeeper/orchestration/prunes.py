@@ -31,7 +31,7 @@ class PlanPruneOperator(AskedTask):
     def work(self, context: Context) -> str:
         """Return one sentence; raises NotFound for an unknown job, InvalidInput for a wrong field of the form.
 
-        If an item cannot be planned, a dry run fails here; otherwise the task ``prune`` fails after its work.
+        If an item cannot be planned, a dry run fails here. In any other run the task ``prune`` fails after its work.
         """
         request = read_prune(self.asked(context))
         run = plan(open_site(), request)

@@ -220,8 +220,8 @@ class OpeningTask(AskedTask):
     def carried_on(self) -> dict[str, Any]:
         """The arguments for an OperationTask that continues the operation opened by this task.
 
-        The arguments are templates, so they add no dependency between the tasks. A task that runs regardless of other
-        tasks' results must not depend only on this task.
+        The arguments are templates, so they add no dependency between the tasks. With a dependency on this task only, a
+        task that runs regardless of other tasks' results would start too early.
         """
         return {
             "job": "{{ params.job }}" if self.request is None else str(self.request["job"]),

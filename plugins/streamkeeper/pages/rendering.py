@@ -42,7 +42,7 @@ def render(
     ``who``: the viewer.
     ``template``: the template's file name.
     ``values``: the values for the template.
-    ``part``: render only this block; it cannot use names that the template imports or sets outside of it.
+    ``part``: render only this block, which cannot use names that are imported or set outside of the block.
     ``status``: the status code of the answer.
     """
     found = _TEMPLATES.get_template(template)

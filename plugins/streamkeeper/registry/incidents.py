@@ -28,9 +28,9 @@ class IncidentLog:
     """Reads and writes a job's incidents; not thread-safe.
 
     A record that is unreadable, or missing before later records, is skipped. The watch then raises the incident of that
-    record again and sends its notices again. Later notices do not wait for the skipped record. ``passed``: one sentence
-    for each skipped record.
+    record again and sends its notices again. A skipped record does not delay the notices of later records.
 
+    ``passed``: one sentence for each skipped record.
     ``known``: the state of an earlier reader, so that only newer records are read; None to read all records.
     """
 

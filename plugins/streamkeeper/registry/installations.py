@@ -142,7 +142,7 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
     ``by``: the person.
     ``reason``: the person's reason.
 
-    Records without an id belong to this installation again, as before.
+    Records that name no installation belong to this installation again, as before the loss.
     """
     before = read_installation(store)
     if before is None or (id and before.id != id):

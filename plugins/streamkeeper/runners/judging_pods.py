@@ -34,8 +34,8 @@ def judge(
     ``now``: seconds since 1970.
     ``elsewhere``: the queried server, if the pod was created at another one.
 
-    A pod that exists and has no claim is never UNKNOWN, because no process in it can claim the instance once it is
-    killed.
+    While the instance has no claim, an existing pod is never UNKNOWN: after ``Runner.kill``, no process in the pod can
+    claim the instance any more.
     """
     if found is None and not recorded and not elsewhere:
         return Liveness(life=Life.ABSENT, why=f"the instance was launched, but {named(pod)} was not created")

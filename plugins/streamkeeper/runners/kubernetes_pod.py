@@ -81,7 +81,8 @@ class KubernetesRunner(ContainerRunner[Pod]):
 
     def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
         """Implement ``Runner.bury``; removes the finalizer and the Secret. Deletes the pod too, and thereby its log, if
-        ``with_log`` is set, if the instance is barred, or if other containers of the pod still run.
+        ``with_log`` is set, if the instance is barred (all its claims are without a process), or if other containers of
+        the pod still run.
         """
         control = Control(self._store, job, instance)
         recorded, pod = control.processes(), control.read_pod()

@@ -72,8 +72,9 @@ def why_unseen(checkpoints: Collection[str], *, machine: Machine | None = None) 
     """Return why a driver that writes these checkpoints could be invisible to this process, as a phrase; empty if all
     such drivers are visible.
 
-    A driver that writes to a file system of this machine only must run under this machine's kernel. From the first pid
-    namespace all such drivers are visible, and root and the drivers' own user can read their marks.
+    A driver that writes to a file system of this machine only must run under this machine's kernel. A process in the
+    first pid namespace sees all such drivers. Root and the drivers' own user can read the environment variables by
+    which drivers are recognised.
     """
     return next(_reasons(checkpoints, machine or this_machine()), "")
 

@@ -70,7 +70,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     store: str = ""
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of a process."""
+        """Return the environment variables for a new process of the instance."""
         return {INSTANCE: self.instance, INSTALLATION: self.installation}
 
     def is_on(self, environment: bytes) -> bool:

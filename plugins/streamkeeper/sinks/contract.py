@@ -190,8 +190,8 @@ class SinkWriter(ABC):
         return None
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:  # noqa: B027
-        """Record that the output continues after ``batch_id`` without earlier batches that it lacks, as a person
-        accepted.
+        """Record that the output continues after ``batch_id``, although it lacks earlier batches. A person has accepted
+        this loss.
 
         ``batch``: any frame with the output's columns; the frame is not run.
 

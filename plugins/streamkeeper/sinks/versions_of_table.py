@@ -52,10 +52,10 @@ def staged_name(table: str) -> str:
 
 
 def find_staging_table(connection: Connection, table: str) -> str | None:
-    """Return the name of a table's staging table, None without one; raises InvalidInput when it is not Streamkeeper's.
+    """Return the name of a table's staging table, None without one.
 
-    The table is Streamkeeper's if its key consists of the ``_sk_`` columns, because no output has columns that start
-    with ``_sk_``.
+    Raises InvalidInput if Streamkeeper did not create the table of that name, which shows in its key: only staging
+    tables have a key of ``_sk_`` columns, because no output has columns that start with ``_sk_``.
     """
     import sqlalchemy as sa
 
@@ -198,7 +198,9 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
     has a table of its own becomes current, because a table belongs to the version that wrote to it last. If the current
     version precedes that version in ``lineage``, no table is swapped.
 
-    A writer that still writes to one of the two tables, with staged rows or not, then finds another epoch than its own.
+    After the swap, a writer that still writes to one of the two tables fails its check of the epoch, whether or not it
+    has staged rows.
+
     Raises InvalidInput if the swap would remove the current table without a replacement, and OutputLost if the
     replacement is missing although batches are recorded for it.
     """
