@@ -61,7 +61,7 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     if operator_folders(source):
         raise InvalidInput(
             f"the query of {source.where('')} keeps state, but the new checkpoint would contain no state",
-            hint="rebuild the query, or discard its state",
+            hint="deploy with `--strategy rebuild`, or discard the state with `--accept-state-loss`",
         )
     read_offsets(source, batch)
     copied = {f"offsets/{number}": f"offsets/{batch}"}
@@ -147,7 +147,7 @@ def _beginning(source: Tree, name: str, end: str) -> bytes:
     raise Unsupported(
         f"source {name} of {source.where('')} cannot start at {end}: only a source of files or Kafka can start"
         " at a given offset",
-        hint="rebuild the query",
+        hint="deploy with `--strategy rebuild`",
     )
 
 
@@ -162,7 +162,7 @@ def _refuse_shared_logs(source: Tree, plan: Offsets, logs: dict[str, FileSource]
         there, named = ", ".join(sorted(folders)) or "none", ", ".join(plan.ends)
         raise Unsupported(
             f"{source.where('')} does not have one source log per source: its logs are {there}, its sources {named}",
-            hint="rebuild the query",
+            hint="deploy with `--strategy rebuild`",
         )
 
 

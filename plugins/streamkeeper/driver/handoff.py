@@ -138,7 +138,7 @@ def _last_batch(
             f"query {claim.query}: output {claim.output} is ahead of checkpoint {parent}: the output holds batch"
             f" {written} of {parent}, its checkpoint knows"
             f" {'no batch' if planned is None else f'no batch after {planned}'}",
-            hint="restore the checkpoint, or rebuild the query",
+            hint="restore the checkpoint, or deploy with `--strategy rebuild`",
         )
     return written if committed is None else max(written, committed)
 

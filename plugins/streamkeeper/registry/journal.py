@@ -38,6 +38,7 @@ KEPT_FOLDS = 2
 """The number of folded copies to keep: the newest, and an earlier one in case the newest is unreadable."""
 
 
+_UNREADABLE = 'follow docs/operations/runbook.md, "A journal entry cannot be read"'
 _NEWER = "run this with the newer Streamkeeper that wrote the record"
 
 
@@ -236,10 +237,10 @@ class Journal:
         try:
             data = self._store.read(key)
         except KeyMissing:
-            raise RegistryDamaged(f"{key} is missing, although later entries exist") from None
+            raise RegistryDamaged(f"{key} is missing, although later entries exist", hint=_UNREADABLE) from None
         entry = self._understood(data, key)
         if entry.number != number:
-            raise RegistryDamaged(f"{key} contains entry {entry.number}")
+            raise RegistryDamaged(f"{key} contains entry {entry.number}", hint=_UNREADABLE)
         return entry
 
     def _understood(self, data: bytes, key: str) -> Entry | PassedEntry:
