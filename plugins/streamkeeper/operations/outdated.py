@@ -34,7 +34,7 @@ def must_not_be_outdated_as_far_as_seen(site: Installation, state: JobState) -> 
 
 
 def find_outdated(site: Installation, state: JobState) -> str:
-    """Return a sentence that proves that the journal is older than the written data; empty if it is up to date."""
+    """Return a sentence that proves that the written data is newer than the journal; empty if it is not."""
     return find_outdated_epochs(site, state.job, known_epochs(state), serving_roots(site, state))
 
 

@@ -25,8 +25,9 @@ def ask(
 ) -> OutputAnswer:
     """Return the newest batch of a checkpoint version in the output, or why that batch is unknown.
 
-    ``site``: the installation; ``state`` and ``release``: the release whose params contain the output's URL or
-    directory, possibly as a secret; ``query`` and ``sink``: the output; ``version``: the checkpoint version.
+    ``site``: the installation; ``state``: the job's state; ``release``: the release whose params contain the output's
+    URL or directory, possibly as a secret; ``query``: the query that writes the output; ``sink``: the output;
+    ``version``: the checkpoint version.
     """
     content = state.releases[release].content
     try:

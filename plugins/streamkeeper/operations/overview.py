@@ -126,8 +126,9 @@ def _on_record(site: Installation, state: JobState) -> JobState:
 
 
 def observe(site: Installation, state: JobState, instance: str) -> Liveness:
-    """Return whether an instance is alive: dead if its end is recorded or stated, else as its runner observes the
-    instance.
+    """Return whether an instance is alive.
+
+    The instance is dead if its end is recorded or stated; otherwise its runner observes the processes.
     """
     known = state.instances.get(instance)
     if known is not None and known.ended:

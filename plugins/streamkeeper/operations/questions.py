@@ -225,8 +225,9 @@ def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str
 
 
 def told_way_back(way: QueryWay, serving: str) -> str:
-    """Return what a rollback to ``serving``, the release that is current until the cutover, would cost
-    for one query.
+    """Return what a rollback would cost for one query.
+
+    ``serving``: the release that is current until the cutover, to which the rollback would return.
     """
     match way.back:
         case Way.RESUME:

@@ -79,7 +79,8 @@ def roll_back_streaming_job(job: str, *, reason: str, group_id: str = "", **requ
 def deploy_graph(request: Mapping[str, Any] | None = None, *, outlets: Iterable[Asset] = ()) -> None:
     """Create the tasks of a deploy.
 
-    The tasks are bundle, standby, assess, backup or dual run if the verdict needs one of them, takeover, and end.
+    The tasks are bundle, standby, assess, takeover and end. Backup and dual run come before takeover if the verdict
+    needs them.
     """
     bundle = BundleOperator(task_id="bundle", request=request)
     finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, outlets=outlets, **bundle.carried_on)

@@ -51,8 +51,8 @@ class BundleOperator(OpeningTask):
     step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
-        """Return a sentence about the progress. The task raises OperationOpen if another operation is open, or an error
-        of ``open_deploy``, before it records anything."""
+        """Return a sentence about the progress. Raises OperationOpen if another operation is open, and the errors of
+        ``open_deploy``; nothing is recorded then."""
         from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.deploy import OnOpen
         from streamkeeper.operations.forgetting import told_forgotten
@@ -212,7 +212,7 @@ class AssessOperator(StepOperator):
 
 class HandoverOperator(OperationTask):
     """Drains the current driver, proves its termination, and starts the candidate. This single task does not defer,
-    because the output stands still meanwhile."""
+    because no driver writes the output meanwhile."""
 
     step = Step.GO
 

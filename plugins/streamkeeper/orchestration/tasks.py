@@ -103,7 +103,7 @@ class StreamkeeperTask(BaseOperator):
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
 
     def own_operation(self, context: Context) -> str:
-        """Return the id of the operation that this run starts, or this task group in the run."""
+        """Return the id of the operation that this task group starts, or this run if the task is in no group."""
         run = context["dag_run"]
         return operation_id(run.dag_id, run.run_id, self._group_id())
 

@@ -130,7 +130,7 @@ class Control:
         self._store.replace(self._key("status.json"), to_json(status))
 
     def find_status(self) -> DriverStatus | None:
-        """Return the last report, or None if it is unreadable; for decisions that need no proof of commits."""
+        """Return the driver's last report; None without a readable one. Do not use this to prove what was committed."""
         try:
             return self.read_status()
         except (FormatTooNew, RegistryDamaged):

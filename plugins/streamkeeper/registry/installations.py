@@ -153,7 +153,7 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
 
 
 def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
-    """Return a separate store of snapshots, read-only if another installation owns it.
+    """Return ``store``, which is only for snapshots; read-only if another installation owns it.
 
     The first installation that uses the store owns it. If another installation could write, it would remove snapshots
     and holds that the owner relies on.

@@ -39,7 +39,7 @@ def ask_output(question: OutputQuestion) -> OutputAnswer:
 
 
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """How an output handles the rows that it already contains from batches after the restored one.
+    """How an output that contains later batches would handle a restore of its query to an earlier batch.
 
     ``takes``: how the output handles replayed batches, as a phrase; empty if it stores them twice.
     ``refusal``: why readers cannot be limited to the batches up to the restored one; empty if they can.

@@ -61,7 +61,7 @@ def _read(connection: Connection, table: str, name: str) -> OutputRecord:
 
 
 def find_foreign_table(url: str, table: str) -> str | None:
-    """Return, as a phrase, that another table has an internal table's name; None if there is no such table.
+    """Return a phrase if a foreign table has the name of one of Streamkeeper's internal tables, else None.
 
     If the database does not answer, the result is None too. The writer repeats this check when it raises the fence.
     """
