@@ -27,7 +27,7 @@ Figure = Callable[[QueryStatus], float | None]
 
 
 class JobSample(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about one job that the exporting process has: a driver has only its own status."""
+    """The facts about one job. If a driver exports them, they consist only of its own status."""
 
     job: str
     """The job."""

@@ -20,10 +20,9 @@ _DATED = re.compile(r"(\d+)(_.+)?")
 
 
 def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
-    """Return the sorted paths of the files from which a query resumes after committed ``batch``; -1 means before the
-    first batch.
+    """Return the sorted paths of the files from which a query resumes after committed ``batch``.
 
-    ``pending``: include the plan of the next batch.
+    ``batch``: -1 for a start before the first batch. ``pending``: include the plan of the next batch.
 
     The function lists every folder once. The only files that it opens are one plan, commits and RocksDB archives.
     Raises CheckpointDamaged when a file is missing, even if Spark has just removed that file because newer batches made

@@ -54,7 +54,7 @@ class UnreadFiles:
 
     ``look`` and ``unread`` return None in these cases, in which a search would be expensive or its result uncertain:
     - The source's place is not a directory on a disk, on S3 or in HDFS.
-    - Options choose among the directory's files.
+    - The source's options make Spark read only some of the directory's files.
     - The directory has more than 100,000 files (10,000 on S3 and in HDFS).
     - The log has more than 32 MB.
     """

@@ -103,10 +103,12 @@ def may_be_renamed(old: Manifest, new: Manifest) -> bool:
 def likeness(old: Manifest, new: Manifest) -> tuple[str, ...]:
     """Return the reasons why an added query may be a removed query under a new name, as phrases that continue "both".
 
-    Return none if the places of both outputs are known, because such outputs are compared by their places. The place of
-    a function's output is not known. Two functions are similar if their sources, their kinds of state, or their names,
-    code or texts are similar. A function and an output with a known place are similar if both queries read and store
-    the same, or if the function names that place.
+    Return none if the places of both outputs are known, because such outputs are compared by their places. Only the
+    place of a sink function's output is unknown:
+
+    - Two functions are similar if their sources, their kinds of state, or their names, code or texts are similar.
+    - A function and an output with a known place are similar if both queries read and store the same, or if the
+      function names that place.
     """
     named = [manifest for manifest in (old, new) if capabilities_of(manifest.sink.kind).names_place]
     if len(named) == 2:

@@ -124,8 +124,8 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
 
 
 def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: Tree) -> OutputComparison:
-    """Compare two tables as of one moment. ``same_input`` in the result shows whether the newest batch of each table at
-    that moment has read the same input as the other table's.
+    """Compare two tables as of one moment. ``same_input`` in the result shows whether both tables contained the same
+    input at that moment, judged by the newest batch of each.
     """
     found = compare_now()
     if found.old_batch is None or found.new_batch is None:

@@ -49,9 +49,10 @@ class StoreLine:
 
     @property
     def answered_at(self) -> float:
-        """When the store last answered. While the status is being written, only answers from before this write count.
+        """When the store last answered. While the status is being written, answers since the start of this write are
+        ignored.
 
-        Otherwise reads that succeed while the write hangs would keep a driver alive whose status is no longer visible.
+        Otherwise successful reads would keep a driver alive although the write of its status hangs.
         """
         return min(self._answered_at, self._telling_since)
 

@@ -147,7 +147,10 @@ def shadow_claim(
 
 
 def writer_of(query: Query, claim: Claim, state: JobState, *, begun: bool = False) -> SinkWriter:
-    """Return a writer under this claim, without raising the output's fence; ``begun``: as in ``SinkContext``."""
+    """Return a writer under this claim, without raising the output's fence.
+
+    ``begun``: whether the checkpoint version has a batch of its own.
+    """
     serves = claim.role is WriterRole.SERVING
     return query.sink.open(
         SinkContext(

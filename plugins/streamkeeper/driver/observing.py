@@ -38,7 +38,7 @@ class Observer:
                 self._heard.append(session)
 
     def note_start(self, query: ServedQuery) -> None:
-        """Record that the query's present run belongs to this query."""
+        """Record the id of the query's present run, by which the run's events are mapped to the query."""
         self._runs[query.run_id] = query.name
 
     def take_ends(self) -> Iterator[tuple[str, RunEnded]]:

@@ -67,8 +67,8 @@ def stopped_effect(message: str) -> str:
 
 @cache
 def guard() -> bytes:
-    """Return a pickle that arms ``clone_guard`` in a worker. The caller puts this pickle before a pickled function; it
-    leaves no value on the unpickler's stack.
+    """Return a pickle that arms ``clone_guard`` in a worker. The caller puts this pickle before a pickled function.
+    This works because the pickle leaves no value on the unpickler's stack.
     """
     text = (_GUARD.read_text() + "\narm()\n").encode()
     size = len(text).to_bytes(4, "little")

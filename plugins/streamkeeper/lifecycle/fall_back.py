@@ -35,12 +35,11 @@ _START_S = 10.0
 
 
 def keep_reserve(at: Observation, step: Step) -> Decision | None:
-    """Return the decision to start the old release on standby, as a reserve; None once a start was tried, or if a
-    reserve has no use.
+    """Return the decision to start the old release on standby, as a reserve, or to record that the reserve has ended or
+    could not be started. None while it runs, once it has ended, and if no reserve is needed or of use.
 
-    The reserve owns nothing. There is room for the reserve if the candidate was on standby next to the old driver.
-    Whatever happens to the reserve, the candidate keeps running. Only ``fall_back`` needs the reserve, and starts
-    another instance if the reserve has ended.
+    The reserve owns nothing, and its end does not affect the candidate: ``fall_back`` then starts another instance if
+    it needs one. There is room for the reserve if the candidate was on standby next to the old driver.
     """
     name, release = reserve_of(at.operation), at.state.serving_release
     known = at.state.instances.get(name)

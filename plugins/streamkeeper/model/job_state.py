@@ -62,7 +62,7 @@ UNKNOWN_RELEASE = "the release of before the store was lost"
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
-    """One planned driver instance. ``proof`` and the fields after it record its end; before, they are empty."""
+    """One planned driver instance. ``proof`` and the fields after it are empty until the instance's end is recorded."""
 
     instance: str
     operation: str

@@ -89,7 +89,7 @@ def answer_approval(
 def decline_for_silence(
     site: Installation, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
 ) -> ApprovalAnswered:
-    """Record that no answer arrived in time, which every caller may do; raises as ``answer_approval`` does.
+    """Record that no answer arrived in time. Any caller may record this; raises the errors of ``answer_approval``.
 
     ``site``, ``job`` and ``operation``: the operation that asked; ``reason``: why, for the record; ``bundle``: the
     sha256 that the question was about, empty if not named; ``about``: the question's subject, None if not named.

@@ -173,7 +173,10 @@ class Deploy:
         return tuple(step for step in everything if step.step.tag in announced)
 
     def abort(self, *, requested_by: str, reason: str) -> None:
-        """Request the end of the operation; the next ``advance`` ends the operation, and leaves a release running."""
+        """Request the end of the operation. The next ``advance`` ends it and leaves a release running.
+
+        Raises OperationRefused if the operation has already ended.
+        """
 
         def ask(state: JobState) -> Record | None:
             current = state.operations[self.operation]

@@ -84,7 +84,7 @@ def sharing_instances(site: Installation) -> set[str]:
 def plan_ended(
     site: Installation, state: JobState, now: datetime, sharing: Collection[str] = ()
 ) -> Iterator[EndedDriver]:
-    """Yield what to remove of each terminated instance: its scratch space now, its records and logs after
+    """Yield the leftovers of terminated instances that can be removed: scratch space at once, records and logs after
     ``ended_days``.
 
     The days count from the instance's last report. ``sharing``: the result of ``sharing_instances``.
@@ -114,8 +114,8 @@ def plan_ended(
 
 
 def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
-    """Yield unpacked bundles on this machine that were not used for ``ended_days``, and scratch space of drills and dry
-    runs that is older than a day; ``states``: of all jobs.
+    """Yield unpacked bundles on this machine that were not used for ``ended_days``. Also yield bundles whose unpacking
+    or removal was interrupted, and scratch space of drills and dry runs, if older than a day; ``states``: of all jobs.
     """
     needed = _bundles(site, states)
     for bundle in _folders(site.settings.bundles):
