@@ -27,7 +27,7 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.request import DeployRequest, Handover
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations import assessing, restoring
@@ -215,6 +215,27 @@ def test_a_rollback_over_input_that_is_gone_needs_an_acceptance(
     assert "f8.json" in roll_back(job, "op5", accept_loss=True).sentence
     monkeypatch.setattr(assessing, "missing_for_way", lambda *_: MissingInput())
     assert roll_back(job, "op6").ways[QUERY].way is Way.RETURN
+
+
+@pytest.mark.parametrize("rebuild", [True, False], ids=["a chosen rebuild", "a switch"])
+def test_a_rebuild_whose_input_is_gone_is_refused_before_anything_is_begun(
+    job: Registered, inputs: Path, rebuild: bool
+) -> None:
+    """Whether a person chose the rebuild or the verdict needs a new checkpoint; with the file there it is planned."""
+    for there in (True, False):
+        operation = "op-there" if there else "op-gone"
+        if not there:
+            (inputs / "f3.json").unlink()
+        strategy = Strategy.REBUILD if rebuild else Strategy.AUTO
+        Deploy.open(job.site, operation, DeployRequest(job=JOB, release="r0001", strategy=strategy))
+        breaking = Finding(rule="state-keys-changed", severity=Severity.BREAKING, where="operator", evidence="a -> b")
+        job.gather(operation, *(() if rebuild else (breaking,)))
+        state = job.site.journal(JOB, "test").state()
+        found = assess_candidate(job.site, state, state.operations[operation], "r0001")
+        assert bool(found.refusal) is not there, found.sentence
+        assert (f"1 of the 9 files that were read are missing: {inputs}/f3.json" in found.refusal) is not there
+        Deploy.load(job.site, JOB, operation).abort(requested_by="ada", reason="looked at")
+        job.record(OperationFinished(operation=operation, outcome=Outcome.ABORTED, sentence="looked at"))
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["by the cutover snapshot", "by its last batch"])

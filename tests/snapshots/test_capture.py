@@ -227,6 +227,25 @@ def test_a_file_overwritten_after_it_was_read_is_read_again(tmp_path: Path) -> N
     assert (tmp_path / "back/state/0/1/7.delta").read_bytes() == changed
 
 
+def test_what_looks_damaged_while_spark_commits_is_read_again(tmp_path: Path) -> None:
+    """A file that Spark replaces may be read half; damage counts only if the last committed batch stayed the same."""
+    owner = _owner(tmp_path / "live", 8, 40)
+    next(owner)
+
+    class HalfRead(LocalTree):
+        damaged = 0
+
+        def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
+            if not HalfRead.damaged:
+                HalfRead.damaged += 1
+                next(owner)
+                raise CheckpointDamaged(f"{path} ends too early")
+            return super().parts(path, size, expected)
+
+    taken = capture(HalfRead(tmp_path / "live"), catalogue(MemoryStore()))
+    assert (taken.attempts, taken.snapshot.batch) == (2, 8)
+
+
 @pytest.mark.usefixtures("kind_of_tree")
 def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
     """Damage is told at once and nothing is listed."""

@@ -11,6 +11,7 @@ import pytest
 from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.stores.local import LocalStore
 from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.s3 import S3Store
 
 
 def test_directory_opens_by_path_and_by_url(tmp_path: Path) -> None:
@@ -22,6 +23,14 @@ def test_directory_opens_by_path_and_by_url(tmp_path: Path) -> None:
     assert isinstance(again, LocalStore)
     assert again.read("a") == b"1"
     assert again.url == store.url == folder.as_uri()
+
+
+def test_a_bucket_opens_by_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store of an s3:// URL is an S3Store with this URL; no request is sent."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    store = open_store("s3://bucket/prefix/")
+    assert isinstance(store, S3Store)
+    assert store.url == "s3://bucket/prefix"
 
 
 @pytest.mark.parametrize("url", ["hdfs://host/x", "gs://bucket/x", "abfss://c@a/x", "http://host", "s3a://bucket/x"])

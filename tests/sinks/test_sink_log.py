@@ -1,0 +1,40 @@
+"""The log of a file sink that Streamkeeper starts or continues for Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.log_codec import sink_entry_content
+from streamkeeper.errors import InvalidInput
+from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, listed_files
+
+
+def entry(directory: Path, name: str) -> Path:
+    """A log file in which a batch has written one file."""
+    file = directory / SINK_LOG / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    told = {"path": f"file://{directory}/a.json", "size": 1, "isDir": False, "modificationTime": 1}
+    rest = {"blockReplication": 1, "blockSize": 1, "action": "add"}
+    file.write_text("v1\n" + json.dumps({**told, **rest}))
+    return file
+
+
+def test_a_log_is_started_as_if_its_batches_had_written_nothing(tmp_path: Path) -> None:
+    """Every batch up to the given one has an empty entry; a second start changes nothing."""
+    for _ in range(2):
+        begin_log(tmp_path, 3)
+        assert sorted(file.name for file in (tmp_path / SINK_LOG).iterdir()) == ["0", "1", "2", "3"]
+        assert {file.read_bytes() for file in (tmp_path / SINK_LOG).iterdir()} == {sink_entry_content()}
+    assert listed_files(tmp_path, last=None) == []
+
+
+def test_a_log_is_not_started_over_a_batch_that_has_written_files(tmp_path: Path) -> None:
+    """Such an entry belongs to another output: it is refused by its name, and stays as it is."""
+    other = entry(tmp_path, "2")
+    before = other.read_bytes()
+    with pytest.raises(InvalidInput, match="2 already contains a batch"):
+        begin_log(tmp_path, 3)
+    assert other.read_bytes() == before
