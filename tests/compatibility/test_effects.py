@@ -21,7 +21,7 @@ from streamkeeper.compatibility.rule import NEW_QUERY
 from streamkeeper.compatibility.way_out import GOES_ON, READS_AGAIN
 from streamkeeper.compatibility.way_out import GOES_ON_ELSEWHERE as ELSEWHERE
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifest import BELOW_STATE, Manifest, StateColumn
 from tests.compatibility.internals import SPEAKS_INTERNALS, says_twice
 from tests.compatibility.manifests import STATEFUL, STATELESS, WINDOWED, changed, with_operator, with_state
 
@@ -131,6 +131,21 @@ def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
     new = changed(base, confs={**base.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"})
     (finding,) = assess({"q": base}, {"q": new}).queries["q"].findings
     assert (finding.rule, told in finding.hint) == ("checkpoint-layout-changed", True)
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        ("table", "otherwise switch with `--strategy rebuild`: a new checkpoint version reads the input again"),
+        ("foreach", "otherwise revert the change; or switch with accept_state_loss"),
+    ],
+)
+def test_code_that_a_person_may_approve_names_the_switch_as_well(sink: str, told: str) -> None:
+    """The verdict alone does not switch then, so the hint names the option that does."""
+    old = changed(STATEFUL, sink=changed(STATEFUL.sink, kind=sink), functions={f"{BELOW_STATE}count": "a"})
+    new = changed(old, functions={f"{BELOW_STATE}count": "b"})
+    (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
+    assert (finding.rule, told in finding.hint) == ("code-in-state-changed", True), finding.hint
 
 
 def costs(base: Manifest) -> str:

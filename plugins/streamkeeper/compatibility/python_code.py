@@ -31,6 +31,9 @@ _WRAPPER = "transformWithStateUDF"
 """PySpark's wrapper function around the author's class."""
 _PROCESSOR = "StatefulProcessor"
 _HEADER = re.compile(r"^class \w+\(([^()]*)\):", re.MULTILINE)
+_APPROVE_MEANING = (
+    f"{APPROVE}. Approve if the new code gives the stored values the same meaning; otherwise {NEW_CHECKPOINT}"
+)
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -52,7 +55,7 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             severity=Severity.OPAQUE,
             where=f"{' and '.join(dict.fromkeys(functions))}, in or below a stateful operator",
             evidence=changed.evidence,
-            hint=f"{APPROVE}. Approve if the new code fits the existing state; otherwise revert the change",
+            hint=_APPROVE_MEANING,
             reference="measured: apws_logic, tws_logic",
         )
 

@@ -12,6 +12,7 @@ from streamkeeper.compatibility.output_keys import output_keys_redefined
 from streamkeeper.compatibility.output_values import redefined_values
 from streamkeeper.compatibility.rule import (
     APPROVE,
+    NEW_CHECKPOINT,
     Rule,
     breaking,
     is_stateful,
@@ -60,7 +61,7 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
                 severity=Severity.OPAQUE,
                 where=f"below the {where}",
                 evidence=expressions_change(gone, come, "filter", named),
-                hint=f"{APPROVE}. Approve if the code stays correct with this filter; otherwise revert the change",
+                hint=f"{APPROVE}. Approve if the code stays correct with this filter; otherwise {NEW_CHECKPOINT}",
             )
         elif before.kind == "join":
             found = breaking(

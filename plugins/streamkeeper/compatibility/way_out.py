@@ -30,6 +30,8 @@ WITHOUT_STATE = (
     "revert the change; or switch with accept_state_loss: a new checkpoint version continues at the same offsets with "
     "empty state: {lost}"
 )
+READS_AGAIN_ON_REQUEST = READS_AGAIN.replace("switch:", "switch with `--strategy rebuild`:")
+"""For a finding that a person may approve: the verdict alone does not switch."""
 ONLY_BACK = (
     "revert the change: a new checkpoint version would read the input again, and a function's output cannot be rebuilt "
     "beside the current one"
@@ -77,7 +79,7 @@ def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
         elsewhere = concern_of(finding) is Concern.OUTPUT and sink.shadows and not sink.one_place
         return GOES_ON_ELSEWHERE if elsewhere else GOES_ON
     if sink.shadows:
-        return READS_AGAIN
+        return READS_AGAIN_ON_REQUEST if finding.severity is Severity.OPAQUE else READS_AGAIN
     return ONLY_BACK if again else WITHOUT_STATE.format(lost=_lost(old))
 
 
