@@ -32,6 +32,7 @@ from streamkeeper.registry.objects import read_assessment
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 
+_AGAIN = "deploy again, and answer the new question"
 _WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
 
 
@@ -200,16 +201,19 @@ def check_drift(site: Installation, state: JobState, operation: OperationState) 
     """Raise OperationRefused if the bundle, the checkpoint or the findings differ from the approved ones."""
     answer, release = operation.approval, operation.release
     if answer is None or answer.bundle != state.releases[release].content.bundle:
-        raise OperationRefused("the approval is void: it was given for another bundle")
+        raise OperationRefused("the approval is void: it was given for another bundle", hint=_AGAIN)
     for query, snapshot in _snapshots(site, state.job, operation).items():
         current = state.current_version(query)
         if current is None or current.version != operation.ways[query].before:
-            raise OperationRefused(f"the approval is void: query {query} has a different checkpoint version now")
+            raise OperationRefused(
+                f"the approval is void: query {query} has a different checkpoint version now", hint=_AGAIN
+            )
         tree = site.checkpoint(state, query, current.version)
         committed = last_committed(tree)
         if committed is None or committed < int(answer.batches[query]) or query_id(tree) != snapshot.query_id:
             raise OperationRefused(
-                f"the approval is void: the checkpoint of query {query} does not contain batch {answer.batches[query]}"
+                f"the approval is void: the checkpoint of query {query} does not contain batch {answer.batches[query]}",
+                hint=_AGAIN,
             )
     _same_findings(site, state, operation, release)
 
@@ -220,7 +224,9 @@ def _same_findings(site: Installation, state: JobState, operation: OperationStat
     now, _ = judge(evidence_of(site, state, operation.operation, release), operation.request)
     came = _causes(now) - _causes(approved)
     if came:
-        raise OperationRefused(f"the approval is void: the check has new findings, {', '.join(sorted(came))}")
+        raise OperationRefused(
+            f"the approval is void: the check has new findings, {', '.join(sorted(came))}", hint=_AGAIN
+        )
 
 
 def _causes(assessment: Assessment) -> set[str]:

@@ -35,7 +35,10 @@ class StateDeadOperator(AskedTask):
         asked, site = self.asked(context), open_site()
         job, instance, reason, by = asked["job"], asked["instance"], asked["reason"], triggered_by(context)
         if by == NOBODY:
-            raise OperationRefused("a person must state the termination, but this run has no known triggering user")
+            raise OperationRefused(
+                "a person must state the termination, but this run has no known triggering user",
+                hint="sign in to Airflow and trigger this DAG by hand",
+            )
         stated = f"recorded: the termination of {instance} is stated by {by}, not proven"
         if asked["accept"] and is_stated(site, job, instance, by=by, reason=reason):
             return stated

@@ -34,6 +34,7 @@ MAX_BYTES = 64 * 1024 * 1024
 _MOST_NAMED = 20
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 _CACHE = "__pycache__"
+_FOREIGN = "push the release again, and find out who wrote this bundle"
 _IMPORTABLE = frozenset({".py", ".pyc", ".pyo", ".pyd", ".so"})
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -159,7 +160,9 @@ def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
                 member, path = info.filename, PurePosixPath(info.filename)
                 outside = not member or path.is_absolute() or ".." in path.parts or "\\" in member
                 if outside or member in files:
-                    raise RegistryDamaged(f"bundle {name} contains the file name {member!r}, which is not allowed")
+                    raise RegistryDamaged(
+                        f"bundle {name} contains the file name {member!r}, which is not allowed", hint=_FOREIGN
+                    )
                 if not info.is_dir():
                     files[info.filename] = archive.read(info)
     # The other errors stand for encrypted members, unknown compression, undecodable names and torn structures.
@@ -177,7 +180,7 @@ def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
         raise RegistryDamaged(
             f"Streamkeeper did not write bundle {name}: {reason}. Streamkeeper's bundles are uncompressed and"
             f" have at most {MAX_BYTES:,} bytes of files",
-            hint="push the release again, and find out who wrote this bundle",
+            hint=_FOREIGN,
         )
 
 
