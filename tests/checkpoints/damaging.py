@@ -14,7 +14,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 Damaging = Callable[[Path], None]
 
 
-LOSSES = ("missing", "empty", "another query's", "gone back")
+LOSSES = ("missing", "empty", "another query's", "without its last batch", "gone back")
 """Ways in which a checkpoint of batches 0 to 7 is not what was recorded of it."""
 
 
@@ -28,9 +28,9 @@ def lose(directory: Path, how: str) -> None:
             directory.mkdir()
         case "another query's":
             (directory / "metadata").write_text('{"id": "0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}')
-        case "gone back":
+        case "without its last batch" | "gone back":
             for log in ("offsets", "commits"):
-                for batch in (6, 7):
+                for batch in (7,) if how == "without its last batch" else (6, 7):
                     (directory / log / str(batch)).unlink()
 
 

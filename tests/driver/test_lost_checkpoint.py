@@ -81,40 +81,8 @@ class Calls(DriverHouse):
         return status.commits.get(f"{QUERY}/v0001") if status is not None else None
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[Calls]:
-    house = Calls(tmp_path)
-    yield house
-    house.close()
-
-
-WITHOUT_ITS_LAST_BATCH = "without its last batch"
 take_last_batch = remove("offsets/2", "commits/2")
 """What is left is what a driver shows between listing files and planning them."""
-
-
-@pytest.mark.parametrize("how", ["deleted", "emptied", "replaced by an older copy", WITHOUT_ITS_LAST_BATCH])
-def test_a_checkpoint_that_goes_away_under_its_driver_ends_it(house: Calls, how: str) -> None:
-    """Its query does not begin again at batch 0 in the same process: the error has its own words and the way out."""
-    first = house.serve("first", 2)
-    shutil.copytree(house.directory, house.root / "older")
-    house.add([("c", 3)])
-    wait_for("the third batch", lambda: house.commits("first") == 2)
-    if how == WITHOUT_ITS_LAST_BATCH:
-        take_last_batch(house.directory)
-    else:
-        shutil.rmtree(house.directory)
-    if how == "emptied":
-        house.directory.mkdir()
-    elif how.startswith("replaced"):
-        os.rename(house.root / "older", house.directory)
-    house.add([("d", 4)])
-    assert house.wait_exit(first, 90) == ExitCode.REFUSED
-    assert house.called == sorted(set(house.called))
-    status = house.wait_state("first", DriverState.FAILED)
-    assert "checkpoint v0001 of calls/calls" in status.error
-    assert "streamkeeper snapshot restore calls/calls" in status.error
-
 
 SLOW = JOB.replace(
     """    yield Query("calls", events""",
@@ -136,76 +104,92 @@ SLOW = JOB.replace(
 )
 
 
-def test_another_query_finishes_its_batch_before_the_driver_ends(tmp_path: Path) -> None:
-    """Cut short, its function would be called with the same batch again, and its own checkpoint is not lost."""
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Calls]:
     house = Calls(tmp_path)
-    (tmp_path / "jobs" / "calls.py").write_text(SLOW)
-    slow = house.output.with_name(house.output.name + ".slow")
-    try:
-        process = house.launch("first")
-        house.wait_state("first", DriverState.STANDBY)
-        house.go("first", process, "slow", QUERY)
-        house.add([("a", 1)])
-        directories = (house.directory, house.checkpoint("slow", "v0001"))
-        wait_for("both", lambda: [last_committed(LocalTree(each)) for each in directories] == [0, 0])
-        house.add([("b", 2)])
-        wait_for("a slow batch", lambda: slow.read_text().count("\n") == 2)
-        wait_for("its quick sibling", lambda: last_committed(LocalTree(house.directory)) == 1)
-        shutil.rmtree(house.directory)
-        house.add([("c", 3)])
-        assert process.wait(60) == ExitCode.REFUSED
-        assert last_committed(LocalTree(directories[1])) == slow.read_text().count("\n") - 1
-    finally:
-        house.close()
+    yield house
+    house.close()
 
 
-def test_without_that_look_its_query_begins_again(house: Calls) -> None:
-    """The negative control: in the same generation, standing serving, the function is called with everything again."""
-    house.program = [str(Path(__file__).with_name("forgetful_driver.py"))]
-    house.serve("first", 2)
-    shutil.rmtree(house.directory)
-    house.add([("c", 3)])
-    wait_for("the calls that come again", lambda: len(house.called) > len(set(house.called)))
-    status = house.status("first")
-    assert status is not None
-    assert (status.state, status.generation) == (DriverState.SERVING, 1)
+def test_a_checkpoint_that_goes_away_ends_its_driver_and_starts_no_other(house: Calls) -> None:
+    """A query does not begin again at batch 0 in its process: the error has its own words and the way out.
 
-
-def test_no_driver_takes_over_less_than_was_recorded(house: Calls) -> None:
-    """Neither the next one nor a restarted one, of whatever is there instead: nothing is claimed, made or called."""
-    first = house.serve("first", 2)
-    older = house.root / "older"
-    shutil.copytree(house.directory, older)
-    house.add([("c", 3)])
-    wait_for("the third batch", lambda: house.commits("first") == 2)
-    house.send("first", first, CommandKind.DRAIN)
-    assert house.wait_exit(first) == ExitCode.DRAINED
+    Another query finishes its batch first: cut short, its function would be called with the same batch again.
+    Neither the next driver nor a restarted one takes over what is there instead: nothing is claimed, made or called.
+    A commit that a crash has taken is no loss: its plan is there, and it runs again under its own id.
+    """
+    whole, older = house.root / "whole", house.root / "older"
+    _lose_beside_a_slow_query(house, whole, older)
     called, epochs = house.called, house.journal.state().epochs
-    whole = shutil.copytree(house.directory, house.root / "whole")
-    for number, how in enumerate(("missing", "empty", "another query's", WITHOUT_ITS_LAST_BATCH, "gone back")):
-        shutil.rmtree(house.directory, ignore_errors=True)
-        if how == "empty":
-            house.directory.mkdir()
-        elif how == WITHOUT_ITS_LAST_BATCH:
-            shutil.copytree(whole, house.directory)
-            take_last_batch(house.directory)
-        elif how != "missing":
-            shutil.copytree(older, house.directory)
-        if how == "another query's":
-            (house.directory / "metadata").write_text('{"id":"0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}')
-        before, instance = sorted(house.directory.parent.rglob("*")), f"next-{number}"
-        process = house.launch(instance)
-        house.wait_state(instance, DriverState.STANDBY)
-        house.go(instance, process, QUERY)
-        _is_refused(house, instance, process)
-        if how == "gone back":
-            _is_refused(house, instance, house.start(instance, 2))
-        assert (house.called, house.journal.state().epochs) == (called, epochs)
-        assert sorted(house.directory.parent.rglob("*")) == before
+
+    process = house.launch("next")
+    house.wait_state("next", DriverState.STANDBY)
+    house.go("next", process, QUERY)
+    _is_refused(house, "next", process)
+    assert not house.directory.exists()
+    shutil.copytree(older, house.directory)
+    before = sorted(house.directory.rglob("*"))
+    _is_refused(house, "next", house.start("next", 2))
+    assert sorted(house.directory.rglob("*")) == before
+    assert (house.called, house.journal.state().epochs) == (called, epochs)
+
+    shutil.rmtree(house.directory)
+    os.rename(whole, house.directory)
+    remove("commits/1")(house.directory)
+    second = house.launch("second")
+    house.wait_state("second", DriverState.STANDBY)
+    house.go("second", second, QUERY)
+    wait_for("the batch again, and the next one", lambda: house.commits("second") == 2)
+    assert house.called == ["f1e0", "f2e0", "f2e0", "f3e0"]
+    take_last_batch(house.directory)
+    house.add([("d", 4)])
+    _ends_for_good(house, "second", second)
+    assert house.called == ["f1e0", "f2e0", "f2e0", "f3e0"]
 
 
-def test_without_that_look_the_batch_that_was_taken_runs_again(house: Calls) -> None:
-    """The negative control: the next driver plans the files that are listed, and its function is called with them."""
+def _lose_beside_a_slow_query(house: Calls, whole: Path, older: Path) -> None:
+    """A driver of two queries loses the checkpoint of one: as of batch 1 it is now ``whole``, as of batch 0 ``older``.
+
+    The next drivers get the job without the slow query.
+    """
+    file = house.jobs_root / "calls.py"
+    file.write_text(SLOW)
+    slow, slow_directory = house.output.with_name(house.output.name + ".slow"), house.checkpoint("slow", "v0001")
+    first = house.launch("first")
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "slow", QUERY)
+    house.add([("a", 1)])
+    directories = (house.directory, slow_directory)
+    wait_for("both", lambda: [last_committed(LocalTree(each)) for each in directories] == [0, 0])
+    shutil.copytree(house.directory, older)
+    house.add([("b", 2)])
+    wait_for("a slow batch", lambda: slow.read_text().count("\n") == 2)
+    wait_for("its quick sibling", lambda: last_committed(LocalTree(house.directory)) == 1)
+    os.rename(house.directory, whole)
+    house.add([("c", 3)])
+    _ends_for_good(house, "first", first)
+    assert last_committed(LocalTree(slow_directory)) == slow.read_text().count("\n") - 1
+    assert (house.called, house.commits("first")) == (["f1e0", "f2e0"], 1)
+    file.write_text(JOB)
+
+
+def _ends_for_good(house: Calls, instance: str, process: subprocess.Popen[bytes]) -> None:
+    assert house.wait_exit(process, 90) == ExitCode.REFUSED
+    status = house.wait_state(instance, DriverState.FAILED)
+    assert "checkpoint v0001 of calls/calls" in status.error
+    assert "streamkeeper snapshot restore calls/calls" in status.error
+
+
+def _is_refused(house: Calls, instance: str, process: subprocess.Popen[bytes]) -> None:
+    assert house.wait_exit(process, 120) == ExitCode.REFUSED
+    assert "is not what was recorded" in house.wait_state(instance, DriverState.FAILED).error
+
+
+def test_without_that_look_batches_run_again(house: Calls) -> None:
+    """The negative control: a driver plans the files of the batch that was taken, and calls its function with them.
+
+    When the checkpoint goes away it calls its function with everything again: in the same generation, still serving.
+    """
     house.program = [str(Path(__file__).with_name("forgetful_driver.py"))]
     first = house.serve("first", 3)
     house.send("first", first, CommandKind.DRAIN)
@@ -216,19 +200,10 @@ def test_without_that_look_the_batch_that_was_taken_runs_again(house: Calls) -> 
     house.wait_state("next", DriverState.STANDBY)
     house.go("next", process, QUERY)
     wait_for("the calls that come again", lambda: house.called == called + called[-2:])
-
-
-def _is_refused(house: Calls, instance: str, process: subprocess.Popen[bytes]) -> None:
-    assert house.wait_exit(process, 120) == ExitCode.REFUSED
-    assert "is not what was recorded" in house.wait_state(instance, DriverState.FAILED).error
-
-
-def test_a_commit_that_a_crash_has_taken_is_made_again(house: Calls) -> None:
-    """The plan of the newest batch is there: it runs again under its own id, as after any crash."""
-    first = house.serve("first", 2)
-    house.send("first", first, CommandKind.DRAIN)
-    assert house.wait_exit(first) == ExitCode.DRAINED
-    for name in ("1", ".1.crc"):
-        (house.directory / "commits" / name).unlink()
-    house.serve("second", 1)
-    assert sorted(set(house.called)) == sorted(f"f{n}e{m}" for n in (1, 2, 3) for m in (0, 1))
+    wait_for("their commit", lambda: last_committed(LocalTree(house.directory)) == 2)
+    shutil.rmtree(house.directory)
+    house.add([("d", 4)])
+    wait_for("all calls again", lambda: set(called) <= set(house.called[len(called) + 2 :]))
+    status = house.status("next")
+    assert status is not None
+    assert (status.state, status.generation) == (DriverState.SERVING, 1)
