@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -26,20 +25,36 @@ from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-FREEZES = ["python", "jvm", "both"]
 UNFENCED = [str(Path(__file__).with_name("unfenced_driver.py"))]
 
 
-@pytest.fixture
-def table_house(tmp_path: Path) -> Iterator[DriverHouse]:
-    house = DriverHouse(tmp_path)
-    yield house
-    house.close()
+JOB = """
+from pyspark.sql import functions as F
+from streamkeeper import FileSink, Param, Query, TableSink, streaming_job
+
+
+@streaming_job(name="sales", params={name: Param(str) for name in ("input", "output", "warehouse", "trigger")})
+def sales(spark, params):
+    sales = spark.readStream.schema("event_id string, customer string, amount long").csv(params["input"])
+    totals = sales.groupBy("customer").agg(
+        F.count("*").alias("sales"),
+        F.sum("amount").alias("total"),
+        F.sum(F.col("amount") * F.col("amount")).alias("squares"),
+    )
+    table = TableSink(params["warehouse"], table="sales_totals", key=["customer"])
+    files = FileSink(params["output"], format="parquet")
+    yield Query("totals", totals, sink=table, output_mode="update", trigger=params["trigger"])
+    yield Query("copy", sales, sink=files, output_mode="append", trigger=params["trigger"])
+"""
+QUERIES = ("totals", "copy")
 
 
 @pytest.fixture
-def file_house(tmp_path: Path) -> Iterator[DriverHouse]:
-    house = DriverHouse(tmp_path, "event_copy")
+def house(tmp_path: Path) -> Iterator[DriverHouse]:
+    """Of a job that writes a table and files."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "sales.py").write_text(JOB)
+    house = DriverHouse(tmp_path, "sales", tmp_path / "jobs")
     yield house
     house.close()
 
@@ -52,103 +67,75 @@ def parts_of(process: subprocess.Popen[bytes], what: str) -> list[psutil.Process
     return {"python": [python], "jvm": jvms, "both": [python, *jvms]}[what]
 
 
-def take_over(house: DriverHouse, query: str) -> SinkContext:
-    """Appoint another instance and claim the next epoch for it, as its driver would."""
+def take_over(house: DriverHouse) -> None:
+    """Appoint another instance, and claim and fence the next epochs for it, as its driver would."""
     house.appoint("second")
-    house.journal.append(
-        lambda state: EpochClaimed(
-            query=query,
-            output="the same",
-            epoch=state.epochs[query].epoch + 1,
-            instance="second",
-            generation=1,
-            version="v0001",
+    for query in QUERIES:
+        house.journal.append(
+            lambda state, query=query: EpochClaimed(  # type: ignore[misc]
+                query=query,
+                output="the same",
+                epoch=state.epochs[query].epoch + 1,
+                instance="second",
+                generation=1,
+                version="v0001",
+            )
         )
-    )
-    return SinkContext(job=house.job, query=query, version="v0001", epoch=2, output_mode="update")
+    table = TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"])
+    table.open(context("totals")).raise_fence()
+    FileSink(str(house.output)).open(context("copy")).raise_fence()
 
 
-@contextmanager
-def frozen_unfenced(house: DriverHouse, query: str) -> Iterator[None]:
-    """A driver with its checks switched off is frozen; after the body it wakes up to new input."""
-    house.program = UNFENCED
-    frozen = parts_of(serve(house, query), "both")
+def context(query: str) -> SinkContext:
+    return SinkContext(job="sales", query=query, version="v0001", epoch=2, output_mode="update")
+
+
+def freeze_and_wake(house: DriverHouse, what: str) -> subprocess.Popen[bytes]:
+    """Stop a driver that serves, or a part of it; supersede it, give it new input, and wake it."""
+    house.add([("a", 1)])
+    params = {**house.params(), "output": str(house.output)}
+    process = house.launch("first", params=params)
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", process, *QUERIES)
+    wait_for("the first commits to be told", lambda: committed(house) == dict.fromkeys(QUERIES, 0))
+    frozen = parts_of(process, what)
     for each in frozen:
         each.send_signal(signal.SIGSTOP)
-    yield
+    take_over(house)
     house.add([("a", 1000)])
     for each in frozen:
         each.send_signal(signal.SIGCONT)
-
-
-def serve(house: DriverHouse, query: str, environ: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-    house.add([("a", 1)])
-    process = house.launch("first", environ=environ)
-    house.wait_state("first", DriverState.STANDBY)
-    house.go("first", process, query)
-    wait_for(
-        "the first commit to be told",
-        lambda: (
-            (status := house.status("first")) is not None
-            and query in status.queries
-            and status.queries[query].committed == 0
-        ),
-    )
     return process
 
 
-@pytest.mark.parametrize("what", FREEZES)
-def test_frozen_writer_of_a_table_wakes_up_and_writes_nothing(table_house: DriverHouse, what: str) -> None:
-    """Python, its JVM or both are stopped, superseded, given new input, and woken: the table stays as it was."""
-    house = table_house
-    process = serve(house, "totals")
-    frozen = parts_of(process, what)
-    for each in frozen:
-        each.send_signal(signal.SIGSTOP)
-    before = house.totals()
-    context = take_over(house, "totals")
-    TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"]).open(context).raise_fence()
-    house.add([("a", 1000)])
-    for each in frozen:
-        each.send_signal(signal.SIGCONT)
-    assert house.wait_exit(process, 120) == ExitCode.FENCED
-    assert house.totals() == before
+def committed(house: DriverHouse) -> dict[str, int | None]:
+    """The newest batch of each query, as the driver says."""
+    status = house.status("first")
+    return {} if status is None else {query: each.committed for query, each in status.queries.items()}
+
+
+def written(house: DriverHouse) -> list[Path]:
+    return sorted((house.output / "v0001").glob("*.parquet"))
+
+
+@pytest.mark.parametrize("what", ["python", "jvm", "both"])
+def test_a_frozen_writer_wakes_up_and_writes_nothing(house: DriverHouse, what: str) -> None:
+    """Python, its JVM or both are stopped, superseded, given new input, and woken: the table stays as it was.
+
+    The same for files: neither a batch in the log nor a file beside it.
+    """
+    assert house.wait_exit(freeze_and_wake(house, what), 120) == ExitCode.FENCED
+    assert house.totals() == {"a": (1, 1, 1)}
     with sqlite3.connect(house.warehouse) as connection:
         assert connection.execute("SELECT count(*) FROM sales_totals__staged").fetchone() == (0,)
-
-
-@pytest.mark.parametrize("what", FREEZES)
-def test_frozen_writer_of_files_wakes_up_and_writes_nothing(file_house: DriverHouse, what: str) -> None:
-    """The same for files: neither a batch in the log nor a file beside it."""
-    house = file_house
-    process = serve(house, "copy")
-    frozen = parts_of(process, what)
-    for each in frozen:
-        each.send_signal(signal.SIGSTOP)
-    files = sorted((house.output / "v0001").glob("*.parquet"))
-    FileSink(str(house.output)).open(take_over(house, "copy")).raise_fence()
-    house.add([("a", 1000)])
-    for each in frozen:
-        each.send_signal(signal.SIGCONT)
-    assert house.wait_exit(process, 120) == ExitCode.FENCED
     assert newest_batch(house.output / "v0001") == 0
-    assert sorted((house.output / "v0001").glob("*.parquet")) == files
+    assert len(written(house)) == 1
 
 
-def test_without_fence_and_journal_check_the_woken_writer_of_a_table_writes(table_house: DriverHouse) -> None:
-    """Negative control: with both checks switched off the superseded driver does change the table once it wakes up."""
-    house = table_house
-    with frozen_unfenced(house, "totals"):
-        before = house.totals()
-        context = take_over(house, "totals")
-        TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"]).open(context).raise_fence()
-    wait_for("the damage", lambda: house.totals() != before)
-    assert house.totals() == house.oracle()
-
-
-def test_without_fence_and_journal_check_the_woken_writer_of_files_writes(file_house: DriverHouse) -> None:
-    """Negative control: the same for files."""
-    house = file_house
-    with frozen_unfenced(house, "copy"):
-        FileSink(str(house.output)).open(take_over(house, "copy")).raise_fence()
-    wait_for("the damage", lambda: newest_batch(house.output / "v0001") == 1)
+def test_without_fence_and_journal_check_the_woken_writer_writes(house: DriverHouse) -> None:
+    """Negative control: with both checks switched off the superseded driver changes the table and the files."""
+    house.program = UNFENCED
+    freeze_and_wake(house, "both")
+    wait_for("the damage to the table", lambda: house.totals() == house.oracle())
+    wait_for("the damage to the files", lambda: newest_batch(house.output / "v0001") == 1)
+    assert len(written(house)) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.control import CommandKind, DriverState, ExitCode, Gather
+from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode, Gather
 from streamkeeper.model.journal_keys import entry_key, journal_prefix
 from streamkeeper.sinks.file import newest_batch
 from tests.driver.driver_house import DriverHouse
@@ -29,8 +30,13 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
     house.close()
 
 
-def test_a_life_from_standby_to_an_idle_drain_and_on(house: DriverHouse) -> None:
-    """Standby owns nothing; go serves; an idle drain ends at a commit; the next driver goes on from there, exactly."""
+def test_a_life_with_a_dead_jvm_a_drain_a_kill_and_a_lost_store(house: DriverHouse) -> None:
+    """Standby owns nothing; go serves; an idle drain ends at a commit; the next driver goes on from there, exactly.
+
+    A standby whose JVM dies while it looks tells nothing, and its next generation looks.
+    A driver that died is started again by its supervisor and serves without a new order, under a new epoch.
+    A serving driver that cannot reach its store writes nothing more and ends, its JVM too, within its lease.
+    """
     house.add([("a", 1), ("b", 2)])
     first = house.launch("first")
     assert house.wait_state("first", DriverState.STANDBY).queries == {}
@@ -43,80 +49,84 @@ def test_a_life_from_standby_to_an_idle_drain_and_on(house: DriverHouse) -> None
     wait_for("its start to be recorded", lambda: house.journal.state().versions["totals"][0].start_offsets is not None)
     assert house.journal.state().versions["totals"][0].start_offsets == ("null",)
 
-    checkpoint = house.root / "checkpoints/sales_totals/totals/v0001"
-    second = house.launch("second", rehearse_on={"totals": str(checkpoint)})
-    standby = house.wait_state("second", DriverState.STANDBY)
-    assert standby.warm_up.startswith("ok: totals ran batch 1 again"), standby.warm_up
-    assert house.totals() == house.oracle()
+    second = _stand_by_after_a_death(house)
     house.send("first", first, CommandKind.DRAIN)
     assert house.wait_exit(first) == ExitCode.DRAINED
     drained = house.wait_state("first", DriverState.DRAINED)
     assert (drained.last_command, drained.queries["totals"].epoch) == (2, 1)
-    assert (
-        drained.queries["totals"].committed
-        == last_committed(LocalTree(checkpoint))
-        == last_planned(LocalTree(checkpoint))
-    )
-    assert drained.queries["totals"].admitted == last_committed(LocalTree(checkpoint))
+    checkpoint = LocalTree(house.checkpoint("totals", "v0001"))
+    assert drained.queries["totals"].committed == last_committed(checkpoint) == last_planned(checkpoint)
+    assert drained.queries["totals"].admitted == last_committed(checkpoint)
     assert not (house.root / "home/scratch/first").exists()
 
     house.add([("b", 7), ("c", 1)])
     house.go("second", second, "totals")
     wait_for("the totals of the second driver", lambda: house.totals() == house.oracle())
-    wait_for("its commit to be told", lambda: (house.status("second").queries["totals"].committed or 0) == 2)
+    wait_for("its commit to be told", lambda: (told(house).queries["totals"].committed or 0) == 2)
     status = house.wait_state("second", DriverState.SERVING)
-    assert status.queries["totals"].epoch == 2
+    assert (status.generation, status.queries["totals"].epoch) == (2, 2)
+    _lose_the_store(house, _killed_and_gone_on(house, second))
 
 
-def test_killed_driver_goes_on_by_itself(house: DriverHouse) -> None:
-    """A driver that died is started again by its supervisor and serves without a new order, under a new epoch.
+def told(house: DriverHouse) -> DriverStatus:
+    """What the second driver says, also of an end that is behind it."""
+    status = house.status("second")
+    assert status is not None
+    return status
 
-    It dies after the sink has taken a batch and before Spark has committed it: the batch comes again, and counts once.
+
+def _stand_by_after_a_death(house: DriverHouse) -> subprocess.Popen[bytes]:
+    """The JVM of ``second`` dies in its rehearsal; its next generation, whose second batch is to kill it, stands by.
+
+    Nobody is asked about looks that were missed.
+    """
+    live = house.checkpoint("totals", "v0001")
+    wait_for("the commit", lambda: last_committed(LocalTree(live)) == 1)
+    second = house.launch("second", rehearse_on={"totals": str(live)}, gather=Gather(served=True), lease_s=15)
+    wait_for("its rehearsal", lambda: [*(house.root / "home/scratch/second/rehearsal").glob("rehearsal-*")])
+    [jvm] = [child for child in psutil.Process(second.pid).children() if "java" in child.name()]
+    jvm.kill()
+    assert house.wait_exit(second) == ExitCode.FAILED
+    assert house.control("second").read_evidence() is None
+    assert told(house).error.startswith("the JVM exited on its own")
+    second = house.start("second", 2, environ={"STREAMKEEPER_CRASH": "driver.batch.written:2"})
+    wait_for("its standby", lambda: told(house).state is DriverState.STANDBY)
+    assert told(house).warm_up.startswith("ok: totals ran batch 1 again"), told(house).warm_up
+    assert house.totals() == house.oracle()
+    evidence = house.control("second").read_evidence()
+    assert evidence is not None
+    assert not evidence.queries["totals"].not_looked
+    return second
+
+
+def _killed_and_gone_on(house: DriverHouse, second: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """It dies after the sink has taken a batch and before Spark has committed it: the batch comes again, counts once.
+
     Meanwhile a newer version has recorded something that drivers may pass over, and somebody has left a note beside it.
     """
-    house.add([("a", 1), ("b", 2)])
-    first = house.launch("first", environ={"STREAMKEEPER_CRASH": "driver.batch.written:2"})
-    house.wait_state("first", DriverState.STANDBY)
-    house.go("first", first, "totals")
-    wait_for("the first totals", lambda: house.totals() == house.oracle())
     number = house.journal.state().number + 1
     frame = {"number": number, "at": "", "by": "tomorrow", "drivers_may_pass": True}
     tomorrow = {**frame, "record": {"type": "of-tomorrow"}}
     house.store.create(entry_key("sales_totals", number), json.dumps(tomorrow).encode())
     house.store.create(journal_prefix("sales_totals") + "note.txt", b"please leave this")
     house.add([("a", 5)])
-    assert house.wait_exit(first) == -9
-    again = house.start("first", 2)
+    assert house.wait_exit(second) == -9
+    assert house.totals() == house.oracle()
+    again = house.start("second", 3)
     house.add([("c", 3)])
     wait_for("the totals after the crash", lambda: house.totals() == house.oracle(), 300)
-    status = house.status("first")
-    assert status is not None
-    assert (status.generation, status.queries["totals"].epoch) == (2, 2)
-    house.send("first", again, CommandKind.DRAIN)
-    assert house.wait_exit(again) == ExitCode.DRAINED
+    assert (told(house).generation, told(house).queries["totals"].epoch) == (3, 3)
+    return again
 
 
-def test_a_standby_whose_jvm_dies_while_it_looks_tells_nothing(house: DriverHouse) -> None:
-    """It ends and is started again, and the next generation looks; so nobody is asked about looks that were missed."""
-    house.add([("a", 1)])
-    first = house.launch("first")
-    house.wait_state("first", DriverState.STANDBY)
-    house.go("first", first, "totals")
-    wait_for("the first totals", lambda: house.totals() == house.oracle())
-    live = house.checkpoint("totals", "v0001")
-    wait_for("its commit", lambda: last_committed(LocalTree(live)) is not None)
-    second = house.launch("second", rehearse_on={"totals": str(live)}, gather=Gather(served=True))
-    wait_for("its rehearsal", lambda: [*(house.root / "home/scratch/second/rehearsal").glob("rehearsal-*")])
-    [jvm] = [child for child in psutil.Process(second.pid).children() if "java" in child.name()]
-    jvm.kill()
-    assert house.wait_exit(second) == ExitCode.FAILED
-    assert house.control("second").read_evidence() is None
-    assert house.status("second").error.startswith("the JVM exited on its own")  # type: ignore[union-attr]
-    house.start("second", 2)
-    wait_for("its standby", lambda: house.status("second").state is DriverState.STANDBY)  # type: ignore[union-attr]
-    evidence = house.control("second").read_evidence()
-    assert evidence is not None
-    assert not evidence.queries["totals"].not_looked
+def _lose_the_store(house: DriverHouse, process: subprocess.Popen[bytes]) -> None:
+    before = house.totals()
+    os.rename(house.store_directory, house.root / "gone")
+    house.add([("a", 100)])
+    assert house.wait_exit(process, 60) == ExitCode.STORE_LOST
+    assert house.totals() == before
+    assert b"lost the store" in (house.root / "second-3.log").read_bytes()
+    os.rename(house.root / "gone", house.store_directory)
 
 
 def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:
@@ -154,36 +164,6 @@ def event_ids(directory: Path) -> list[str]:
     return [value.as_py() for file in directory.glob("*.parquet") for value in pq.read_table(file)["event_id"]]
 
 
-def test_available_now_ends_finished(house: DriverHouse) -> None:
-    """A job that reads all there is ends by itself, FINISHED."""
-    house.add([("a", 1)])
-    first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
-    house.wait_state("first", DriverState.STANDBY)
-    house.go("first", first, "totals")
-    assert house.wait_exit(first, 180) == ExitCode.FINISHED
-    status = house.status("first")
-    assert status is not None
-    assert status.state is DriverState.FINISHED
-    assert status.queries["totals"].finished
-    assert house.totals() == house.oracle()
-
-
-def test_driver_without_its_store_ends_itself(house: DriverHouse) -> None:
-    """A serving driver that cannot reach its store writes nothing more and ends, its JVM too, within its lease."""
-    house.add([("a", 1)])
-    first = house.launch("first", lease_s=4)
-    house.wait_state("first", DriverState.STANDBY)
-    house.go("first", first, "totals")
-    wait_for("the first totals", lambda: house.totals() == house.oracle())
-    before = house.totals()
-    os.rename(house.store_directory, house.root / "gone")
-    house.add([("a", 100)])
-    assert house.wait_exit(first, 60) == ExitCode.STORE_LOST
-    assert house.totals() == before
-    assert b"lost the store" in (house.root / "first-1.log").read_bytes()
-    os.rename(house.root / "gone", house.store_directory)
-
-
 def test_driver_that_is_not_appointed_is_fenced(house: DriverHouse) -> None:
     """``go`` alone gives nothing: without an appointment in the journal the driver ends FENCED and opens nothing."""
     house.add([("a", 1)])
@@ -195,13 +175,21 @@ def test_driver_that_is_not_appointed_is_fenced(house: DriverHouse) -> None:
     assert house.totals() == {}
 
 
-def test_sink_ahead_of_its_checkpoint_is_refused(house: DriverHouse) -> None:
-    """A sink that holds more than its checkpoint knows would skip batches in silence: the driver refuses to serve."""
+def test_available_now_ends_finished_and_a_sink_ahead_of_its_checkpoint_is_refused(house: DriverHouse) -> None:
+    """A job that reads all there is ends by itself, FINISHED.
+
+    A sink that holds more than its checkpoint knows would skip batches in silence: the next driver refuses to serve.
+    """
     house.add([("a", 1)])
     first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
     house.wait_state("first", DriverState.STANDBY)
     house.go("first", first, "totals")
     assert house.wait_exit(first, 180) == ExitCode.FINISHED
+    status = house.status("first")
+    assert status is not None
+    assert status.state is DriverState.FINISHED
+    assert status.queries["totals"].finished
+    assert house.totals() == house.oracle()
     with sqlite3.connect(house.warehouse, timeout=30) as connection:
         connection.execute("UPDATE streamkeeper_outputs SET batch_id = 5")
     second = house.launch("second")
