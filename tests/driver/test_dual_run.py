@@ -15,7 +15,7 @@ from harness.waiting import wait_for
 from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode
 from tests.driver.driver_house import DriverHouse
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 LOOK_S = 0.02
 FED = 30
@@ -86,9 +86,11 @@ def params(house: DriverHouse) -> dict[str, object]:
     return {**house.params(), "files_per_trigger": 10}
 
 
-def begin(house: DriverHouse, instance: str, version: str, **environ: str) -> subprocess.Popen[bytes]:
-    """Start an instance beside ``first`` and let it shadow."""
-    serving = {"totals": str(house.checkpoint("totals", "v0001"))}
+def begin(
+    house: DriverHouse, instance: str, version: str, serving_version: str = "v0001", **environ: str
+) -> subprocess.Popen[bytes]:
+    """Start an instance beside the one that serves and let it shadow."""
+    serving = {"totals": str(house.checkpoint("totals", serving_version))}
     process = house.launch(instance, params=params(house), rehearse_on=serving, environ=environ)
     house.wait_state(instance, DriverState.STANDBY)
     house.shadow(instance, process, "totals", version)
@@ -105,11 +107,10 @@ def told(house: DriverHouse, instance: str = "second") -> DriverStatus:
     return status
 
 
-def retire(house: DriverHouse, version: str) -> None:
-    """Drain ``first``, and wait until the shadow holds all that it has written."""
-    first = house.processes[0]
-    house.send("first", first, CommandKind.DRAIN)
-    assert house.wait_exit(first) == ExitCode.DRAINED
+def retire(house: DriverHouse, instance: str, process: subprocess.Popen[bytes], version: str) -> None:
+    """Drain what serves, and wait until the shadow holds all that it has written."""
+    house.send(instance, process, CommandKind.DRAIN)
+    assert house.wait_exit(process) == ExitCode.DRAINED
     old = house.totals()
 
     def holds_all() -> bool:
@@ -119,10 +120,28 @@ def retire(house: DriverHouse, version: str) -> None:
     wait_for("the shadow to hold everything", holds_all)
 
 
-def test_abort_leaves_nothing_and_cutover_is_not_seen_by_readers(house: DriverHouse) -> None:
+def test_an_abort_leaves_nothing_and_no_cutover_is_seen_by_readers(house: DriverHouse) -> None:
     """A shadow that differs says where, and is gone as if it had never been once it is aborted; the next one is
     compared, cut over, and no count goes back.
+
+    Killed right before its outputs are swapped or right after: the next generation serves the new version, exactly.
     """
+    _abort_what_differs(house)
+    reader = Reader(house)
+    serving = _compare_and_cut_over(house)
+    for before, instance, versions, point in (
+        ("second", "third", ("v0003", "v0004"), "driver.fence.before:2"),
+        ("third", "fourth", ("v0004", "v0005"), "driver.cutover.fence.after"),
+    ):
+        serving = _cut_over_with_a_death(house, before, serving, instance, versions, point)
+    reader.close()
+    assert reader.looks > 100
+    assert reader.went_back == []
+    house.send("fourth", serving, CommandKind.DRAIN)
+    assert house.wait_exit(serving) == ExitCode.DRAINED
+
+
+def _abort_what_differs(house: DriverHouse) -> None:
     aborted = begin(house, "aborted", "v0002")
     wait_for("the shadow", lambda: house.totals("sales_totals__v0002") == house.oracle())
     with sqlite3.connect(house.warehouse, timeout=30) as connection:
@@ -134,13 +153,15 @@ def test_abort_leaves_nothing_and_cutover_is_not_seen_by_readers(house: DriverHo
     assert (differing.comparable, differing.differing, differing.allowed) == (True, 1, ("squares",))
     assert differing.columns == {"total": 1, "squares": 2}
     assert differing.sample == (("customer='b'", "total", "15", "14"),)
-    before = house.status("first")
     house.send("aborted", aborted, CommandKind.STOP)
     assert house.wait_exit(aborted) == ExitCode.STOPPED
     assert [name for name in house.tables() if "v0002" in name] == []
     assert house.totals() == house.oracle()
 
-    reader = Reader(house)
+
+def _compare_and_cut_over(house: DriverHouse) -> subprocess.Popen[bytes]:
+    """The second driver, which serves v0003 now."""
+    before = house.status("first")
     second = begin(house, "second", "v0003")
     serving = house.status("first")
     assert before is not None
@@ -156,37 +177,41 @@ def test_abort_leaves_nothing_and_cutover_is_not_seen_by_readers(house: DriverHo
     assert (compared.only_old, compared.only_new, compared.differing) == (0, 0, 0)
 
     feeder = Feeder(house)
-    retire(house, "v0003")
+    retire(house, "first", house.processes[0], "v0003")
     house.switch("second", second, {"totals": "v0003"})
     served = house.wait_state("second", DriverState.SERVING)
     assert (served.queries["totals"].version, served.queries["totals"].epoch) == ("v0003", 2)
     wait_for("its first triggers", lambda: told(house).queries["totals"].triggers >= 3)
     feeder.close()
     wait_for("all totals", lambda: house.totals() == house.oracle())
-    reader.close()
-    assert reader.looks > 100
-    assert reader.went_back == []
-    house.send("second", second, CommandKind.DRAIN)
-    assert house.wait_exit(second) == ExitCode.DRAINED
+    return second
 
 
-@pytest.mark.parametrize("point", ["driver.fence.before:2", "driver.cutover.fence.after"])
-def test_a_driver_killed_in_its_cutover_finishes_it(house: DriverHouse, point: str) -> None:
-    """Right before its outputs are swapped or right after: the next generation serves the new version, exactly."""
-    second = begin(house, "second", "v0002", STREAMKEEPER_CRASH=point)
-    reader, feeder = Reader(house), Feeder(house)
-    tree = psutil.Process(second.pid).children(recursive=True)
-    retire(house, "v0002")
-    house.switch("second", second, {"totals": "v0002"})
-    assert second.wait(timeout=120) == -9
+def _cut_over_with_a_death(
+    house: DriverHouse,
+    before: str,
+    serving: subprocess.Popen[bytes],
+    instance: str,
+    versions: tuple[str, str],
+    point: str,
+) -> subprocess.Popen[bytes]:
+    """Cut over from one version to the next, by an instance that is killed at this point; its next generation."""
+    old, new = versions
+    killed = begin(house, instance, new, old, STREAMKEEPER_CRASH=point)
+    feeder = Feeder(house)
+    tree = psutil.Process(killed.pid).children(recursive=True)
+    retire(house, before, serving, new)
+    house.switch(instance, killed, {"totals": new})
+    assert killed.wait(timeout=120) == -9
     assert psutil.wait_procs(tree, timeout=60)[1] == []
     feeder.close()
-    house.start("second", 2)
+    again = house.start(instance, 2)
     wait_for(
-        "the next generation", lambda: told(house).generation == 2 and told(house).state is DriverState.SERVING, 180
+        "the next generation",
+        lambda: (status := told(house, instance)).generation == 2 and status.state is DriverState.SERVING,
+        180,
     )
     wait_for("all totals", lambda: house.totals() == house.oracle())
-    reader.close()
-    assert reader.went_back == []
-    state = house.journal.state()
-    assert (state.epochs["totals"].version, state.epochs["totals"].generation) == ("v0002", 2)
+    epoch = house.journal.state().epochs["totals"]
+    assert (epoch.version, epoch.generation) == (new, 2)
+    return again
