@@ -148,6 +148,21 @@ def test_code_that_a_person_may_approve_names_the_switch_as_well(sink: str, told
     assert (finding.rule, told in finding.hint) == ("code-in-state-changed", True), finding.hint
 
 
+def test_beside_a_worse_finding_no_approval_is_recommended() -> None:
+    """The deploy of one query does one thing, so no hint tells a person to wait for another."""
+    old = changed(STATEFUL, functions={f"{BELOW_STATE}count": "a"})
+    layout = {**old.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
+    new = changed(old, functions={f"{BELOW_STATE}count": "b"}, confs=layout)
+    switched = {each.rule: each for each in assess({"q": old}, {"q": new}).queries["q"].findings}
+    opaque = switched.pop("code-in-state-changed")
+    assert {each.severity for each in switched.values()} == {Severity.BREAKING}
+    assert opaque.hint.startswith(f"the deploy switches because of {next(iter(switched))}, without an approval")
+    lost = Finding(rule="sink-ahead-of-checkpoint", severity=Severity.FATAL, where="sink", evidence="9 > 7")
+    refused = assess({"q": old}, {"q": new}, {"q": [lost]}).queries["q"].findings
+    (opaque,) = (each for each in refused if each.severity is Severity.OPAQUE)
+    assert opaque.hint.startswith("the deploy is refused because of sink-ahead-of-checkpoint")
+
+
 def costs(base: Manifest) -> str:
     """What a switch of a query with a function as its sink would cost."""
     old = changed(base, sink=changed(STATEFUL.sink, kind="foreach"))

@@ -28,8 +28,8 @@ _FROM_STATE = "computed from state that changed, see the findings about that sta
 _BY_CODE = "Python code that may compute it changed"
 _OTHER_TABLE = "comes from a static table; the table, or the join with it, changed"
 _ELSEWHERE = (
-    "approve if the function writes the same rows to the same place; otherwise revert the change, or switch to a new "
-    "checkpoint version (rows written so far stay in the old place)"
+    "approve if the function writes the same rows to the same place, or if new batches are meant to be written in the "
+    "new way while earlier rows stay as they are; otherwise revert the change"
 )
 _NUMBER = re.compile(r"#\d+L?")
 _PYTHON = re.compile(r"pythonud[ft]f?\(|pythonudaf\(|InPandas\(|InArrow\(|MapIn|\?", re.IGNORECASE)

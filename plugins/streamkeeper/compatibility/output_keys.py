@@ -58,7 +58,7 @@ _GROUPS = re.compile(r"\bgroupingAttributes=\[([^\[\]()]*)\]")
 """The grouping columns of stateful code in an expression, if none of them is computed."""
 
 _OF_CODE = (
-    "the stateful code would run with other arguments: if it returns other values of {name}, results would be written "
+    "if the stateful code, as changed, returns other values of {name}, results would be written "
     "under them, and existing rows would never be updated"
 )
 
@@ -164,7 +164,7 @@ def _result_change(was: str, now: str, old: Manifest, new: Manifest) -> str:
     """Return the change of a column that stateful code returns: its settings, else its groups, else its expression."""
     noun = "result of the stateful code"
     if settings := "; ".join(settings_apart(old, new)):
-        return f"{noun}, which would run with another setting: {settings}"
+        return f"{noun}, which would run with a changed setting or type: {settings}"
     before, after = (
         [expression(column) for found in _GROUPS.findall(meaning) for column in found.split(", ")]
         for meaning in (was, now)

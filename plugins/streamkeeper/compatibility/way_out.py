@@ -5,11 +5,11 @@ The deploy chooses the transition of a query (``lifecycle.ways``); this module o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, is_stateful
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, is_stateful
 from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
@@ -37,6 +37,14 @@ ONLY_BACK = (
     "beside the current one"
 )
 
+_WORSE = {
+    Severity.FATAL: "the deploy is refused because of {rule}: follow the hint of that finding first",
+    Severity.BREAKING: "the deploy switches because of {rule}, without an approval of this finding; if the switch "
+    "rebuilds the output, a person approves the rebuilt output before it takes over. If this change is not intended, "
+    "revert it",
+}
+"""Severity -> what a deploy does about an opaque finding beside one of that severity; the worst comes first."""
+
 _LOST = {
     "aggregate": "every group restarts without its earlier rows",
     "deduplicate": "rows already seen are written again if they come again",
@@ -56,7 +64,16 @@ def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[F
     """
     kept = tuple(findings)
     of_source = next((each.hint for each in kept if _keeps_no_offsets(each)), "")
-    return tuple(msgspec.structs.replace(each, hint=_hint(each, old, new, of_source)) for each in kept)
+    found = tuple(msgspec.structs.replace(each, hint=_hint(each, old, new, of_source)) for each in kept)
+    return tuple(_without_approval(each, found) for each in found)
+
+
+def _without_approval(finding: Finding, among: Sequence[Finding]) -> Finding:
+    """Return the finding; with another hint if it recommends an approval that a worse finding makes impossible."""
+    worse = [each for severity in _WORSE for each in among if each.severity is severity]
+    if APPROVE not in finding.hint or not worse:
+        return finding
+    return msgspec.structs.replace(finding, hint=_WORSE[worse[0].severity].format(rule=worse[0].rule))
 
 
 def _keeps_no_offsets(finding: Finding) -> bool:
