@@ -31,7 +31,10 @@ _WRAPPER = "transformWithStateUDF"
 """PySpark's wrapper function around the author's class."""
 _PROCESSOR = "StatefulProcessor"
 _HEADER = re.compile(r"^class \w+\(([^()]*)\):", re.MULTILINE)
-_APPROVE_MEANING = f"{APPROVE}. Approve if the new code finds the stored values and gives them the same meaning; otherwise {NEW_CHECKPOINT}"
+_APPROVE_MEANING = (
+    f"{APPROVE}. Approve if the new code finds the stored values and gives them the same meaning; otherwise "
+    f"{NEW_CHECKPOINT}"
+)
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
