@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from typer.testing import CliRunner
 
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.cli.main import app
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
@@ -36,6 +38,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
 JOB, QUERY = "sales_totals", "totals"
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
+REPLAN = RecoveryAction.REPLAN
 HASTE = {"probation_batches": 0, "first_commit_s": 120.0, "probation_s": 120.0}
 
 
@@ -148,13 +151,17 @@ class House:
         return done.sentence
 
     def command(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        """What somebody types, in a process of its own."""
+        """What somebody types; in a process of its own, where it is to die."""
         settings = self.site.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
         own |= {"MASTER": settings.master, "DRIVERS": settings.drivers, "POD_TEMPLATE": settings.pod_template}
+        env = {**{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ}
+        if "STREAMKEEPER_CRASH" not in environ:
+            done = CliRunner().invoke(app, list(words), env=env)
+            return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
         return subprocess.run(
             [sys.executable, "-m", "streamkeeper.cli.main", *words],
-            env={**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ},
+            env={**os.environ, **env},
             capture_output=True,
             text=True,
             timeout=300,
@@ -254,8 +261,11 @@ def test_a_last_commit_that_is_deleted_is_mended_by_a_restart(house: House) -> N
     assert house.version == version
 
 
-def test_an_offset_in_the_middle_that_is_missing_is_restored(house: House) -> None:
-    """SPARK-38033: Spark refuses to start for ever, and names a file to delete by hand; the snapshot has it."""
+def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House) -> None:
+    """An offset in the middle is missing: Spark refuses to start for ever, and names a file to delete by hand
+    (SPARK-38033). The snapshot has it. Killed once the new version is on record, and once it serves, the command goes
+    on when it is typed again, to its end."""
+    version, before = house.version, house.site.journal(JOB, "test").state().operations.keys()
     house.kill()
     newest = last_committed(LocalTree(house.directory))
     assert newest is not None
@@ -264,27 +274,65 @@ def test_an_offset_in_the_middle_that_is_missing_is_restored(house: House) -> No
     assert found.cause is Cause.CHECKPOINT_DAMAGED
     assert "offset-missing-in-the-middle" in found.sentence
     assert not found.option(RESTART).possible
-    house.recover("restored", RESTORE)
-    house.add(("a", 11))
+    words = ["recover", JOB, "--action", "restore", "--probation-batches", "0"]
+    for point in ("restore.record.after", "act.go.appoint.after"):
+        killed = house.command(*words, STREAMKEEPER_CRASH=point)
+        assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
+    last = house.command(*words)
+    assert last.returncode == 0, last.stdout + last.stderr
+    operations = house.site.journal(JOB, "test").state().operations
+    assert [operations[name].outcome for name in operations.keys() - before] == [Outcome.SUCCEEDED]
+    assert house.version == version + 1
+    house.add(("z", 11))
     house.settle()
 
 
-@pytest.mark.parametrize("point", ["restore.record.after", "act.go.appoint.after"])
-def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House, point: str) -> None:
-    """Killed once the new version is on record, and once it serves: typed again it goes on, to its end."""
+def test_a_batch_whose_plan_is_cut_short_is_planned_again(house: House) -> None:
+    """Killed once the new version is on record, the command goes on when it is typed again: no committed batch is
+    replayed, every row is there once, and the damaged directory is as it was. Negative controls: a restart is refused
+    for what Spark would do, and a restore goes back two batches."""
+    house.add(("a", 4))
+    house.settle()
     version, before = house.version, house.site.journal(JOB, "test").state().operations.keys()
-    house.kill()
-    flip(house.directory)
-    words = ["recover", JOB, "--action", "restore", "--probation-batches", "0"]
-    first = house.command(*words, STREAMKEEPER_CRASH=point)
+    batch, damaged = kill_with_open_batch(house), house.directory
+    left = content_of(damaged)
+    found = house.look()
+    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, REPLAN), found
+    assert f"reads batch {batch}, perhaps with other offsets (1 files" in found.options[0].prices[0].sentence
+    assert "2 batches after batch" in found.option(RESTORE).prices[0].sentence
+    with pytest.raises(OperationRefused, match="Spark refuses to start"):
+        house.recover("restarted", RESTART)
+    words = ["recover", JOB, "--action", "replan", "--probation-batches", "0", "--reason", "plan cut short"]
+    first = house.command(*words, STREAMKEEPER_CRASH="restore.record.after")
     assert first.returncode == -signal.SIGKILL, first.stdout + first.stderr
     second = house.command(*words)
     assert second.returncode == 0, second.stdout + second.stderr
     operations = house.site.journal(JOB, "test").state().operations
     assert [operations[name].outcome for name in operations.keys() - before] == [Outcome.SUCCEEDED]
     assert house.version == version + 1
-    house.add(("z", 12))
     house.settle()
+    house.add(("c", 7))
+    house.settle()
+    assert content_of(damaged) == left
+
+
+def test_a_batch_that_the_table_holds_is_not_planned_again(house: House) -> None:
+    """Its commit and the end of its plan are gone, and the table has its rows. Negative control: with the
+    damaged plan deleted by hand, as Spark's users do, the batch would get other rows and be skipped, and a start is
+    refused, for the checkpoint has gone back."""
+    house.kill()
+    batch = last_committed(house.checkpoint)
+    assert batch is not None
+    for name in (str(batch), f".{batch}.crc"):
+        (house.directory / "commits" / name).unlink(missing_ok=True)
+    cut_short(house.directory, batch)
+    refused = house.look().option(REPLAN).why_not
+    assert f"contains batch {batch}; planned again with other rows, the batch would be skipped" in refused
+    with pytest.raises(OperationRefused, match="planned again"):
+        house.recover("replanned", REPLAN)
+    for name in (str(batch), f".{batch}.crc"):
+        (house.directory / "offsets" / name).unlink(missing_ok=True)
+    assert house.look().cause is Cause.CHECKPOINT_LOST
 
 
 def flip(directory: Path) -> None:
@@ -294,3 +342,28 @@ def flip(directory: Path) -> None:
     content = bytearray(newest.read_bytes())
     content[len(content) // 2] ^= 0x40
     newest.write_bytes(bytes(content))
+
+
+def kill_with_open_batch(house: House) -> int:
+    """Plan one more batch, let it write nothing, kill the driver and cut the plan short; the batch."""
+    committed = last_committed(house.checkpoint)
+    assert committed is not None
+    # The table cannot be written while somebody else writes the database.
+    with sqlite3.connect(house.warehouse, timeout=30, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        house.add(("b", 5), ("c", 6))
+        wait_for("the plan", lambda: open_batch(house.checkpoint) == committed + 1, 60)
+        house.kill()
+        other.execute("ROLLBACK")
+    cut_short(house.directory, committed + 1)
+    return committed + 1
+
+
+def cut_short(directory: Path, batch: int) -> None:
+    """As a power cut leaves it."""
+    plan = directory / "offsets" / str(batch)
+    plan.write_bytes(plan.read_bytes()[: plan.stat().st_size // 2])
+
+
+def content_of(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}

@@ -1,13 +1,14 @@
-"""Stop, start and logs as a person runs them, on a real driver: nothing serves in between, and nothing is lost."""
+"""A person and the watch end and start a real driver: nothing serves in between, and nothing is lost."""
 
 from __future__ import annotations
 
 import html
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from typer.testing import CliRunner
 
 from harness.bed import Bed, fresh_bed
 from harness.ledger import expected_totals
@@ -15,7 +16,15 @@ from harness.outputs import read_totals
 from harness.places import ROOT
 from harness.producer import SALES, write_whole
 from harness.waiting import wait_for
+from streamkeeper.cli.main import app
+from streamkeeper.model.health import Severity
+from streamkeeper.model.incident import IncidentRaised, WatchActed
 from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.liveness import Life
+from streamkeeper.operations.fleet_look import OWN
+from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.registry.incidents import IncidentLog
 from tests.pages.asking import get, make_viewed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -50,9 +59,9 @@ class Shop:
 
     def says(self, code: int, *words: str) -> str:
         """What a command prints, which ends with this exit code."""
-        done = self.bed.command(*words, extra={"COLUMNS": "300"})
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        done = CliRunner().invoke(app, list(words), env={**self.bed.environment, "COLUMNS": "300"})
+        assert done.exit_code == code, done.output
+        return done.output
 
     def is_exact(self) -> bool:
         """Whether the table is what the sales add up to."""
@@ -63,10 +72,15 @@ class Shop:
         return self.bed.site.journal(JOB, "test").state()
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    with fresh_bed(tmp_path / "site", [ROOT / "jobs" / f"{JOB}.py"]) as bed:
-        yield Shop(bed)
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A job that serves, its table full; each test but the last leaves it so."""
+    with fresh_bed(tmp_path_factory.mktemp("shop") / "site", [ROOT / "jobs" / f"{JOB}.py"]) as bed:
+        shop = Shop(bed)
+        shop.sell()
+        shop.deploy()
+        wait_for("the totals", shop.is_exact, timeout_s=60)
+        yield shop
 
 
 def assert_its_page_tells_it(shop: Shop) -> None:
@@ -91,9 +105,6 @@ def assert_its_page_tells_it(shop: Shop) -> None:
 
 def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Shop) -> None:
     """Drained at a boundary, not killed; what comes meanwhile waits; the same version of the checkpoint goes on."""
-    shop.sell()
-    shop.deploy()
-    wait_for("the totals", shop.is_exact, timeout_s=60)
     assert "driver has pid" in shop.says(0, "logs", JOB, "--lines", "500")
     first = shop.state.serving_instance
 
@@ -102,7 +113,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     assert list(shop.bed.processes()) == []
     assert shop.state.instances[first].exit == "drained"
     assert "nothing to do" in shop.says(0, "stop", JOB, "--reason", "again")
-    assert "stopped" in shop.says(0, "jobs")
+    assert "stopped" in shop.says(0, "jobs", "--now")
     assert "maintenance" in shop.says(0, "status", JOB)
 
     before = read_totals(shop.warehouse)
@@ -122,12 +133,45 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     assert "the instance has ended: drained" in follow
 
 
+def test_what_was_killed_serves_again_once_and_loses_nothing(shop: Shop) -> None:
+    """SIGKILL to supervisor, driver and JVM; two watches see it at once: one incident, one start, output complete."""
+    site, before = shop.bed.site, shop.state
+    run_pass(Watch(site=site))
+    site.runner.kill(JOB, before.serving_instance)
+    shop.sell()
+    dead = before.serving_instance
+    wait_for("its end", lambda: site.runner.observe(JOB, dead).life is Life.DEAD, timeout_s=60)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: run_pass(Watch(site=site, act_s=1.0)), range(2)))
+
+    def over() -> bool:
+        if shop.state.open_operation is None:
+            return True
+        run_pass(Watch(site=site, act_s=5.0))
+        return False
+
+    wait_for("the end of the start", over, timeout_s=240)
+    state = shop.state
+    started = [each for each in state.operations.values() if each.operation.startswith(OWN)]
+    assert [each.outcome for each in started] == [Outcome.SUCCEEDED], started[0].sentence
+    assert state.serving_instance != dead
+    assert state.serving_release == before.serving_release
+    wait_for("the totals after the start", shop.is_exact, timeout_s=60)
+    run_pass(Watch(site=site))
+    log = IncidentLog(site.store, JOB)
+    entries = [each.record for each in log.entries()]
+    raised = [each.symptom for each in entries if isinstance(each, IncidentRaised)]
+    assert [each.rule for each in raised if each.severity is Severity.PAGE] == ["driver-dead"]
+    assert any(isinstance(each, WatchActed) and "restarts r0001 as" in each.sentence for each in entries)
+    assert "driver-dead" not in {each.symptom.rule for each in log.state().open.values()}
+
+
 def test_a_job_that_read_all_there_was_is_started_again(shop: Shop) -> None:
     """An availableNow job ends by itself; a start reads what has come since, once, and ends again."""
     shop.sell()
     shop.deploy(trigger="availableNow")
     wait_for("the totals", shop.is_exact, timeout_s=60)
-    assert "finished" in shop.says(0, "jobs")
+    wait_for("its end", lambda: "finished" in shop.says(0, "jobs", "--now"), timeout_s=60, poll_s=1.0)
     shop.sell()
     shop.says(0, "start", JOB, "--reason", "tonight's")
     wait_for("the totals after the start", shop.is_exact, timeout_s=60)
