@@ -47,7 +47,7 @@ test: setup ## every test but those of test-storage and test-kubernetes, the fas
 	@$(RUN) python -m compileall -q plugins harness
 	@$(PYTEST) -n 3 --dist loadfile
 
-STORAGE := $(addprefix tests/campaign/test_on_,s3.py hdfs.py) $(addprefix tests/integration/test_,checkpoints_on_s3.py checkpoints_on_hdfs.py sinks_on_s3.py airflow_on_several_machines.py airflow_on_several_machines_and_yarn.py lives.py lives_on_executors.py page_walk.py lives_on_yarn.py stated_deaths.py malformed_record.py) tests/runners/test_yarn_application.py tests/demo/test_standing.py
+STORAGE := $(addprefix tests/campaign/test_on_,s3.py hdfs.py) $(addprefix tests/integration/test_,checkpoints_on_s3.py checkpoints_on_hdfs.py sinks_on_s3.py airflow_on_several_machines.py airflow_on_several_machines_and_yarn.py lives.py lives_on_executors.py page_walk.py lives_on_yarn.py lost_store.py stated_deaths.py malformed_record.py) tests/runners/test_yarn_application.py tests/demo/test_standing.py
 
 test-storage: connectors ## lives with checkpoints on S3 and in HDFS, with executors elsewhere, drivers on YARN, workers on two machines, and the long walk through the page; `make test` has one of the lives
 	@$(PYTEST) -n 2 --dist loadfile --storage $(STORAGE)

@@ -1,7 +1,7 @@
 """docs/operations/runbook.md, "The store is lost": a real driver under a store that is deleted, and what comes after.
 
-Nothing is lost and nothing doubled: the output equals the input in the end, be it a table and the store a directory, or
-files and the store a bucket.
+Nothing is lost and nothing doubled: the output equals the input in the end, be it a table and the store a directory,
+or, in ``make test-storage``, files and the store a bucket.
 """
 
 from __future__ import annotations
@@ -53,6 +53,28 @@ class Installed(House):
         environ = {**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}}
         self.site = Installation.from_environment({**environ, "STREAMKEEPER_JOBS": str(ROOT / "jobs")})
 
+    def open_deploy(self, operation: str) -> Deploy:
+        """Of the job as it is; not carried out."""
+        params = {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "200 milliseconds"}
+        conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
+        return Deploy.open(self.site, operation, DeployRequest(job=JOB, params=params, conf=conf, **HASTE))
+
+    def refuses_without_rebuild(self) -> None:
+        """Negative control: a deploy as if nothing had been there. The store is then as it was again."""
+        store, aside = self.root / "store", self.root / "store-aside"
+        shutil.copytree(store, aside)
+        self.open()
+        with pytest.raises(JournalLost, match=f"streamkeeper registry rebuild {JOB}"):
+            self.open_deploy("too-early")
+        # Where not even its driver's last word is left, the output still says whose it is.
+        shutil.rmtree(store)
+        self.open()
+        too_early = self.open_deploy("too-early").run()
+        assert too_early.outcome is Outcome.REFUSED, too_early.sentence
+        assert "output-of-another-installation" in too_early.sentence, too_early.sentence
+        shutil.rmtree(store)
+        aside.rename(store)
+
     def rebuild(self, *words: str) -> tuple[int, str]:
         """What somebody types."""
         done = self.command(
@@ -87,7 +109,10 @@ def house(tmp_path: Path) -> Iterator[Installed]:
 
 def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_or_doubled(house: Installed) -> None:
     """The driver is named and ends by itself; the job goes on from its checkpoint, above every epoch of before, once a
-    person has said that nobody knows what the old code was."""
+    person has said that nobody knows what the old code was.
+
+    Negative control: the same deploy without the rebuild is refused by the output's fence, and writes nothing.
+    """
     before, settings = house.fence, house.site.settings
     shutil.rmtree(house.root / "store")
     # What the watch does a minute later: a store that answers, and is empty.
@@ -97,6 +122,7 @@ def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_o
     assert "first-candidate still runs on" in told, told
     house.add(("b", 4), ("c", 5))
     wait_for("the driver's own end", lambda: not find_leftovers(JOB, settings))
+    house.refuses_without_rebuild()
     assert house.fence == before
     assert house.totals() != house.oracle
 
@@ -107,9 +133,7 @@ def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_o
     assert (house.site.id, state.current, state.next_epoch(QUERY)) == (before[3], {QUERY: "v0001"}, before[0] + 1)
     assert "rebuilt from checkpoints on" in house.command("history", JOB).stdout
 
-    params = {"input": str(house.input), "warehouse": f"sqlite:///{house.warehouse}", "trigger": "200 milliseconds"}
-    conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
-    deploy = Deploy.open(house.site, "again", DeployRequest(job=JOB, params=params, conf=conf, **HASTE))
+    deploy = house.open_deploy("again")
     deploy.run(Step.KEEP_STATE)
     operation = deploy.state.operations["again"]
     assert operation.ways[QUERY].opaque, operation.verdict_sentence
@@ -213,6 +237,7 @@ def copying(tmp_path: Path, s3_url: str) -> Iterator[Copying]:
 
 
 @pytest.mark.s3
+@pytest.mark.storage
 def test_a_store_on_s3_that_is_deleted_under_a_driver_is_rebuilt_for_an_output_of_files(copying: Copying) -> None:
     """Snapshots apart, on S3 as well, are still the installation's; the files hold every event once.
 
