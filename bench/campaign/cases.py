@@ -8,6 +8,7 @@ import random
 import signal
 import threading
 import time
+from collections.abc import Sequence
 
 import msgspec
 import psutil
@@ -60,9 +61,12 @@ class Stage:
     """A site that serves ``ledgers`` and gets one release after another.
 
     ``calm_s``: how long the outputs may take to hold all of the input once nothing is killed any more.
+    ``trigger_ms``: of each query, and one more with each release, for that alone makes it new.
     """
 
     calm_s = 90.0
+    haste: Sequence[str] = HASTE
+    trigger_ms = 400
 
     def __init__(self, bed: Bed) -> None:
         self.bed = bed
@@ -127,10 +131,10 @@ class Stage:
         params = {
             "input": str(self.bed.input),
             "output": str(self.output),
-            "trigger": f"{400 + self._release} milliseconds",
+            "trigger": self.next_trigger(),
             "broken": broken,
         }
-        arguments = ["deploy", JOB, "--params", json.dumps(params), "--reason", "campaign", *HASTE]
+        arguments = ["deploy", JOB, "--params", json.dumps(params), "--reason", "campaign", *self.haste]
         arguments += ["--on-open", "continue"] if carry_on else []
         run = self.bed.command(*arguments, extra=extra)
         if run.returncode == -signal.SIGKILL:
@@ -139,6 +143,10 @@ class Stage:
         if not done or (run.returncode and "open operation" in run.stderr):
             return f"exit {run.returncode}: {run.stderr.strip()[-300:]}"
         return done[-1].outcome.value if done[-1].outcome else "open"
+
+    def next_trigger(self) -> str:
+        """The trigger of the next release."""
+        return f"{self.trigger_ms + self._release} milliseconds"
 
     def state(self) -> JobState:
         """The job's state as recorded."""

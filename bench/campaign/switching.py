@@ -45,6 +45,8 @@ _VERSION = re.compile(r"v\d{4,}")
 class SwitchStage(Stage):
     """A site that serves ``ledgers`` and is switched, approved and rolled back."""
 
+    # Slow, for what serves takes from what is tried.
+    trigger_ms = 4000
     scenarios = SCENARIOS | FALL_BACKS
     drawn = tuple(SCENARIOS)
     """What a seed without a scenario's name is of."""
@@ -278,10 +280,6 @@ class SwitchStage(Stage):
             "code": int(serving.get("code", 1) or 0) + ask.recode,
             "breaks": ask.breaks,
         }
-
-    def next_trigger(self) -> str:
-        """Another one for each release: that alone makes it new. Slow, for what serves takes from what is tried."""
-        return f"{4000 + self._release} milliseconds"
 
     def _settle(self) -> list[str]:
         outcomes: list[str] = []
