@@ -110,9 +110,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return made
 
 
-def test_a_bare_airflow_finds_dags_and_plugin(installed: Installed) -> None:
+@pytest.fixture(scope="module")
+def seen(installed: Installed) -> dict[str, Any]:
+    """What a bare Airflow makes of it."""
+    return installed.look(PLUGINS, DAGS, PAGE)
+
+
+def test_a_bare_airflow_finds_dags_and_plugin(installed: Installed, seen: dict[str, Any]) -> None:
     """Every DAG of the checkout, without an import error, and one plugin, by its entry point; all of it the wheel's."""
-    seen = installed.look(PLUGINS, DAGS)
     assert seen["dags"] == sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
     assert seen["import_errors"] == {}
     (plugin,) = seen["plugins"]
@@ -121,9 +126,8 @@ def test_a_bare_airflow_finds_dags_and_plugin(installed: Installed) -> None:
     assert seen["package"] == str(installed.packages / "streamkeeper" / "__init__.py")
 
 
-def test_the_page_has_its_templates_and_files(installed: Installed) -> None:
+def test_the_page_has_its_templates_and_files(seen: dict[str, Any]) -> None:
     """With the vendored libraries and their licences."""
-    seen = installed.look(PLUGINS, PAGE)
     assert "<h1>Streaming jobs</h1>" in seen["page"]
     assert set(seen["files"]) == {200}
 
