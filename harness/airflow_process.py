@@ -129,7 +129,7 @@ def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[in
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
         "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",  # they do not change here, and each costs a second
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",  # they do not change here, and each costs a second
         # Airflow gives its logs these modes whatever its umask is.
         "LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
         "LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
