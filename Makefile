@@ -41,7 +41,7 @@ up: setup ## the same system at a local address, for a person
 down: setup ## stop what `make up` started
 	@$(RUN) python -m demo down
 
-# Three at a time, a file to each: on two cores too, for much of a test's time it waits for processes of its own.
+# Three at a time, a file to each, or all that share an Airflow: on two cores too, for much of a test's time it waits for processes of its own.
 test: setup ## every test but those of test-storage and test-kubernetes, the fast ones first
 	@scripts/connectors if-there
 	@$(RUN) python -m compileall -q plugins harness

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 # A text that only chance finds is for whoever works on it, not for the change that happens to be tested.
 if os.environ.get("STREAMKEEPER_CI"):
@@ -19,6 +21,23 @@ pytest_plugins = [
 ]
 
 TIERS = ("s3", "hdfs", "postgres", "airflow", "kafka", "spark")
+
+
+ONE_AIRFLOW = "tests/integration/one_airflow"
+"""Its files share an Airflow, which starts once: they go to one worker, one after the other."""
+
+
+class FilesToWorkers(LoadFileScheduling):
+    """A file to each worker; those of one Airflow count as one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return ONE_AIRFLOW if nodeid.startswith(f"{ONE_AIRFLOW}/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesToWorkers | None:
+    """For ``--dist loadfile``."""
+    return FilesToWorkers(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 from harness.airflow_process import Airflow
 from harness.forms import DAG, SALES_TOTALS, deploy_conf
-from harness.ledger import expected_totals
+from harness.ledger import Account, compare_totals, expected_totals
 from harness.outputs import read_totals
 from harness.places import Places
+from harness.processes import session_of
 from harness.producer import SALES, prepare, write_whole
 from harness.rest import AirflowApi, Conflict
 from harness.system import System
 from harness.waiting import wait_until
 from streamkeeper.model.job_state import JobState
+from streamkeeper.model.liveness import Life
 from streamkeeper.model.run_names import operation_id
 
 CRASH_AT = "act.prove-dead.recordend.after"
 """The old driver has ended and the new one does not go yet: the worst moment for the task to die."""
 CONNECTION = "warehouse"
-MAPPED = 12
+MAPPED = 4
 """Mapped tasks that this Airflow allows; its default is 1,024, which no test could wait for."""
+CODE = (
+    ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job('),
+    ("sales.groupBy(", 'sales.withColumn("amount", counted("amount")).groupBy('),
+)
+OTHER_CODE = (("    return amount\n", "    return int(amount)\n"),)
+APPROVERS = ((f'name="{SALES_TOTALS}",', f'name="{SALES_TOTALS}", approvers=["cli:ada"],'),)
 
 
 class InstalledAirflow:
@@ -44,12 +55,22 @@ class InstalledAirflow:
         self.system.environment["STREAMKEEPER_CRASH_ONCE"] = str(root / "crash-disarmed")
         # A URL with options, as one with a password would be: the sink's identity, which is recorded, leaves them out.
         self.secret = f"sqlite:///{self.places.warehouse}?cached_statements=137"
-        self._sales = 0
+        self._sales, self._port = 0, 0
 
     def start(self) -> Airflow:
-        airflow = self.system.start_airflow()
-        self.system.wait_for_airflow(airflow)
-        return airflow
+        """Start Airflow; each time at the same address."""
+        self.airflow = self.system.start_airflow(port=self._port)
+        self._port = int(self.airflow.url.rpartition(":")[2])
+        self.system.wait_for_airflow(self.airflow)
+        return self.airflow
+
+    def kill_airflow(self) -> None:
+        """SIGKILL to every process of it."""
+        victims = list(session_of(self.airflow.process))
+        assert any("scheduler" in " ".join(each.cmdline()) for each in victims)
+        for each in victims:
+            each.send_signal(signal.SIGKILL)
+        assert psutil.wait_procs(victims, timeout=20)[1] == []
 
     def sell(self, rows: int = 20) -> None:
         """One more sales file."""
@@ -69,20 +90,35 @@ class InstalledAirflow:
     def state(self) -> JobState:
         return self.system.site.journal(SALES_TOTALS, "test").state()
 
+    def life(self, instance: str = "") -> Life:
+        """Of that driver, else of the one that serves, or did last."""
+        return self.system.site.runner.observe(SALES_TOTALS, instance or self.state.serving_instance).life
+
+    def is_launched(self, run: Run) -> bool:
+        """Whether the run's operation has a driver, which takes seconds to be ready."""
+        return any(each.operation == run.operation for each in self.state.instances.values())
+
     @property
     def checkpoint(self) -> Path:
         """Of the job's only query."""
-        return self.places.checkpoints / SALES_TOTALS / "totals" / "v0001"
+        return self.places.checkpoints / SALES_TOTALS / "totals" / self.state.current["totals"]
 
     def at_rest(self) -> bool:
         """Whether everything sold is in the table, and the batch that brought it there is committed."""
         planned, committed = (
-            {int(path.name) for path in (self.checkpoint / log).glob("[0-9]*")} for log in ("offsets", "commits")
+            max((int(path.name) for path in (self.checkpoint / log).glob("[0-9]*")), default=-1)
+            for log in ("offsets", "commits")
         )
         return self.caught_up() and planned == committed
 
     def caught_up(self) -> bool:
         return read_totals(self.places.warehouse) == expected_totals(self.places.input / SALES)
+
+    def compare(self) -> Account:
+        """The table with everything sold."""
+        return compare_totals(
+            SALES_TOTALS, expected_totals(self.places.input / SALES), read_totals(self.places.warehouse)
+        )
 
     def everything(self) -> Iterator[tuple[Path, bytes]]:
         """Every file that Streamkeeper and Airflow wrote, but Airflow's own database and the drivers' scratch."""
@@ -95,9 +131,10 @@ class InstalledAirflow:
 class Run:
     """One DAG run; a deploy, unless another DAG is named."""
 
-    def __init__(self, api: AirflowApi, form: dict[str, Any], *, dag: str = DAG) -> None:
+    def __init__(self, api: AirflowApi, form: dict[str, Any], *, dag: str = DAG, run_id: str = "") -> None:
+        """``run_id``: of a run that there is already."""
         self.api, self.dag = api, dag
-        self.run_id = api.trigger(dag, form)
+        self.run_id = run_id or api.trigger(dag, form)
         self.operation = operation_id(dag, self.run_id)
         self.state = ""
 
@@ -141,6 +178,32 @@ class Run:
         """
         errors = (line.partition(" error ")[2] for line in self.log("finish").splitlines())
         return [error for error in errors if re.match(r"[A-Z]\w+: ", error)]
+
+
+class Interrupted(NamedTuple):
+    """A deploy in which Airflow was killed, its form, and another deploy that came meanwhile; both are over."""
+
+    run: Run
+    form: dict[str, Any]
+    another: Run
+
+
+@contextmanager
+def edited(installation: InstalledAirflow, replaces: tuple[tuple[str, str], ...]) -> Iterator[None]:
+    """The job with other code, for the time of the body: it is the release's once the run asks something."""
+    edit(installation, replaces)
+    yield
+    edit(installation, tuple((new, old) for old, new in replaces))
+
+
+def edit(installation: InstalledAirflow, replaces: tuple[tuple[str, str], ...]) -> None:
+    """Change the job's code under the jobs root."""
+    file = installation.places.jobs / f"{SALES_TOTALS}.py"
+    text = file.read_text()
+    for old, new in replaces:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    file.write_text(text)
 
 
 def deploy_first(installation: InstalledAirflow, api: AirflowApi, **fields: Any) -> Run:

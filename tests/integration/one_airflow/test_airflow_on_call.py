@@ -6,6 +6,7 @@ import shutil
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from harness.forms import SALES_TOTALS
 from harness.rest import AirflowApi
@@ -14,18 +15,12 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.model.liveness import Life
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.targets import query_target
-from tests.integration.installation import InstalledAirflow, Run, deploy_first
+from streamkeeper.page_address import page_path
+from tests.integration.installation import InstalledAirflow, Run
+from tests.integration.walker import WAIT_MS, walking
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 STOP, START, WATCH, RECOVER = "streaming_stop", "streaming_start", "streaming_watch", "streaming_recover"
-
-
-@pytest.fixture(scope="module")
-def served(installation: InstalledAirflow, api: AirflowApi) -> InstalledAirflow:
-    """The job deployed, and serving."""
-    deploy_first(installation, api)
-    assert wait_until(lambda: all(api.has_dag(each) for each in (STOP, START, WATCH, RECOVER)), timeout_s=60)
-    return installation
 
 
 def run(api: AirflowApi, dag: str, job: str = SALES_TOTALS) -> Run:
@@ -35,26 +30,43 @@ def run(api: AirflowApi, dag: str, job: str = SALES_TOTALS) -> Run:
     return made
 
 
-def life(installation: InstalledAirflow, instance: str = "") -> Life:
-    """Of that driver, else of the one that serves, or did last."""
-    wanted = instance or installation.state.serving_instance
-    return installation.system.site.runner.observe(SALES_TOTALS, wanted).life
-
-
 def kill(installation: InstalledAirflow) -> str:
     """SIGKILL to every process of the driver that serves; returns which one it was."""
     instance = installation.state.serving_instance
     installation.system.site.runner.kill(SALES_TOTALS, instance)
-    assert wait_until(lambda: life(installation, instance) is Life.DEAD, timeout_s=30)
+    assert wait_until(lambda: installation.life(instance) is Life.DEAD, timeout_s=30)
     return instance
 
 
-def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, api: AirflowApi) -> None:
+@pytest.fixture(scope="module")
+def stopped(served: InstalledAirflow, api: AirflowApi, browser: Browser) -> Run:
+    """The run of a stop by its button: the dialog says what became of it, and then the page has the other button."""
+    with walking(browser, served) as walker:
+        walker.go(page_path(SALES_TOTALS))
+        walker.open("Stop")
+        walker.fill("Reason", "the warehouse moves")
+        walker.send("Stop")
+        expect(walker.frame.locator("dialog [role=status]")).to_contain_text("is stopped", timeout=WAIT_MS)
+        walker.frame.locator("dialog").get_by_role("button", name="Close").click()
+        walker.open("Start")
+    (run_id,) = api.runs(STOP)
+    found = Run(api, {}, dag=STOP, run_id=run_id)
+    found.wait()
+    return found
+
+
+def test_a_stop_is_told_in_its_dialog(served: InstalledAirflow, stopped: Run) -> None:
+    """It has no operation: its dialog says what became of it, and once that is read, the page has the other button."""
+    assert stopped.run_id.startswith("page__")
+    recorded = served.state.stopped
+    assert recorded is not None
+    assert recorded.reason == "the warehouse moves"
+
+
+def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, stopped: Run, api: AirflowApi) -> None:
     """Nothing runs in between, and what came meanwhile is read once; again, each has nothing to do."""
-    assert wait_until(served.caught_up, timeout_s=60)
-    stopped = run(api, STOP)
     assert (stopped.state, stopped.states()) == ("success", {"stop": "success"}), stopped.log("stop")
-    assert life(served) is Life.DEAD
+    assert served.life() is Life.DEAD
     state = served.state
     assert state.stopped is not None
     assert (state.stopped.reason, state.stopped.operation) == ("the warehouse moves", stopped.operation)
@@ -71,7 +83,7 @@ def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, api
     started = run(api, START)
     assert (started.state, started.states()) == ("success", {"start": "success"}), started.log("start")
     assert wait_until(served.caught_up, timeout_s=60)
-    assert (life(served), served.state.wanted) == (Life.ALIVE, True)
+    assert (served.life(), served.state.wanted) == (Life.ALIVE, True)
     assert served.state.serving_release == state.serving_release
     assert run(api, START).states() == {"start": "skipped"}
 
@@ -101,11 +113,11 @@ def test_what_was_killed_serves_again_by_the_watch(served: InstalledAirflow, api
     assert watched.wait() == "success", watched.log("watch")
     report = watched.report("watch")
     assert "driver-dead" in report
-    assert "restarts r0001" in report
+    assert f"restarts {served.state.serving_release}" in report
 
     def serves() -> bool:
         Run(api, {}, dag=WATCH).wait()
-        return served.state.serving_instance != before and life(served) is Life.ALIVE
+        return served.state.serving_instance != before and served.life() is Life.ALIVE
 
     assert wait_until(serves, timeout_s=240)
     assert wait_until(served.caught_up, timeout_s=60)
@@ -147,6 +159,7 @@ def test_a_restart_of_a_lost_checkpoint_is_refused_with_the_reason(
 
 def test_a_restore_waits_for_a_person_and_brings_it_back(installation: InstalledAirflow, broken: AirflowApi) -> None:
     """Whose name is in the record; after it the table equals what was sold, and the next look finds nothing wrong."""
+    before = installation.state.current
     run = Run(broken, {"job": SALES_TOTALS, "action": "restore"}, dag=RECOVER)
     assert wait_until(lambda: run.states()["accept"] in ("deferred", "awaiting_input"), timeout_s=300, poll_s=1), (
         run.told()
@@ -157,7 +170,7 @@ def test_a_restore_waits_for_a_person_and_brings_it_back(installation: Installed
     recover = installation.state.operations[run.operation].request.recover
     assert recover is not None
     assert recover.accepted_by not in ("", "airflow")
-    assert installation.state.current == {"totals": "v0002"}
+    assert installation.state.current != before
     installation.sell()
     assert wait_until(installation.caught_up, timeout_s=60)
     again = Run(broken, {"job": SALES_TOTALS}, dag=RECOVER)

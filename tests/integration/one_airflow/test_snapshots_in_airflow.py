@@ -16,7 +16,7 @@ from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.targets import query_target
 from streamkeeper.snapshots.catalogue import Catalogue
-from tests.integration.installation import MAPPED, InstalledAirflow, Run, deploy_first
+from tests.integration.installation import MAPPED, InstalledAirflow, Run
 from tests.orchestration.installed import add_job_without_commits
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -52,11 +52,9 @@ class Snapshots:
 
 
 @pytest.fixture(scope="module")
-def snapshots(installation: InstalledAirflow, api: AirflowApi) -> Snapshots:
-    """The job deployed, serving, and at rest."""
-    deploy_first(installation, api)
-    assert wait_until(lambda: all(api.has_dag(each) for each in (BACKUP, DRILL, PRUNE)), timeout_s=60)
-    made = Snapshots(installation, api)
+def snapshots(served: InstalledAirflow, api: AirflowApi) -> Snapshots:
+    """The job serving, with a batch that is in no snapshot."""
+    made = Snapshots(served, api)
     made.sell()
     return made
 
@@ -96,19 +94,6 @@ def test_a_lost_checkpoint_fails_alone_and_makes_the_run_red(snapshots: Snapshot
     assert int(tasks[LOST]["try_number"]) == 1
 
 
-def test_a_drill_proves_the_newest_snapshot(snapshots: Snapshots) -> None:
-    """A driver of its own resumes it while the job serves; from then on it is verified, and not drilled again."""
-    newest = snapshots.take()
-    run = snapshots.run(DRILL, job=SALES_TOTALS)
-    assert run.state == "success", run.log("drill", map_index=0)
-    assert snapshots.catalogue.is_verified(newest.number)
-    report = run.report("drill", map_index=0)
-    assert report.startswith(f"{SERIES} {newest.name}: verified: ")
-    assert report in run.log("drill", map_index=0)
-    snapshots.sell()
-    assert snapshots.installation.caught_up()
-
-
 def test_a_prune_shows_its_list_and_then_carries_it_out(snapshots: Snapshots) -> None:
     """With dry_run nothing goes and the second task is skipped; without, what the list named is gone."""
     older, newest = snapshots.take(), snapshots.take()
@@ -128,21 +113,33 @@ def test_a_prune_shows_its_list_and_then_carries_it_out(snapshots: Snapshots) ->
 
 
 def test_more_queries_than_airflow_maps_are_backed_up_and_drilled(snapshots: Snapshots) -> None:
-    """1,500 queries more, which wait for their first batch: both runs stay within Airflow's limit and reach the job."""
+    """1,500 queries more, which wait for their first batch: both runs stay within Airflow's limit and reach the job.
+
+    A driver of the drill resumes the newest snapshot while the job serves; from then on that one is verified.
+    """
     site = snapshots.installation.system.site
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: add_job_without_commits(site, f"waiting{number:04d}"), range(1500)))
     snapshots.sell()
     before = snapshots.catalogue.numbers()
+    told = {}
     for dag, task in ((BACKUP, "backup"), (DRILL, "drill")):
         run = snapshots.run(dag)
-        states = sorted(each["state"] for each in run.mapped(task).values())
+        tasks = run.mapped(task).values()
+        states = sorted(each["state"] for each in tasks)
         # The share with a snapshot to take or to drill had work, and the lost job of the test above has failed its own.
         assert len(states) == MAPPED, states
         assert {"success", "failed"} & {*states}, states
         assert run.states()["find"] == "success"
+        told[task] = "\n".join(run.log(task, map_index=each["map_index"]) for each in tasks)
+    newest = snapshots.catalogue.newest()
+    assert newest is not None
     assert len(snapshots.catalogue.numbers()) == len(before) + 1
-    assert snapshots.catalogue.is_verified(snapshots.catalogue.numbers()[-1])
+    assert f"{SERIES}: {newest.name} contains batch {newest.batch}: " in told["backup"]
+    assert snapshots.catalogue.is_verified(newest.number)
+    assert f"{SERIES} {newest.name}: verified: " in told["drill"]
+    snapshots.sell()
+    assert snapshots.installation.caught_up()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Deploys through a real Airflow, with real drivers: what the DAG does when things go right, wrong, and down."""
+"""Deploys through a real Airflow, with real drivers: what the DAG does when things go right, and when they go wrong."""
 
 from __future__ import annotations
 
@@ -6,48 +6,39 @@ import http.client
 import ipaddress
 from contextlib import closing
 from typing import Any
-from urllib.parse import quote
 
 import pendulum
 import psutil
 import pytest
-from playwright.sync_api import Browser, expect
 
-from harness.forms import DAG, SALES_TOTALS
-from harness.ledger import compare_totals, expected_totals
-from harness.outputs import read_totals
+from harness.forms import DAG, EVENT_COPY, SALES_TOTALS, deploy_conf
 from harness.processes import StartedProcesses, session_of
-from harness.producer import SALES
 from harness.rest import AirflowApi
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import InstancePlanned, Outcome
+from streamkeeper.model.journal import InstancePlanned
 from streamkeeper.model.liveness import Life
 from streamkeeper.runners.process_tree import find_tree, mark
-from tests.browser import WAIT_MS
-from tests.integration.installation import InstalledAirflow, Run, deploy_first
+from tests.integration.installation import InstalledAirflow, Run
 from tests.private_home import open_to_others
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def first(installation: InstalledAirflow, api: AirflowApi) -> Run:
-    """Release 1, deployed and serving."""
-    return deploy_first(installation, api, probation_batches=1)
 
 
 def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(
     installation: InstalledAirflow, api: AirflowApi
 ) -> None:
     """Its verdict is with the run; neither the store nor the home knows the job, once the run is over."""
-    run = Run(api, {**installation.form(), "dry_run": True})
+    scratch = installation.places.home / "scratch"
+    before = {*scratch.glob("*")}
+    form = deploy_conf(installation.places, EVENT_COPY, files_per_trigger=100, reason="integration test", dry_run=True)
+    run = Run(api, form)
     assert run.wait() == "success", run.told()
     assert api.xcom(DAG, run.run_id, "assess", "report").startswith("## r0001 is the first release")
-    assert installation.state.number == 0
+    assert installation.system.site.journal(EVENT_COPY, "test").state().number == 0
     places = installation.places.home, installation.places.checkpoints
-    assert [each for place in places for each in place.rglob(f"*{SALES_TOTALS}*")] == []
-    assert [*(installation.places.home / "scratch").glob("*")] == []
+    assert [each for place in places for each in place.rglob(f"*{EVENT_COPY}*")] == []
+    assert {*scratch.glob("*")} == before
 
 
 def test_a_first_release_is_deployed_and_serves(installation: InstalledAirflow, first: Run) -> None:
@@ -88,36 +79,6 @@ def test_airflow_shows_what_became_of_a_deploy(installation: InstalledAirflow, f
     assert told["queries"] == {"totals": "starts in v0001"}
     assert told["handover_s"] is None
     assert api.xcom(DAG, run_id, "finish", "report").startswith("## succeeded\n")
-
-
-def test_the_page_stands_in_airflows_own_frame(first: Run, browser: Browser) -> None:
-    """A task's button leads to its operation there; the page has Airflow's theme, and each its place in the other."""
-    api, address = first.api, first.api.links(DAG, first.run_id, "takeover.promote")["Page"]
-    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-        context.set_default_timeout(WAIT_MS)
-        page = context.new_page()
-        page.goto(address)
-        inside = page.frame_locator("iframe")
-        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
-        for theme in ("dark", "light"):
-            page.evaluate(f"localStorage.setItem('theme', '{theme}')")
-            page.reload()
-            expect(inside.locator("html")).to_have_attribute("data-theme", theme, timeout=WAIT_MS)
-
-        inside.get_by_text(f"run {first.run_id} of {DAG}").click()
-        page.wait_for_url(f"{api.url}/dags/{DAG}/runs/**")
-        expect(page.locator("iframe")).to_have_count(0)
-        page.go_back()
-        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
-
-        page.goto(f"{api.url}/plugin/streamkeeper")
-        inside.locator("#search").fill("nothing is called like this")
-        page.wait_for_url("**/plugin/streamkeeper/streamkeeper/?search=nothing+is+called+like+this")
-        page.reload()
-        expect(inside.locator("#search")).to_have_value("nothing is called like this", timeout=WAIT_MS)
-
-        page.goto(f"{api.url}/dags/{DAG}/runs/{quote(first.run_id, safe='')}/plugin/streamkeeper-operation")
-        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
 
 
 def test_a_connections_secret_stays_a_reference(installation: InstalledAirflow, first: Run) -> None:
@@ -187,18 +148,6 @@ def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(
     assert installation.state.number == before
 
 
-def test_a_run_id_that_is_used_again_is_refused_as_another_request(installation: InstalledAirflow, first: Run) -> None:
-    """The run was deleted in Airflow, the journal has its operation: its old outcome is no answer."""
-    dry = Run(first.api, {**installation.form(), "dry_run": True})
-    assert dry.wait() == "success", dry.told()
-    first.api.delete_run(DAG, dry.run_id)
-    form = {**installation.form(), "strategy": "rebuild"}
-    assert first.api.trigger(DAG, form, run_id=dry.run_id) == dry.run_id
-    assert dry.wait() == "failed"
-    (told,) = dry.told()
-    assert "another request, which differs in dry_run, strategy. That operation has ended: dry run" in told
-
-
 def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: InstalledAirflow, first: Run) -> None:
     """One clear line names the file and what is missing; the serving driver is the same as before, and alive."""
     before = installation.state
@@ -225,34 +174,3 @@ def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Ins
     for task in ("bundle", "finish"):
         assert "Task exited" in run.log(task)
         assert "Task failed with exception" not in run.log(task), "Airflow shows a traceback"
-
-
-def test_a_killed_task_continues_and_a_second_trigger_is_refused(installation: InstalledAirflow, first: Run) -> None:
-    """The handover's process is killed between the old driver's end and the new one's go: its retry carries it on.
-
-    Meanwhile another deploy of the job is refused, in one line that names the open operation and both ways out.
-    """
-    installation.sell()
-    installation.disarmed.unlink()
-    form = installation.form()
-    form["params"]["files_per_trigger"] = 50
-    run = Run(first.api, form)
-    assert wait_until(lambda: installation.state.open_operation is not None, timeout_s=60)
-    second = Run(first.api, installation.form())
-    assert second.wait() == "failed"
-    assert len(second.told()) == 1
-    for words in (run.operation, "on_open=continue", "on_open=abort"):
-        assert words in second.told()[0]
-    assert run.wait() == "success", run.told()
-    assert installation.disarmed.exists(), "the task was not killed"
-    assert int(run.api.tasks(DAG, run.run_id)["takeover.handover"]["try_number"]) == 2
-    state = installation.state
-    assert state.operations[run.operation].outcome is Outcome.SUCCEEDED
-    assert state.serving_release == state.operations[run.operation].release != "r0001"
-    (told,) = run.api.asset_events(DAG, run.run_id)
-    assert told["handover_s"] > 0
-    installation.sell()
-    wait_until(installation.caught_up, timeout_s=30)
-    installation.system.drain((SALES_TOTALS,))
-    sales, totals = installation.places.input / SALES, read_totals(installation.places.warehouse)
-    assert compare_totals(SALES_TOTALS, expected_totals(sales), totals).clean

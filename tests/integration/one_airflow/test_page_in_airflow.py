@@ -1,0 +1,92 @@
+"""The page in a browser, in Airflow's own frame: its place there, and whether anybody can use it."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from harness.forms import DAG, SALES_TOTALS
+from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.page_address import page_path
+from tests.integration.installation import InstalledAirflow, Run
+from tests.integration.walker import WAIT_MS
+from tests.pages.accessible import grave_violations
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+
+def test_the_page_stands_in_airflows_own_frame(first: Run, browser: Browser) -> None:
+    """A task's button leads to its operation there; the page has Airflow's theme, and each its place in the other."""
+    api, address = first.api, first.api.links(DAG, first.run_id, "takeover.promote")["Page"]
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        context.set_default_timeout(WAIT_MS)
+        page = context.new_page()
+        page.goto(address)
+        inside = page.frame_locator("iframe")
+        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
+        for theme in ("dark", "light"):
+            page.evaluate(f"localStorage.setItem('theme', '{theme}')")
+            page.reload()
+            expect(inside.locator("html")).to_have_attribute("data-theme", theme, timeout=WAIT_MS)
+
+        inside.get_by_text(f"run {first.run_id} of {DAG}").click()
+        page.wait_for_url(f"{api.url}/dags/{DAG}/runs/**")
+        expect(page.locator("iframe")).to_have_count(0)
+        page.go_back()
+        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
+
+        page.goto(f"{api.url}/plugin/streamkeeper")
+        inside.locator("#search").fill("nothing is called like this")
+        page.wait_for_url("**/plugin/streamkeeper/streamkeeper/?search=nothing+is+called+like+this")
+        page.reload()
+        expect(inside.locator("#search")).to_have_value("nothing is called like this", timeout=WAIT_MS)
+
+        page.goto(f"{api.url}/dags/{DAG}/runs/{quote(first.run_id, safe='')}/plugin/streamkeeper-operation")
+        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
+
+
+def test_nobody_is_kept_out_by_how_a_page_is_made(browser: Browser, served: InstalledAirflow) -> None:
+    """No serious violation that axe-core knows, light and dark; nothing runs out of it sideways, wide and narrow.
+
+    The dialogs too; a rollback has one once there are two releases.
+    Negative control: a picture without a word for it, and a line that is too wide, are found.
+    """
+    run_pass(Watch(site=served.system.site, acts=False))  # the fleet is shown from what it has seen
+    newest = max(served.state.operations.values(), key=lambda each: each.started).operation
+    paths = ("", page_path(SALES_TOTALS), page_path(SALES_TOTALS, newest))
+    buttons = ["Deploy", "Recover", *["Roll back"] * (len(served.state.served) > 1)]
+    for scheme in ("light", "dark"):
+        with browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900}) as context:
+            page = context.new_page()
+            page.set_default_timeout(WAIT_MS)
+            page.goto(served.airflow.url)
+            for path in paths:
+                page.goto(f"{served.airflow.url}/streamkeeper/{path}")
+                assert grave_violations(page) == [], (scheme, path)
+                assert widest(page) == [], (scheme, path)
+            for button in buttons:
+                page.get_by_role("button", name=button, exact=True).click()
+                expect(page.locator("dialog[open] form.ask")).to_be_visible(timeout=WAIT_MS)
+                assert grave_violations(page) == [], (scheme, button)
+                assert widest(page) == [], (scheme, button)
+                page.keyboard.press("Escape")
+            page.evaluate("""() => {
+                const picture = document.createElement("img");
+                picture.style.width = "3000px";
+                document.querySelector("main").append(picture);
+            }""")
+            assert any("image-alt" in each for each in grave_violations(page))
+            assert widest(page) == [1280, 400]
+
+
+def widest(page: Page) -> list[int]:
+    """The widths at which the page can be scrolled sideways."""
+    found = []
+    for width in (1280, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            found.append(width)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    return found
