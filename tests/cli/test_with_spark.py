@@ -16,6 +16,7 @@ from harness.waiting import wait_for
 from streamkeeper.cli.main import app
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.step import Step, label_of
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
@@ -121,13 +122,16 @@ def test_describe_names_the_line_that_is_wrong(place: Path) -> None:
     assert f"orders.py:{JOB.count(chr(10)) + 2}: ModuleNotFoundError" in result.stderr
 
 
-@pytest.mark.timeout(600)
-def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: Installation) -> None:
-    """What the dry run printed, in its order, is what the journal of the deploy holds; the job then serves, and
-    a check of the same code against what serves finds nothing. Nobody else could read the home; the output has the
-    modes that it would have without us.
+@pytest.mark.timeout(900)
+def test_a_job_from_its_dry_run_to_its_revival(place: Path, site: Installation) -> None:
+    """What the dry run printed, in its order, is what the journal of the deploy holds; the job then serves.
+
+    The deploy is killed: the same command goes on with the same operation; the next deploy names its code only.
+    Once stopped and forgotten the job is deployed by who says so, and goes on from where it stood.
+    Nobody else could read the home; the output has the modes that it would have without us.
     """
-    dry = run("deploy", "orders", "--params", params(place), "--dry-run")
+    given = ("--params", params(place), "--conf", "spark.sql.shuffle.partitions=3")
+    dry = run("deploy", "orders", *given, "--dry-run")
     assert dry.exit_code == 0, dry.stderr
     assert "verdict: r0001 is the first release: it starts in a new checkpoint version" in dry.stdout
     assert "query totals: starts in v0001\n" in dry.stdout
@@ -135,27 +139,22 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     assert not (place / "home" / "store" / "registry").exists()
     assert [each for each in (place / "home").rglob("*") if "orders" in each.name or "dry-run" in each.name] == []
 
-    real = run("deploy", "orders", "--params", params(place), "--reason", "first")
-    assert real.exit_code == 0, real.stderr
-    state = site.journal("orders", "test").state()
-    operation = max(state.operations.values(), key=lambda each: each.started)
+    operation = _deploy_with_a_kill(site, *given, "--reason", "first")
     shown = [dry.stdout.index(f" {label_of(step)} ") for step in operation.steps]
     assert shown == sorted(shown)
     # With nothing that serves there is nothing to drain, to prove dead or to snapshot: marked, and not announced.
     marked = {step.tag for step in (Step.DRAIN, Step.PROVE_DEAD, Step.SNAPSHOT)}
     assert set(operation.done) <= set(operation.steps) | marked
-
     wait_for("the totals", lambda: totals(place) == {"north": 8, "south": 4})
     assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "serving"
     assert "totals" in run("status", "orders").stdout
-    candidate = f"{place}/jobs/orders.py:orders"
-    checked = run("check", "--job", "orders", "--candidate", candidate, "--json")
-    assert checked.exit_code == 0, checked.stderr
-    assert json.loads(checked.stdout)["queries"] == {"totals": {"verdict": "RESUME", "findings": []}}
     see_a_change(place)
-    Control(site.store, "orders", state.serving_instance).send(CommandKind.DRAIN, "test-end")
-    site.runner.nudge("orders", state.serving_instance)
-    wait_for("its end", lambda: site.runner.observe("orders", state.serving_instance).life is Life.DEAD)
+    _deploy_forget_and_revive(place, site)
+
+    serving = site.journal("orders", "test").state().serving_instance
+    Control(site.store, "orders", serving).send(CommandKind.DRAIN, "test-end")
+    site.runner.nudge("orders", serving)
+    wait_for("its end", lambda: site.runner.observe("orders", serving).life is Life.DEAD)
     assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "ended"
     # Only what Spark and Python wrote themselves, inside of folders that are private.
     made_by_others = ("checkpoints", "scratch/*", "bundles/*")
@@ -163,13 +162,9 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     assert (place / "warehouse.db").stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.timeout(600)
-def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place: Path, site: Installation) -> None:
-    """The same command goes on with the same operation; the next deploy names its code only; once stopped and
-    forgotten the job is deployed by who says so, and goes on from where it stood.
-    """
-    words = ["deploy", "orders", "--params", params(place), "--conf", "spark.sql.shuffle.partitions=3"]
-    words += ["--reason", "first", *HASTE]
+def _deploy_with_a_kill(site: Installation, *given: str) -> OperationState:
+    """The operation of a deploy whose command is killed once it has a driver, and given again."""
+    words = ["deploy", "orders", *given]
     killed = subprocess.Popen([sys.executable, "-m", "streamkeeper.cli.main", *words], stdout=subprocess.DEVNULL)
     wait_for("a driver", lambda: bool(site.journal("orders", "test").state().instances))
     killed.kill()
@@ -180,7 +175,10 @@ def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place:
     assert f"operation {operation} is open and was started by the same command; continuing it" in again.stdout
     state = site.journal("orders", "test").state()
     assert (list(state.operations), state.serving_release) == ([operation], "r0001")
+    return state.operations[operation]
 
+
+def _deploy_forget_and_revive(place: Path, site: Installation) -> None:
     (place / "jobs" / "orders.py").write_text(JOB + "\nMORE = 1\n")
     kept = run("deploy", "orders", "--reason", "more of it", *HASTE)
     assert kept.exit_code == 0, kept.stderr
