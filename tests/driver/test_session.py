@@ -20,25 +20,16 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SESSION = """
 import json, os, sys
 from pathlib import Path
-from streamkeeper.driver.session import session_conf, start_session
-
-scratch = Path(sys.argv[1])
-session = start_session(session_conf({}, scratch, "job"), {}, scratch, [])
-found = session.spark.sparkContext._jsc.hadoopConfiguration()
-print(json.dumps([found.get("dfs.of.a.cluster"), found.get("fs.defaultFS"), os.environ["HADOOP_CONF_DIR"]]))
-session.kill()
-"""
-LISTENING = """
-import json, sys
-from pathlib import Path
 import psutil
 from streamkeeper.driver.session import session_conf, start_session
 
 scratch, opened = Path(sys.argv[1]), sys.argv[2]
 conf = session_conf({"spark.ui.enabled": "true"}, scratch, "job")
 session = start_session(conf | {"spark.ui.enabled": opened or conf["spark.ui.enabled"]}, {}, scratch, [])
-found = psutil.Process(session._process.pid).net_connections(kind="inet")
-print(json.dumps([each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN]))
+found = session.spark.sparkContext._jsc.hadoopConfiguration()
+confs = [found.get("dfs.of.a.cluster"), found.get("fs.defaultFS"), os.environ["HADOOP_CONF_DIR"]]
+sockets = psutil.Process(session._process.pid).net_connections(kind="inet")
+print(json.dumps([confs, [each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN]]))
 session.kill()
 """
 ODD_HOME = """
@@ -112,17 +103,6 @@ def test_a_driver_starts_in_a_home_of_any_other_name(tmp_path: Path, *, quoted: 
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("closed", [True, False], ids=["session", "without-it"])
-def test_a_driver_listens_on_loopback_only(tmp_path: Path, *, closed: bool) -> None:
-    """A release that asks for Spark's UI gets none; negative control: with it, any machine reads and kills."""
-    command = [sys.executable, "-c", LISTENING, str(tmp_path / "scratch"), "" if closed else "true"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert run.returncode == 0, run.stderr[-2000:]
-    open_to_all = [each for each in json.loads(run.stdout) if each.removeprefix("::ffff:") != "127.0.0.1"]
-    assert bool(open_to_all) is not closed
-
-
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
@@ -172,14 +152,24 @@ def test_a_jvm_does_not_pass_over_the_classes_that_setup_keeps(spark: SparkSessi
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("checkpoints", "read"), [("hdfs://127.0.0.1:9/cp", "its own"), ("/cp", None)])
-def test_a_plain_path_is_local_whatever_hadoop_says(tmp_path: Path, checkpoints: str, read: str | None) -> None:
-    """A cluster's configuration is read only where checkpoints are on HDFS, and then for all but that."""
+@pytest.mark.parametrize(
+    ("checkpoints", "read", "closed"), [("hdfs://127.0.0.1:9/cp", "its own", True), ("/cp", None, False)]
+)
+def test_a_session_takes_plain_paths_for_local_and_listens_on_loopback_only(
+    tmp_path: Path, checkpoints: str, read: str | None, *, closed: bool
+) -> None:
+    """A cluster's configuration is read only where checkpoints are on HDFS, and then for all but plain paths.
+
+    A release that asks for Spark's UI gets none; negative control: with it, any machine reads and kills.
+    """
     properties = {"fs.defaultFS": "hdfs://127.0.0.1:9", "dfs.of.a.cluster": "its own"}
     rows = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in properties.items())
     (tmp_path / "core-site.xml").write_text(f"<configuration>{''.join(rows)}</configuration>")
     environ = os.environ | {"HADOOP_CONF_DIR": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": checkpoints}
-    command = [sys.executable, "-c", SESSION, str(tmp_path / "scratch")]
+    command = [sys.executable, "-c", SESSION, str(tmp_path / "scratch"), "" if closed else "true"]
     run = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=240, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
-    assert json.loads(run.stdout) == [read, "file:///", str(tmp_path)]
+    confs, listens = json.loads(run.stdout)
+    assert confs == [read, "file:///", str(tmp_path)]
+    open_to_all = [each for each in listens if each.removeprefix("::ffff:") != "127.0.0.1"]
+    assert bool(open_to_all) is not closed
