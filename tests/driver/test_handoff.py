@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered
@@ -24,15 +25,25 @@ from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-COPY_TO_TABLE = """
+TABLES = """
+from pyspark.sql import functions as F
 from streamkeeper import Param, Query, TableSink, streaming_job
 
+SALES = "event_id string, customer string, amount long"
 
-@streaming_job(name="sales_table", params={"input": Param(str), "warehouse": Param(str), "trigger": Param(str)})
-def sales_table(spark, params):
-    sales = spark.readStream.schema("event_id string, customer string, amount long").csv(params["input"])
+
+@streaming_job(name="tables", params={name: Param(str) for name in ("input", "other", "warehouse", "trigger")})
+def tables(spark, params):
     sink = TableSink(params["warehouse"], table="sales", key=["event_id"])
+    sales = spark.readStream.schema(SALES).csv(params["input"])
     yield Query("sales", sales, sink=sink, output_mode="append", trigger=params["trigger"])
+    totals = spark.readStream.schema(SALES).csv(params["other"]).groupBy("customer").agg(
+        F.count("*").alias("sales"),
+        F.sum("amount").alias("total"),
+        F.sum(F.col("amount") * F.col("amount")).alias("squares"),
+    )
+    sink = TableSink(params["warehouse"], table="sales_totals", key=["customer"])
+    yield Query("totals", totals, sink=sink, output_mode="update", trigger=params["trigger"])
 """
 
 
@@ -47,8 +58,9 @@ def files(tmp_path: Path) -> Iterator[DriverHouse]:
 def tables(tmp_path: Path) -> Iterator[DriverHouse]:
     jobs = tmp_path / "jobs"
     jobs.mkdir()
-    (jobs / "sales_table.py").write_text(COPY_TO_TABLE)
-    house = DriverHouse(tmp_path, "sales_table", jobs_root=jobs)
+    (jobs / "tables.py").write_text(TABLES)
+    (tmp_path / "other").mkdir()
+    house = DriverHouse(tmp_path, "tables", jobs_root=jobs)
     yield house
     house.close()
 
@@ -129,20 +141,28 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
 
 
 def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> None:
-    """A batch that the table holds and the checkpoint has not committed is not written again by the heir."""
-    house = tables
+    """A batch that the table holds and the checkpoint has not committed is not written again by the heir.
+
+    A query that gives up its state reads what is new, in batches from 0 on, and counts from nothing.
+    """
+    house, params = tables, {**tables.params(), "other": str(tables.root / "other")}
     feed(house)
-    first = house.launch("first", environ={"STREAMKEEPER_CRASH": "driver.batch.written:2"})
+    (house.root / "other" / "1.csv").write_text("e1,a,1\ne2,b,2\n")
+    # The first batch of each query is written before the second one of the sales.
+    first = house.launch("first", params=params, environ={"STREAMKEEPER_CRASH": "driver.batch.written:3"})
     house.wait_state("first", DriverState.STANDBY)
     tree = tree_of(first)
-    house.go("first", first, "sales")
+    house.go("first", first, "sales", "totals")
     wait_for("the first rows", lambda: sold(house) == written(house))
+    wait_for("the commit", lambda: last_committed(LocalTree(house.checkpoint("totals", "v0001"))) == 0)
     feed(house)
     bury(first, tree)
-    house.create("sales", "v0002", parent="v0001")
-    second = house.launch("second")
+    give_up_state(house)
+    for query in ("sales", "totals"):
+        house.create(query, "v0002", parent="v0001", operation="op")
+    second = house.launch("second", params=params)
     house.wait_state("second", DriverState.STANDBY)
-    house.switch("second", second, {"sales": "v0002"})
+    house.switch("second", second, {"sales": "v0002", "totals": "v0002"})
     feed(house)
     wait_for("all rows", lambda: sold(house) == written(house))
     handed = house.journal.state().version("sales", "v0002")
@@ -151,35 +171,18 @@ def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> No
     assert output_row(house) == ("v0002", last_planned(LocalTree(house.checkpoint("sales", "v0002"))))
     assert sorted(numbered(LocalTree(house.checkpoint("sales", "v0002")), "offsets"))[:3] == [0, 1, 2]
 
-
-def test_a_query_that_gives_up_its_state_goes_on_with_its_offsets(tmp_path: Path) -> None:
-    """Its new version reads what is new, in batches from 0 on, and counts from nothing."""
-    house = DriverHouse(tmp_path)
-    try:
-        house.add([("a", 1), ("b", 2)])
-        first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
-        house.wait_state("first", DriverState.STANDBY)
-        house.go("first", first, "totals")
-        assert house.wait_exit(first, 180) == ExitCode.FINISHED
-        give_up_state(house)
-        house.create("totals", "v0002", parent="v0001", operation="op")
-        second = house.launch("second")
-        house.wait_state("second", DriverState.STANDBY)
-        house.switch("second", second, {"totals": "v0002"})
-        house.add([("a", 5)])
-        wait_for("the new batch", lambda: house.totals().get("a") == (1, 5, 25))
-        assert house.totals()["b"] == (1, 2, 4)
-        handed = house.journal.state().version("totals", "v0002")
-        assert handed is not None
-        assert (handed.parent_batch, handed.batch) == (0, -1)
-        assert last_planned(LocalTree(house.checkpoint("totals", "v0002"))) in (0, 1)
-    finally:
-        house.close()
+    (house.root / "other" / "2.csv").write_text("e3,a,5\n")
+    wait_for("the new batch", lambda: house.totals().get("a") == (1, 5, 25))
+    assert house.totals()["b"] == (1, 2, 4)
+    handed = house.journal.state().version("totals", "v0002")
+    assert handed is not None
+    assert (handed.parent_batch, handed.batch) == (0, -1)
+    assert last_planned(LocalTree(house.checkpoint("totals", "v0002"))) in (0, 1)
 
 
 def give_up_state(house: DriverHouse) -> None:
-    """Record the way as an operation does that was told to accept the loss."""
-    way = QueryWay(way=Way.HANDOFF, before="v0001", version="v0002", state_given_up=True)
+    """Record the ways as an operation does that was told to accept the loss of the totals' state."""
+    way = QueryWay(way=Way.HANDOFF, before="v0001", version="v0002")
     request = DeployRequest(job=house.job, accept_state_loss=True)
     house.journal.append(lambda _: OperationStarted(operation="op", request=request, steps=()))
     house.journal.append(
@@ -189,7 +192,7 @@ def give_up_state(house: DriverHouse) -> None:
             reverse=Verdict.SWITCH,
             sentence="",
             report="",
-            ways={"totals": way},
+            ways={"sales": way, "totals": replace(way, state_given_up=True)},
         )
     )
 
