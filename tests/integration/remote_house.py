@@ -198,8 +198,8 @@ def opened(house: Remote) -> Iterator[Remote]:
 
 
 def live_a_life(house: Remote) -> None:
-    """Snapshot, resume, rebuild, rollback, a checkpoint that is deleted under a killed driver and restored, prune and
-    stop, and a handoff of the job that has no state: the tables hold every row once."""
+    """Snapshot, resume, rebuild, rollback, a checkpoint that is deleted under a killed driver and restored, and prune:
+    the table holds every row once."""
     house.add(("a", 3))
     house.settle()
     first = house.take()
@@ -232,12 +232,12 @@ def live_a_life(house: Remote) -> None:
         house.must(*words)
     assert house.serves()
     assert open_batch(house.checkpoint) is None
+
+
+def hand_off(house: Remote) -> None:
+    """Stop the job, and hand off the one that has no state: its table holds every row once."""
     # A cluster has no room for drivers of both jobs and a standby.
     house.must("stop", JOB, "--reason", "its room is wanted")
-    _hand_off(house)
-
-
-def _hand_off(house: Remote) -> None:
     deploy = partial(house.next, job=ROWS, query=ROWS_QUERY)
     assert deploy("rows", trigger="200 milliseconds") == (Way.START, "v0001")
     wait_for("the rows", partial(has_all_rows, house))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.remote_house import Remote, live_a_life, opened
+from tests.integration.remote_house import Remote, hand_off, live_a_life, opened
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 ON_DISK = pytest.param("on_disk", marks=pytest.mark.storage)
@@ -16,9 +16,11 @@ IN_HDFS = pytest.param("in_hdfs", marks=[pytest.mark.hdfs, pytest.mark.storage])
 
 
 @pytest.mark.parametrize("checkpoints", [ON_DISK, ON_S3, IN_HDFS], indirect=True)
-def test_a_life_with_the_tasks_in_its_drivers(tmp_path: Path, checkpoints: str) -> None:
-    """From the first release to a handoff; nothing is made of a URL on the disk."""
+def test_a_life_with_the_tasks_in_its_drivers(tmp_path: Path, checkpoints: str, pytestconfig: pytest.Config) -> None:
+    """From the first release to a restore, with ``--storage`` to a handoff; nothing is made of a URL on the disk."""
     with opened(Remote(tmp_path, checkpoints)) as house:
         live_a_life(house)
+        if pytestconfig.getoption("--storage"):
+            hand_off(house)
     assert (tmp_path / "cp").exists() == checkpoints.startswith("/")
     assert not [name for name in os.listdir(Path.cwd()) if name.endswith(":")]

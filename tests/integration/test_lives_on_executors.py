@@ -15,7 +15,15 @@ import pytest
 from harness.hdfs_server import HdfsServer
 from harness.postgres_server import new_database
 from harness.spark_cluster import SparkCluster, spark_cluster
-from tests.integration.remote_house import Spread, Stamped, live_a_life, opened, outlive_executors, told_at_dry_run
+from tests.integration.remote_house import (
+    Spread,
+    Stamped,
+    hand_off,
+    live_a_life,
+    opened,
+    outlive_executors,
+    told_at_dry_run,
+)
 from tests.integration.test_lives import IN_HDFS, ON_S3
 from tests.servers import HDFS_USER
 
@@ -46,6 +54,7 @@ def test_a_life_on_executors_elsewhere(
     with opened(Spread(tmp_path, checkpoints, cluster.master, database)) as house:
         outlive_executors(house, cluster)
         live_a_life(house)
+        hand_off(house)
         house.must("prune")
         # In HDFS an empty folder stays as long as its driver's records do.
         versions = [each for job in house.jobs for each in house.site.journal(job, "test").state().versions.values()]

@@ -13,7 +13,7 @@ from harness.postgres_server import new_database
 from harness.waiting import wait_for
 from streamkeeper.model.control import KUBERNETES
 from streamkeeper.registry.control import Control
-from tests.integration.remote_house import ROWS, Contained, has_all_rows, live_a_life, opened, told_at_dry_run
+from tests.integration.remote_house import ROWS, Contained, hand_off, has_all_rows, live_a_life, opened, told_at_dry_run
 from tests.integration.test_lives import ON_S3
 from tests.servers import skip_without_kubernetes
 
@@ -39,6 +39,7 @@ def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, 
     house = Contained(tmp_path, checkpoints, database, drivers=KUBERNETES, pod_template=pods)
     with opened(house):
         live_a_life(house)
+        hand_off(house)
         drain_a_node(house, node)
         kept = 0
         for job in house.jobs:

@@ -14,7 +14,7 @@ from harness.postgres_server import new_database
 from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.model.control import YARN
 from streamkeeper.registry.control import Control
-from tests.integration.remote_house import Contained, live_a_life, opened, told_at_dry_run
+from tests.integration.remote_house import Contained, hand_off, live_a_life, opened, told_at_dry_run
 from tests.integration.test_lives import IN_HDFS
 
 pytestmark = [pytest.mark.spark, pytest.mark.storage, pytest.mark.timeout(1500)]
@@ -37,6 +37,7 @@ def test_a_life_in_containers(tmp_path: Path, checkpoints: str, yarn: YarnServer
     database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
     with opened(Contained(tmp_path, checkpoints, database)) as house:
         live_a_life(house)
+        hand_off(house)
         for job in house.jobs:
             for instance in house.site.journal(job, "test").state().instances:
                 control = Control(house.site.store, job, instance)
