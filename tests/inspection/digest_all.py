@@ -1,4 +1,7 @@
-"""Run as a program: prints the digests of every bundle below a folder as one JSON object. Arguments: folder, switch."""
+"""Run as a program: prints what is read of every bundle below a folder as one JSON object. Arguments: folder, readings.
+
+A reading gives a list of texts per bundle; several, separated by commas, cost one start of Python.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifest import CodePart
 
 
-def main(folder: str, switch: str = "") -> None:
-    """Each bundle's digests: of the function itself, and of what a plan holds of it."""
-    if switch == "without-the-bundle":
-        Reading._beyond = lambda self: [[], []]  # type: ignore[method-assign]
-    if switch == "texts-without-parts":
-        code_digest.Recording = NoRecording  # type: ignore[misc, assignment]
-    wanted = {"parts": parts, "rewritten": rewritten, "texts": texts, "texts-without-parts": texts}.get(switch, digests)
-    print(json.dumps({each.name: wanted(each) for each in sorted(Path(folder).iterdir())}))  # noqa: T201
+def main(folder: str, readings: str) -> None:
+    """Reading -> bundle -> texts; each bundle is loaded once."""
+    found: dict[str, dict[str, list[str]]] = {name: {} for name in readings.split(",")}
+    for root in sorted(Path(folder).iterdir()):
+        function = entry(run_job_file(root, "job.py"))
+        for name, of_each in found.items():
+            of_each[root.name] = READINGS[name](root, function)
+    print(json.dumps(found))  # noqa: T201
 
 
 class NoRecording(Reading):
@@ -38,19 +41,28 @@ class NoRecording(Reading):
         self.noted: dict[str, CodePart] = {}
 
 
-def digests(root: Path) -> list[str]:
+def digests(root: Path, function: Any) -> list[str]:
     """Without and with the way through pickle, as Spark takes it."""
-    return [CodeDigest(root).of(function) for function in functions(root)]
+    return [CodeDigest(root).of(each) for each in ways(function)]
 
 
-def rewritten(root: Path) -> list[str]:
+def without_the_bundle(root: Path, function: Any) -> list[str]:
+    """The same digests if what unknown code may reach is not brought in."""
+    whole = Reading._beyond
+    Reading._beyond = lambda self: [[], []]  # type: ignore[method-assign]
+    try:
+        return digests(root, function)
+    finally:
+        Reading._beyond = whole  # type: ignore[method-assign]
+
+
+def rewritten(root: Path, function: Any) -> list[str]:
     """The digests of what the functions do, however they are written."""
-    return [CodeDigest(root).normal_forms(function).rewritten for function in functions(root)]
+    return [CodeDigest(root).normal_forms(each).rewritten for each in ways(function)]
 
 
-def functions(root: Path) -> list[Any]:
+def ways(function: Any) -> list[Any]:
     """A bundle's function as it is, and as Spark sends it to a worker."""
-    function = entry(run_job_file(root, "job.py"))
     try:
         return [function, cloudpickle.loads(cloudpickle.dumps(function))]
     except (AttributeError, TypeError):
@@ -58,16 +70,26 @@ def functions(root: Path) -> list[Any]:
         return [function, function]
 
 
-def texts(root: Path) -> list[str]:
+def texts(root: Path, function: Any) -> list[str]:
     """A function's digest, and what a sink's function names."""
-    digest, named = CodeDigest(root).read(entry(run_job_file(root, "job.py")))
+    digest, named = CodeDigest(root).read(function)
     return [digest, *named]
 
 
-def parts(root: Path) -> list[str]:
+def texts_without_parts(root: Path, function: Any) -> list[str]:
+    """The same if no part is noted."""
+    whole = code_digest.Recording
+    code_digest.Recording = NoRecording  # type: ignore[misc, assignment]
+    try:
+        return texts(root, function)
+    finally:
+        code_digest.Recording = whole  # type: ignore[misc]
+
+
+def parts(root: Path, function: Any) -> list[str]:
     """What a manifest has of the function: its digest, its parts, and the names of them."""
     read = CodeDigest(root)
-    digest = read.of(entry(run_job_file(root, "job.py")))
+    digest = read.of(function)
     return [digest, *(to_json(found).decode() for found in read.parts.of({"below/0 f": digest}))]
 
 
@@ -76,6 +98,16 @@ def entry(module: ModuleType) -> Any:
     if hasattr(module, "drive"):
         module.drive()
     return module.f if hasattr(module, "f") else module.make()
+
+
+READINGS = {
+    "digests": digests,
+    "without the bundle": without_the_bundle,
+    "rewritten": rewritten,
+    "texts": texts,
+    "texts without parts": texts_without_parts,
+    "parts": parts,
+}
 
 
 if __name__ == "__main__":

@@ -24,28 +24,36 @@ Digests = Mapping[str, list[str]]
 Run = Callable[..., Digests]
 
 
+OF_CODE = ("digests", "rewritten", "texts", "texts without parts")
+TABLES: dict[str, tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]]] = {
+    "hidings": ({name: each.files for name, each in HIDINGS.items()}, (*OF_CODE, "parts")),
+    "changed hidings": ({name: each.changed() for name, each in HIDINGS.items()}, (*OF_CODE, "parts")),
+    "harmless": ({name: each.files for name, each in HARMLESS.items()}, ("digests",)),
+    "changed harmless": ({name: each.changed() for name, each in HARMLESS.items()}, ("digests",)),
+    "forms": (FORMS, OF_CODE),
+    "neighbours": ({name: each.files for name, each in NEIGHBOURS.items()}, OF_CODE),
+    "dangerous": ({name: each.changed() for name, each in CHANGE_THE_DIGEST.items()}, OF_CODE),
+    "neighbours, harmless": ({name: each.changed() for name, each in LEAVE_THE_DIGEST.items()}, ("digests",)),
+}
+"""Table -> its bundles, and what is read of them in one process."""
+
+
 @pytest.fixture(scope="module")
 def digests(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Digests of all bundles of a table, by its name: from a folder of their own, in a process of their own."""
-    tables: dict[str, Mapping[str, Mapping[str, str]]] = {
-        "hidings": {name: each.files for name, each in HIDINGS.items()},
-        "changed hidings": {name: each.changed() for name, each in HIDINGS.items()},
-        "harmless": {name: each.files for name, each in HARMLESS.items()},
-        "changed harmless": {name: each.changed() for name, each in HARMLESS.items()},
-        "forms": FORMS,
-        "neighbours": {name: each.files for name, each in NEIGHBOURS.items()},
-        "dangerous": {name: each.changed() for name, each in CHANGE_THE_DIGEST.items()},
-        "neighbours, harmless": {name: each.changed() for name, each in LEAVE_THE_DIGEST.items()},
-    }
+    """A reading of all bundles of a table; another seed is another process and another folder."""
 
     @cache
-    def run(table: str, seed: int = 1, switch: str = "") -> Digests:
+    def read(table: str, seed: int, readings: tuple[str, ...]) -> Mapping[str, Digests]:
         place = tmp_path_factory.mktemp("bundles") / ("deeper" if seed > 1 else "")
-        numbered = {f"{number:03}": name for number, name in enumerate(tables[table])}
+        numbered = {f"{number:03}": name for number, name in enumerate(TABLES[table][0])}
         for number, name in numbered.items():
-            _write(place / number, tables[table][name])
-        found = _digests(place, seed, switch)
-        return {name: found[number] for number, name in numbered.items()}
+            _write(place / number, TABLES[table][0][name])
+        found = _digests(place, seed, readings)
+        return {each: {name: found[each][number] for number, name in numbered.items()} for each in readings}
+
+    def run(table: str, reading: str = "digests", *, seed: int = 1) -> Digests:
+        together = TABLES[table][1]
+        return read(table, seed, together if reading in together else (reading,))[reading]
 
     return run
 
@@ -57,10 +65,10 @@ def _write(root: Path, files: Mapping[str, str]) -> None:
         path.write_text(text)
 
 
-def _digests(place: Path, seed: int, switch: str) -> Digests:
+def _digests(place: Path, seed: int, readings: tuple[str, ...]) -> Mapping[str, Digests]:
     path = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
     environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "tests.inspection.digest_all", str(place), switch]
+    command = [sys.executable, "-m", "tests.inspection.digest_all", str(place), ",".join(readings)]
     ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
@@ -96,9 +104,7 @@ def test_what_is_seen_is_the_change_and_nothing_else(digests: Run) -> None:
 
 def test_without_the_rule_that_closes_the_digest_files_and_late_modules_go_unseen(digests: Run) -> None:
     """Negative control: what unknown code may reach has to be brought in."""
-    unseen = _unseen(
-        digests("hidings", switch="without-the-bundle"), digests("changed hidings", switch="without-the-bundle")
-    )
+    unseen = _unseen(digests("hidings", "without the bundle"), digests("changed hidings", "without the bundle"))
     assert {"open in the function", "import_module with a computed name", "eval of a constant"} <= set(unseen)
     assert len(unseen) >= 20
 
@@ -138,16 +144,16 @@ def test_harmless_edits_leave_the_digest_and_their_neighbours_do_not(digests: Ru
 @pytest.mark.parametrize(("before", "after"), [("hidings", "changed hidings"), ("neighbours", "dangerous")])
 def test_code_in_one_form_hides_no_change(digests: Run, before: str, after: str) -> None:
     """What may leave out how code is written still shows every change that the digest itself shows."""
-    found = digests(before, switch="rewritten")
+    found = digests(before, "rewritten")
     if before == "neighbours":
         found = {name: found[each.bundle] for name, each in CHANGE_THE_DIGEST.items()}
-    assert _unseen(found, digests(after, switch="rewritten")) == []
+    assert _unseen(found, digests(after, "rewritten")) == []
     assert sum(any(each) for each in found.values()) >= 20
 
 
 def test_code_in_one_form_is_the_same_in_every_process_and_folder(digests: Run) -> None:
     """Whatever the hash seed, and whatever kind of object the code holds."""
-    assert digests("forms", switch="rewritten") == digests("forms", seed=2, switch="rewritten")
+    assert digests("forms", "rewritten") == digests("forms", "rewritten", seed=2)
 
 
 def test_every_kind_of_harmless_edit_has_a_neighbour_that_is_none() -> None:
@@ -167,7 +173,7 @@ def _manifest(found: list[str]) -> Manifest:
 
 def test_hardly_any_hidden_change_is_without_a_name(digests: Run) -> None:
     """A finding about code names the function, value or file, wherever the change hides; the same code has none."""
-    before, after = digests("hidings", switch="parts"), digests("changed hidings", switch="parts")
+    before, after = digests("hidings", "parts"), digests("changed hidings", "parts")
     seen = [name for name in HIDINGS if before[name][0] != after[name][0]]
     named = {name: code_change("below/0 f", _manifest(before[name]), _manifest(after[name])) for name in seen}
     unnamed = [name for name, change in named.items() if change.evidence in (NO_PART, NO_RECORD)]
@@ -176,10 +182,10 @@ def test_hardly_any_hidden_change_is_without_a_name(digests: Run) -> None:
         "what a hint's text stands for",
     }
     assert len(seen) >= 170
-    assert before == digests("hidings", seed=2, switch="parts")
+    assert before == digests("hidings", "parts", seed=2)
 
 
 @pytest.mark.parametrize("table", ["hidings", "changed hidings", "forms", "neighbours", "dangerous"])
 def test_recording_parts_changes_no_digest(digests: Run, table: str) -> None:
     """Verdicts rest on digests and on the names in a sink's function; releases on record have them without parts."""
-    assert digests(table, switch="texts") == digests(table, switch="texts-without-parts")
+    assert digests(table, "texts") == digests(table, "texts without parts")
