@@ -226,6 +226,8 @@ _NAMED = {
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
     "spark.sql.streaming.offsetLog.formatVersion": "2",
 }
+ONE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
+"""Where the number of partitions makes no difference: each costs a store of every kind in every batch."""
 _NO_DATA = {"spark.sql.streaming.noDataMicroBatches.enabled": "true"}
 
 _TWO = {_JOIN_FORMAT: "2"}
@@ -233,37 +235,47 @@ _THREE = {_JOIN_FORMAT: "3"}
 
 CASES = (
     Case(name="total", frame=total, mode="update", stores=EVERY_STORE),
-    Case(name="total-again", frame=total, mode="update", stores=("format-2",), again=True),
-    Case(name="windows", frame=windows, stores=("hdfs",)),
-    Case(name="windows-with-empty-batches", frame=windows, stores=("format-2",), conf=_NO_DATA, by_batch=False),
-    Case(name="sessions", frame=sessions, stores=("changelog",), conf={"spark.sql.shuffle.partitions": "5"}),
+    Case(name="total-again", frame=total, mode="update", stores=("format-2",), conf=ONE_PARTITION, again=True),
+    Case(name="windows", frame=windows, stores=("hdfs",), conf=ONE_PARTITION),
+    Case(
+        name="windows-with-empty-batches",
+        frame=windows,
+        stores=("format-2",),
+        conf=_NO_DATA | ONE_PARTITION,
+        by_batch=False,
+    ),
+    Case(name="sessions", frame=sessions, stores=("changelog",), conf={"spark.sql.shuffle.partitions": "3"}),
     Case(name="join-2", frame=joined("left"), stores=("hdfs", "format-2"), conf=_TWO),
-    Case(name="join-2-again", frame=joined("left"), stores=("changelog",), conf=_TWO, again=True),
-    Case(name="join-3", frame=joined("full"), stores=("rocksdb", "format-2"), all_stores=ROCKSDB, conf=_THREE),
-    Case(name="join-then-windows", frame=joined_then_counted, stores=("rocksdb",), conf=_TWO),
-    Case(name="once", frame=once, stores=("rocksdb",)),
-    Case(name="once-within", frame=once_within, stores=("format-2",)),
-    Case(name="limit", frame=first_rows, stores=("hdfs",)),
-    Case(name="function", frame=kept_by_function, mode="update", stores=("changelog",)),
+    Case(name="join-2-again", frame=joined("left"), stores=("changelog",), conf=_TWO | ONE_PARTITION, again=True),
+    Case(name="join-3", frame=joined("full"), stores=("format-2",), all_stores=ROCKSDB, conf=_THREE | ONE_PARTITION),
+    Case(name="join-then-windows", frame=joined_then_counted, stores=("rocksdb",), conf=_TWO | ONE_PARTITION),
+    Case(name="once", frame=once, stores=("rocksdb",), conf=ONE_PARTITION),
+    Case(name="once-within", frame=once_within, stores=("format-2",), conf=ONE_PARTITION),
+    Case(name="limit", frame=first_rows, stores=("hdfs",), conf=ONE_PARTITION),
+    Case(name="function", frame=kept_by_function, mode="update", stores=("changelog",), conf=ONE_PARTITION),
     Case(
         name="processor",
         frame=kept_by_processor,
         mode="update",
-        stores=ROCKSDB,
+        stores=("rocksdb", "format-2"),
         all_stores=ROCKSDB,
+        conf=ONE_PARTITION,
         steps=((3, 0), (2, 0), (1, 0)),
     ),
     Case(
         name="processor-again",
         frame=kept_by_processor,
         mode="update",
-        stores=("format-2",),
+        stores=("changelog",),
         all_stores=ROCKSDB,
+        conf=ONE_PARTITION,
         again=True,
     ),
     Case(name="twice", frame=twice, stores=NO_STORE, all_stores=NO_STORE),
     Case(name="uneven", frame=both, stores=NO_STORE, all_stores=NO_STORE, steps=((3, 1), (2, 2), (1, 1))),
-    Case(name="named", frame=both_counted, mode="update", stores=("format-2",), conf=_NAMED, named=True),
+    Case(
+        name="named", frame=both_counted, mode="update", stores=("format-2",), conf=_NAMED | ONE_PARTITION, named=True
+    ),
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from streamkeeper.checkpoints.closed_set import closed_set
@@ -15,7 +16,7 @@ from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.relocating import relocated
 from streamkeeper.checkpoints.trees import LocalTree
 from tests.checkpoints.damaging import remove
-from tests.checkpoints.real_queries import CASES, Case, Inputs, Rows, Started, both
+from tests.checkpoints.real_queries import CASES, ONE_PARTITION, Case, Inputs, Rows, Started, both
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,7 +183,8 @@ def wait_for_rows(checkpoint: Path) -> None:
 @pytest.mark.parametrize("store", ["hdfs", "format-2"])
 def test_no_file_of_the_set_can_be_left_out(maintained: SparkSession, tmp_path: Path, store: str) -> None:
     """Without any one of them the start fails, or its first batch is another; descriptions are compared only."""
-    case, inputs, live = CASE["total"], Inputs(tmp_path / "in"), tmp_path / "live"
+    case = msgspec.structs.replace(CASE["total"], conf=ONE_PARTITION)
+    inputs, live = Inputs(tmp_path / "in"), tmp_path / "live"
     inputs.put("left", 5)
     assert Started(maintained, case, store, inputs, live).finish().error == ""
     files = closed_set(LocalTree(live), 4)
