@@ -1,27 +1,39 @@
-"""Run as a program: prints every varied query's manifest as a JSON line. Arguments: input, root."""
+"""Prints each varied query's manifest as a line of JSON. Arguments as a program: input, root, Spark's confs as JSON."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from streamkeeper.driver.session import class_archive
 from streamkeeper.inspection.describe import describe
 from streamkeeper.model.coding import to_json
 from tests.inspection.queries import query, varied
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-def main(folder: str, root: str) -> None:
+
+def manifests(spark: SparkSession, folder: Path, root: Path) -> dict[str, str]:
+    """Query -> its manifest as JSON."""
+    return {
+        name: to_json(describe(query(build()), spark, bundle_root=root)).decode()
+        for name, build in varied(spark, folder).items()
+    }
+
+
+def main(folder: str, root: str, confs: str) -> None:
     """All queries in one session."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.extraJavaOptions", class_archive())
-    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    builder = SparkSession.builder
+    for key, value in json.loads(confs).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    for name, build in varied(spark, Path(folder)).items():
-        manifest = describe(query(build()), spark, bundle_root=Path(root))
-        sys.stdout.write(f"{name} {to_json(manifest).decode()}\n")
+    for name, manifest in manifests(spark, Path(folder), Path(root)).items():
+        sys.stdout.write(f"{name} {manifest}\n")
     spark.stop()
 
 

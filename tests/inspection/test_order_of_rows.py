@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,13 +90,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def change(spark: SparkSession, folder: Path) -> Callable[..., Any]:
-    """The findings on one list of rows for another."""
+    """The findings on one list of rows for another; what is described in a test is described once."""
 
-    def described(build: Build, rows: list[tuple[str, int]]) -> Manifest:
+    @cache
+    def described(build: Build, rows: tuple[tuple[str, int], ...]) -> Manifest:
         made = spark.createDataFrame(rows, "k string, z int")
         return describe(query(build(read(spark, folder), made)), spark, bundle_root=None)
 
-    return lambda build, before, after: find_changes(described(build, before), described(build, after))
+    return lambda build, before, after: find_changes(described(build, tuple(before)), described(build, tuple(after)))
 
 
 @pytest.mark.parametrize("build", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)

@@ -38,13 +38,13 @@ def described(spark: SparkSession, folder: Path) -> Callable[..., Manifest]:
         rows = spark.range(4).selectExpr("id", "id * 2 AS price", "id % 2 = 0 AS active", "'fed' AS origin")
         rows.write.parquet(str(folder.parent / name))
         spark.read.parquet(str(folder.parent / name)).createOrReplaceTempView(name)
+    for name in ("w", "w2"):
+        read(spark, folder).withWatermark("ts", "10 minutes").createOrReplaceTempView(name)
+    read(spark, folder).createOrReplaceTempView("s")
+    spark.readStream.schema(NESTED).json(str(folder)).createOrReplaceTempView("nested")
 
     def build(sql: str, **conf: str) -> Manifest:
         with settings(spark, conf):
-            for name in ("w", "w2"):
-                read(spark, folder).withWatermark("ts", "10 minutes").createOrReplaceTempView(name)
-            read(spark, folder).createOrReplaceTempView("s")
-            spark.readStream.schema(NESTED).json(str(folder)).createOrReplaceTempView("nested")
             return describe(query(spark.sql(sql)), spark, bundle_root=None)
 
     return build
@@ -427,9 +427,9 @@ def test_a_setting_that_a_proof_relies_on_counts(described: Callable[..., Manife
 
 
 ITEMS = "k string, items array<struct<d:int,e:int>>"
-EXPLODED_ITEMS = "SELECT k, sum(item.d) AS t FROM (SELECT k, explode(items) AS item FROM nested) GROUP BY k"
-ADDED_UP = "SELECT k, sum(aggregate(items, 0L, (total, item) -> total + item.d)) AS t FROM nested GROUP BY k"
-CHOSEN = "SELECT k, count(*) AS t FROM nested WHERE exists(items, item -> item.d > 1) GROUP BY k"
+EXPLODED_ITEMS = "SELECT k, sum(item.d) AS t FROM (SELECT k, explode(items) AS item FROM listed) GROUP BY k"
+ADDED_UP = "SELECT k, sum(aggregate(items, 0L, (total, item) -> total + item.d)) AS t FROM listed GROUP BY k"
+CHOSEN = "SELECT k, count(*) AS t FROM listed WHERE exists(items, item -> item.d > 1) GROUP BY k"
 
 
 @pytest.mark.parametrize("sql", [EXPLODED_ITEMS, ADDED_UP, CHOSEN], ids=["exploded", "added up", "chosen by"])
@@ -437,7 +437,7 @@ def test_a_field_of_an_arrays_elements_counts_where_it_is_read(spark: SparkSessi
     """A new one beside it is no change, in both directions; another type of the one in use is."""
 
     def built(schema: str) -> Manifest:
-        spark.readStream.schema(schema).json(str(folder)).createOrReplaceTempView("nested")
+        spark.readStream.schema(schema).json(str(folder)).createOrReplaceTempView("listed")
         return describe(query(spark.sql(sql)), spark, bundle_root=None)
 
     old, more, retyped = (

@@ -70,7 +70,8 @@ def _is_on(spark: SparkSession, key: str) -> bool:
 def whole_strings(spark: SparkSession) -> Iterator[None]:
     """Let Spark print plans in full within this context; by default it shortens long plans."""
     before = {key: spark.conf.get(key) for key in _LIMITS}
-    explicit = _LIMITS.keys() & spark.conf.getAll.keys()
+    stored: Any = spark._jsparkSession.conf().getAll()
+    explicit = {key for key in _LIMITS if stored.contains(key)}
     for key, value in _LIMITS.items():
         spark.conf.set(key, value)
     try:
