@@ -15,7 +15,7 @@ from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, FileWriter
-from tests.checkpoints.real_queries import CONF, Inputs, Streams
+from tests.checkpoints.real_queries import CONF, ONE_PARTITION, Inputs, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ class Query:
         **conf: str,
     ) -> None:
         self._session = spark.newSession()
-        for key, value in {**CONF, **LAYOUTS["format-2"], **(NAMED if named else {}), **conf}.items():
+        for key, value in {**CONF, **ONE_PARTITION, **LAYOUTS["format-2"], **(NAMED if named else {}), **conf}.items():
             self._session.conf.set(key, value)
         self._frame = frame(Streams(self._session, inputs, named=named))
 
