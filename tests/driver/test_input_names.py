@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.open_input import doubling_files
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InputGone, InputUnreadable
 from streamkeeper.jvm.batch_files import check_batch, check_files
-from streamkeeper.model.control import DriverState, ExitCode
-from tests.driver.test_lost_checkpoint import QUERY, Calls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,22 +117,3 @@ def test_what_spark_reads_once_is_not_stopped(spark: SparkSession, tmp_path: Pat
     read = Read(spark, tmp_path, names, check=check_batch)
     assert (read.error, len(read.rows)) == (None, len(names))
     assert doubling_files(LocalTree(read.checkpoint), 0) == []
-
-
-def test_a_driver_stops_at_its_gate_and_touches_no_file(tmp_path: Path) -> None:
-    """The function is not called for the batch, the driver ends for good, and its last word names the file."""
-    house = Calls(tmp_path)
-    try:
-        house.add([("a", 1)])
-        (house.input / "[ab].csv").write_text("e1,a,1\n")
-        process = house.launch("first")
-        house.wait_state("first", DriverState.STANDBY)
-        house.go("first", process, QUERY)
-        assert house.wait_exit(process, 90) == ExitCode.REFUSED
-        assert f"{house.input}/[ab].csv" in house.wait_state("first", DriverState.FAILED).error
-        assert house.called == []
-        assert sorted(each.name for each in house.input.iterdir()) == ["[ab].csv", "f000001.csv"]
-        tree = LocalTree(house.checkpoint(QUERY, "v0001"))
-        assert (last_committed(tree), last_planned(tree)) == (None, 0)
-    finally:
-        house.close()

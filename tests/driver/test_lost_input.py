@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import wait_for
-from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.control import DriverState, ExitCode
 from tests.driver.test_lost_checkpoint import JOB, QUERY, Calls
@@ -51,7 +51,11 @@ def lose_input_of_a_failing_batch(house: Calls) -> Path:
 
 
 def test_a_query_that_is_started_again_in_its_process_does_not_go_without_its_input(house: Calls) -> None:
-    """Its driver ends with the file's name; with the file back the next one reads all of it, once."""
+    """Its driver ends with the file's name; with the file back the next one reads all of it, once.
+
+    At a batch with a name that Spark reads as a pattern the next one stops at its gate: the function is not called, the
+    driver ends for good, its last word names the file, and it touches none.
+    """
     first = house.serve("first", 1)
     hidden = lose_input_of_a_failing_batch(house)
     assert house.wait_exit(first, 90) == ExitCode.REFUSED
@@ -59,10 +63,18 @@ def test_a_query_that_is_started_again_in_its_process_does_not_go_without_its_in
     assert f"1 of 1 files of open batch 1 are missing, such as {house.input}/{hidden.name}" in status.error
     assert last_committed(LocalTree(house.directory)) == 0
     hidden.rename(house.input / hidden.name)
+    house.add([("d", 4)])
+    (house.input / "[ab].csv").write_text("e1,a,1\n")
+    before = sorted(house.input.iterdir())
     second = house.launch("second")
     house.wait_state("second", DriverState.STANDBY)
     house.go("second", second, QUERY)
-    wait_for("the batch with its input", lambda: house.called == ["f1e0", "f1e1", "f2e0"])
+    assert house.wait_exit(second, 90) == ExitCode.REFUSED
+    assert f"{house.input}/[ab].csv" in house.wait_state("second", DriverState.FAILED).error
+    assert house.called == ["f1e0", "f1e1", "f2e0"]
+    assert sorted(house.input.iterdir()) == before
+    tree = LocalTree(house.directory)
+    assert (last_committed(tree), last_planned(tree)) == (1, 2)
 
 
 def test_without_that_look_the_batch_is_committed_without_its_rows(house: Calls) -> None:
