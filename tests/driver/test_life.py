@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -173,32 +172,3 @@ def test_driver_that_is_not_appointed_is_fenced(house: DriverHouse) -> None:
     assert house.wait_exit(first) == ExitCode.FENCED
     assert not (house.root / "checkpoints").exists()
     assert house.totals() == {}
-
-
-def test_available_now_ends_finished_and_a_sink_ahead_of_its_checkpoint_is_refused(house: DriverHouse) -> None:
-    """A job that reads all there is ends by itself, FINISHED.
-
-    A sink that holds more than its checkpoint knows would skip batches in silence: the next driver refuses to serve.
-    """
-    house.add([("a", 1)])
-    first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
-    house.wait_state("first", DriverState.STANDBY)
-    house.go("first", first, "totals")
-    assert house.wait_exit(first, 180) == ExitCode.FINISHED
-    status = house.status("first")
-    assert status is not None
-    assert status.state is DriverState.FINISHED
-    assert status.queries["totals"].finished
-    assert house.totals() == house.oracle()
-    with sqlite3.connect(house.warehouse, timeout=30) as connection:
-        connection.execute("UPDATE streamkeeper_outputs SET batch_id = 5")
-    second = house.launch("second")
-    house.wait_state("second", DriverState.STANDBY)
-    house.go("second", second, "totals")
-    assert house.wait_exit(second, 120) == ExitCode.REFUSED
-    status = house.status("second")
-    assert status is not None
-    assert (
-        "is ahead of checkpoint v0001: the output holds batch 5 of v0001, its checkpoint knows no batch after 0"
-        in status.error
-    )

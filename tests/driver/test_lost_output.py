@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -268,26 +269,36 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_driver_refuses_to_make_its_table_anew_until_a_person_accepts_the_loss(house: DriverHouse) -> None:
-    """An empty last batch counts as well. Then the table holds what came since, and later starts need no word."""
+def test_no_driver_serves_over_an_output_ahead_of_its_checkpoint_or_makes_its_table_anew(house: DriverHouse) -> None:
+    """A job that reads all there is ends by itself, FINISHED.
+
+    A sink that holds more than its checkpoint knows would skip batches in silence: the next driver refuses to serve.
+    Nor is a lost table made anew until a person accepts the loss; an empty last batch counts as well.
+    Then the table holds what came since.
+    """
     house.add([("a", 1)])
-    first = house.launch("first")
+    house.add([])
+    first = house.launch("first", params={**house.params(), "trigger": "availableNow", "files_per_trigger": 1})
     house.wait_state("first", DriverState.STANDBY)
     house.go("first", first, "totals")
-    wait_for("a batch", lambda: house.totals() == house.oracle())
-    house.add([])
-    wait_for("an empty batch", lambda: last_committed(LocalTree(house.checkpoint("totals", "v0001"))) == 1)
-    house.send("first", first, CommandKind.DRAIN)
-    assert house.wait_exit(first) == ExitCode.DRAINED
-    for file in house.root.glob("warehouse.db*"):
-        file.unlink()
+    assert house.wait_exit(first, 180) == ExitCode.FINISHED
+    status = house.wait_state("first", DriverState.FINISHED)
+    assert status.queries["totals"].finished
+    assert house.totals() == house.oracle()
+    assert last_committed(LocalTree(house.checkpoint("totals", "v0001"))) == 1
+    with sqlite3.connect(house.warehouse, timeout=30) as connection:
+        connection.execute("UPDATE streamkeeper_outputs SET batch_id = 5")
     second = house.launch("second")
     house.wait_state("second", DriverState.STANDBY)
     house.go("second", second, "totals")
-    assert house.wait_exit(second, 120) == ExitCode.REFUSED
-    status = house.status("second")
-    assert status is not None
-    assert "lacks committed batches: the database file" in status.error
+    _is_refused(
+        house,
+        second,
+        "is ahead of checkpoint v0001: the output holds batch 5 of v0001, its checkpoint knows no batch after 1",
+    )
+    for file in house.root.glob("warehouse.db*"):
+        file.unlink()
+    _is_refused(house, house.start("second", 2), "lacks committed batches: the database file")
     assert not house.warehouse.exists()
     house.expected = {}
     house.launch("third")
@@ -296,6 +307,13 @@ def test_a_driver_refuses_to_make_its_table_anew_until_a_person_accepts_the_loss
     house.control("third").send(CommandKind.GO, "op", {"totals": "v0001"}, output_losses={"totals": 1})
     house.add([("b", 5)])
     wait_for("what came since", lambda: house.totals() == house.oracle(), 120)
+
+
+def _is_refused(house: DriverHouse, second: subprocess.Popen[bytes], why: str) -> None:
+    assert house.wait_exit(second, 120) == ExitCode.REFUSED
+    status = house.status("second")
+    assert status is not None
+    assert why in status.error
 
 
 def test_files_without_their_log_are_found(tmp_path: Path) -> None:
