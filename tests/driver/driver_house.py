@@ -78,8 +78,8 @@ class DriverHouse:
     def params(self) -> dict[str, ParamValue]:
         """Those of the two bundled jobs."""
         if self.job == "event_copy":
-            return {"input": str(self.input), "output": str(self.output), "trigger": "100 milliseconds"}
-        return {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "100 milliseconds"}
+            return {"input": str(self.input), "output": str(self.output), "trigger": "500 milliseconds"}
+        return {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "500 milliseconds"}
 
     def add(self, rows: list[tuple[str, int]]) -> None:
         """One input file of (customer, amount), moved whole into its place."""

@@ -34,7 +34,7 @@ class Wired(DriverHouse):
     def params(self) -> dict[str, object]:  # type: ignore[override]
         """The job's, with the wire's end as the warehouse."""
         url = f"postgresql+psycopg://streamkeeper@127.0.0.1:{self.wire.port}/postgres"
-        return {"input": str(self.input), "warehouse": url, "trigger": "100 milliseconds"}
+        return {"input": str(self.input), "warehouse": url, "trigger": "500 milliseconds"}
 
     def totals(self, table: str = "sales_totals") -> dict[str, tuple[int, int, int]]:
         """What the table holds, asked of the server itself."""
@@ -71,7 +71,10 @@ def failures(house: Wired) -> int:
 
 
 def test_a_sink_that_is_down_is_waited_for_and_nothing_is_lost(house: Wired) -> None:
-    """Far more tries than there are restarts; the same process goes on, and the status says what it waits for."""
+    """Far more tries than there are restarts; the same process goes on, and the status says what it waits for.
+
+    A stop need not wait for what is down.
+    """
     serve(house)
     house.wire.cut()
     house.add([("a", 5)])
@@ -87,13 +90,6 @@ def test_a_sink_that_is_down_is_waited_for_and_nothing_is_lost(house: Wired) -> 
     house.add([("c", 7)])
     wait_for("the next totals", lambda: house.totals() == house.oracle(), 120)
     wait_for("no word of waiting", lambda: not house.status("first").waiting and not failures(house))
-    house.send("first", house.processes[0], CommandKind.DRAIN)
-    assert house.wait_exit(house.processes[0]) == ExitCode.DRAINED
-
-
-def test_a_driver_that_waits_for_its_sink_drains_at_once(house: Wired) -> None:
-    """A stop need not wait for what is down."""
-    serve(house)
     house.wire.cut()
     house.add([("a", 5)])
     wait_for("some tries", lambda: failures(house) >= 3, 300)

@@ -280,7 +280,7 @@ def test_a_driver_tells_its_signals_and_keeps_a_history(house: DriverHouse) -> N
     house.go("first", first, "totals")
     wait_for("a batch", lambda: signals_of(house).last_commit is not None)
     seen = signals_of(house)
-    assert (seen.trigger_s, seen.batch, seen.state_rows, seen.open_since) == (0.1, 0, 2, None)
+    assert (seen.trigger_s, seen.batch, seen.state_rows, seen.open_since) == (0.5, 0, 2, None)
     assert seen.batch_s > 0
     assert seen.checkpoint_share < 1
     assert [each.source for each in seen.sources] == [f"FileStreamSource[file:{house.input}]"]
