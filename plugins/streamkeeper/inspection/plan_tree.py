@@ -158,7 +158,9 @@ def _json(found: Any) -> str:
 
 
 def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments of a node that are equal in two builds of a query, but not those that are only names."""
+    """Yield the arguments of a node that stay the same each time the same query is built, without mere names of things,
+    such as an alias.
+    """
     if node.name in spark_classes.STREAMING_RELATIONS:
         # The described sources say what is read, and how.
         yield "output", node.fields["output"]

@@ -211,7 +211,9 @@ def _read_span(
         return None
     if span.version not in formats:
         raise InvalidInput(
-            f"output {root}: no writer has claimed {span.version}, so the format of its files is unknown"
+            f"output {root}: its log of writers has no writer of {span.version}, so the file format of that version is "
+            "unknown",
+            hint=f"read {directory} with Spark, in the format that the job wrote",
         )
     file_format = formats[span.version]
     reader = spark.read.format(file_format)

@@ -19,7 +19,7 @@ def check_key(key: str) -> str:
     if len(key) > _LONGEST or not all(_PART.fullmatch(part) for part in key.split("/")):
         raise InvalidInput(
             f"{key!r} is not a valid key",
-            hint="use /-separated parts of letters, digits and . _ = - that do not start with a dot",
+            hint="separate the parts of a key with `/`; a part contains letters, digits and `._=-`, and starts with no dot",
         )
     return key
 
