@@ -46,7 +46,8 @@ class Walker:
         expect(self.frame.locator("dialog[open] form.ask")).to_be_visible(timeout=WAIT_MS)
 
     def fill(self, label: str, text: str) -> None:
-        self.frame.get_by_label(label, exact=True).fill(text)
+        """The field of that label that shows: what a dialog asks later has the same one."""
+        self.frame.get_by_label(label, exact=True).filter(visible=True).fill(text)
 
     def begin(self, button: str, reason: str) -> None:
         """Open an operation's dialog and say why; no probation, whose field is folded away."""
