@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 DEPTH = 20_000
 SPARKS_DEPTH = 200
 """On the JVM's default stack Spark itself stops at 260 to 320 levels, by their shape and by what is compiled so far."""
+SPARKS_WIDTH = 100
+"""By default Spark leaves out what comes after 25 fields of a plan's node."""
 
 
 def test_calls_inside_each_other_do_not_end_at_the_limit_of_recursion() -> None:
@@ -107,8 +109,8 @@ def columns_of_columns(stream: DataFrame, literal: int) -> DataFrame:
 
 
 def wide_select(stream: DataFrame, literal: int) -> DataFrame:
-    wide = [f"x + {literal if each == 125 else 1000 + each} AS c{each}" for each in range(250)]
-    sums = [f"sum(c{each})" for each in range(250)]
+    wide = [f"x + {literal if each == 50 else 1000 + each} AS c{each}" for each in range(SPARKS_WIDTH)]
+    sums = [f"sum(c{each})" for each in range(SPARKS_WIDTH)]
     from pyspark.sql import functions as F
 
     return stream.selectExpr("k", *wide).groupBy("k").agg(*(F.expr(each) for each in sums))
@@ -124,7 +126,7 @@ def cases_in_cases(stream: DataFrame, literal: int) -> DataFrame:
 
 
 def one_long_case(stream: DataFrame, literal: int) -> DataFrame:
-    cases = [f"WHEN x = {literal if each == 200 else 1000 + each} THEN {each}" for each in range(400)]
+    cases = [f"WHEN x = {literal if each == 50 else 1000 + each} THEN {each}" for each in range(SPARKS_WIDTH)]
     from pyspark.sql import functions as F
 
     return stream.groupBy("k").agg(F.expr(f"sum(CASE {' '.join(cases)} END)").alias("s"))
