@@ -19,7 +19,8 @@ def check_key(key: str) -> str:
     if len(key) > _LONGEST or not all(_PART.fullmatch(part) for part in key.split("/")):
         raise InvalidInput(
             f"{key!r} is not a valid key",
-            hint="separate the parts of a key with `/`; a part contains letters, digits and `._=-`, and starts with no dot",
+            hint="separate the parts of a key with `/`; a part contains letters, digits and `._=-`, "
+            "and starts with no dot",
         )
     return key
 
