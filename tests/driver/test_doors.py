@@ -9,6 +9,7 @@ import pytest
 from bench.doors import ask_every_door
 from bench.matrix.cases import CASES
 from harness.bed import fresh_bed
+from streamkeeper.operations import deploy
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -22,8 +23,9 @@ CHANGES = (
 )
 
 
-def test_every_door_finds_the_same(tmp_path: Path) -> None:
+def test_every_door_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One deployed job of as many queries as there are changes, and one candidate that makes them all."""
+    monkeypatch.setattr(deploy, "POLL_S", 0.5)  # each look goes through all processes of the machine
     with fresh_bed(tmp_path / "bed", []) as bed:
         doors = ask_every_door(bed, {f"q{number}": CASES[each] for number, each in enumerate(CHANGES)})
         left = list(bed.processes())
