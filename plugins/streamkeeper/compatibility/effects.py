@@ -73,7 +73,8 @@ BREAKING: dict[str, str] = {
     "source-kind-changed": "Spark would refuse to start, because the stored offsets belong to another kind of source",
     "source-location-changed": "Spark would reject the offsets of the old location, or skip rows or read rows twice in "
     "the new one",
-    "source-selection-changed": "other files or rows would be selected from now on: some would be missed or misread",
+    "source-selection-changed": "other files or rows would be selected from now on, or rows be read differently: some "
+    "would be missed or misread",
     "source-reading-changed": "new rows would be parsed differently from those already in the state: {groups} would "
     "mix both",
     "source-order-of-files-changed": "files that still wait could be skipped as too old after newer ones were read",

@@ -13,6 +13,7 @@ from streamkeeper.compatibility.rule import (
     AS_NEW_QUERY,
     NEW_CHECKPOINT,
     NEW_QUERY,
+    NO_SWITCH,
     SPARK_GUIDE,
     Rule,
     all_resolved,
@@ -44,7 +45,7 @@ def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report the same sources in another order. Each source would continue at the offset of another source."""
     if _reordered(old, new):
         evidence = change(_labels(old), _labels(new))
-        hint = f"put the sources back into the deployed order, or {AS_NEW_QUERY}"
+        hint = f"{NO_SWITCH}: put the sources back into the deployed order, or {AS_NEW_QUERY}"
         measured = "src_swap_same_rows, src_swap_uneven, kafka_swap"
         yield breaking("source-order-changed", "sources", evidence, measured, hint)
 
@@ -80,7 +81,7 @@ def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     before, after = ([source.name or "unnamed" for source in manifest.sources] for manifest in (old, new))
     if before != after:
-        hint = f"name all sources as before, or {AS_NEW_QUERY}"
+        hint = f"{NO_SWITCH}: name all sources as before, or {AS_NEW_QUERY}"
         yield breaking("source-naming-changed", "sources", change(before, after, "names"), "source naming", hint)
 
 

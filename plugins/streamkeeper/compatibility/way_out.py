@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, is_stateful
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, NO_SWITCH, is_stateful
 from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
@@ -37,13 +37,12 @@ ONLY_BACK = (
     "beside the current one"
 )
 
-_WORSE = {
-    Severity.FATAL: "the deploy is refused because of {rule}: follow the hint of that finding first",
-    Severity.BREAKING: "the deploy switches because of {rule}, without an approval of this finding; if the switch "
-    "rebuilds the output, a person approves the rebuilt output before it takes over. If this change is not intended, "
-    "revert it",
-}
-"""Severity -> what a deploy does about an opaque finding beside one of that severity; the worst comes first."""
+_REFUSED = "the deploy is refused because of {rule}: follow the hint of that finding first"
+_SWITCHES = (
+    "the deploy switches because of {rule}, without an approval of this finding; if the switch rebuilds the output, a "
+    "person approves the rebuilt output before it takes over. If this change is not intended, revert it"
+)
+"""What a deploy does about an opaque finding beside a fatal one, and beside a breaking one."""
 
 _LOST = {
     "aggregate": "every group restarts without its earlier rows",
@@ -59,33 +58,35 @@ _CODE_ALONE = "its code starts without everything that it has stored"
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
     """Return the findings, with the cost for this query in each hint that recommends a new checkpoint version.
 
-    If a breaking finding about a source recommends another remedy, because a new version cannot use the offsets either,
-    that remedy also replaces the hint of the finding ``refused-by-spark``.
+    If a finding about a source makes every switch impossible, the other findings refer to it, and its remedy also
+    replaces the hint of the finding ``refused-by-spark``.
     """
     kept = tuple(findings)
-    of_source = next((each.hint for each in kept if _keeps_no_offsets(each)), "")
-    found = tuple(msgspec.structs.replace(each, hint=_hint(each, old, new, of_source)) for each in kept)
+    against = next((each for each in kept if _forbids_a_switch(each)), None)
+    found = tuple(msgspec.structs.replace(each, hint=_hint(each, old, new, against)) for each in kept)
     return tuple(_without_approval(each, found) for each in found)
+
+
+def _forbids_a_switch(finding: Finding) -> bool:
+    return finding.severity is Severity.BREAKING and NO_SWITCH in finding.hint
 
 
 def _without_approval(finding: Finding, among: Sequence[Finding]) -> Finding:
     """Return the finding; with another hint if it recommends an approval that a worse finding makes impossible."""
-    worse = [each for severity in _WORSE for each in among if each.severity is severity]
-    if APPROVE not in finding.hint or not worse:
+    fatal = [each for each in among if each.severity is Severity.FATAL or _forbids_a_switch(each)]
+    breaking = [each for each in among if each.severity is Severity.BREAKING]
+    if APPROVE not in finding.hint or not (fatal or breaking):
         return finding
-    return msgspec.structs.replace(finding, hint=_WORSE[worse[0].severity].format(rule=worse[0].rule))
+    does = _REFUSED.format(rule=fatal[0].rule) if fatal else _SWITCHES.format(rule=breaking[0].rule)
+    return msgspec.structs.replace(finding, hint=does)
 
 
-def _keeps_no_offsets(finding: Finding) -> bool:
-    of_source = finding.severity is Severity.BREAKING and concern_of(finding) in OF_SOURCES
-    return of_source and NEW_CHECKPOINT not in finding.hint
-
-
-def _hint(finding: Finding, old: Manifest, new: Manifest, of_source: str) -> str:
+def _hint(finding: Finding, old: Manifest, new: Manifest, against: Finding | None) -> str:
+    """Return the hint with the cost of a switch; ``against``: a finding that makes every switch impossible."""
     if NEW_CHECKPOINT not in finding.hint:
         return finding.hint
-    if of_source and finding.rule == "refused-by-spark":
-        return of_source
+    if against is not None:
+        return against.hint if finding.rule == "refused-by-spark" else _REFUSED.format(rule=against.rule)
     return finding.hint.replace(NEW_CHECKPOINT, _cost(finding, old, new))
 
 
