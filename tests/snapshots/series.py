@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from harness.checkpoint_files import Tree, salt_state
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.snapshot import series_of_query
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.contract import Store
-from tests.checkpoints.trees import Tree
 
+__all__ = ["KINDS", "SERIES", "a_checkpoint", "catalogue", "files_below", "salt_state", "wanted"]
 SERIES = series_of_query("sales", "totals")
 KINDS = ("stateless", "hdfs", "rocksdb", "changelog", "format-2")
 
@@ -21,13 +21,6 @@ def a_checkpoint(root: Path, kind: str = "changelog", *, batches: int = 8) -> Tr
     tree = Tree(root, kind, batches=batches, snapshots=tuple(range(3, batches + 1, 5)))
     salt_state(root)
     return tree
-
-
-def salt_state(root: Path) -> None:
-    """Give every state file that still holds one letter content of its own."""
-    for path in root.glob("state/*/*/**/*"):
-        if path.is_file() and path.suffix in (".delta", ".snapshot", ".changelog", ".sst") and path.stat().st_size < 4:
-            path.write_bytes(str(path.relative_to(root)).encode() + os.urandom(300))
 
 
 def files_below(root: Path) -> dict[str, bytes]:
