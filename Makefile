@@ -79,7 +79,7 @@ format: setup ## put the code into its one form
 	$(RUN) ruff format .
 
 # What one of them finds keeps no other from starting. Each goes on where it stopped.
-CAMPAIGNS := campaign "campaign --switching" "campaign --recovering" "campaign --broker" "campaign --airflow" "campaign --attacks" "campaign --attacks --controls" "campaign --controls" matrix live
+CAMPAIGNS := campaign "campaign --switching" "campaign --recovering" "campaign --broker" "campaign --airflow" "campaign --attacks" "campaign --attacks --controls" "campaign --controls" "campaign --housekeeping" "campaign --housekeeping --controls" matrix live
 
 campaign: connectors ## kill deploys, switches and rollbacks at every named point, Kafka below and Airflow above them, attack from the side, check every measured change, capture live checkpoints; for hours
 	@failed=; for stage in $(CAMPAIGNS); do \

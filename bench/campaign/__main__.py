@@ -8,6 +8,8 @@
 --airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
 --attacks         what nobody kills but the world does: lost checkpoints, copied homes, wrong clocks and others
 --drills          broken on purpose: the watch names it, recover mends it; lines in bench/results/drills.jsonl
+--housekeeping    prunes, aborts, forgotten jobs, rebuilds, restores and notices, without Spark; lines in
+                  bench/results/housekeeping.jsonl, and what was run for this code is not run again
 --points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
                   --seeds N: how many random cases after them (60; of attacks, 4 of each kind)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
@@ -42,6 +44,7 @@ from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_de
 from bench.campaign.controls import CONTROLS, ON_S3, PROTECTED, run_control
 from bench.campaign.drill_runs import run_drills
 from bench.campaign.drills.kinds import KINDS as DRILLS
+from bench.campaign.housekeeping_runs import run_housekeeping
 from bench.campaign.on_hdfs import in_hdfs
 from bench.campaign.on_kubernetes import on_kubernetes
 from bench.campaign.on_s3 import in_a_bucket
@@ -66,6 +69,7 @@ USUAL = {
     "airflow": "bench/results/airflow-crash.jsonl",
     "attacks": "bench/results/attacks.jsonl",
     "drills": "bench/results/drills.jsonl",
+    "housekeeping": "bench/results/housekeeping.jsonl",
 }
 """Where the lines of each kind of campaign go."""
 PLACES = {
@@ -83,7 +87,10 @@ def main() -> int:
     """Run the campaign; 1 when a case found damage, or a negative control found none."""
     chosen = _arguments()
     points = chosen.points.split(",") if chosen.points else []
-    results = Results(chosen.results or ROOT / USUAL["-".join(filter(None, (chosen.kind, chosen.place)))])
+    file = chosen.results or ROOT / USUAL["-".join(filter(None, (chosen.kind, chosen.place)))]
+    results = Results(file, of="code" if chosen.kind == "housekeeping" else "commit")
+    if chosen.kind == "housekeeping":
+        return run_housekeeping(chosen.root, results, points=points, controls=chosen.controls)
     usual = SEEDS.get(chosen.kind, 60)
     seeds = range(chosen.from_seed, chosen.from_seed + (usual if chosen.seeds is None else chosen.seeds))
     if chosen.kind == "attacks":
@@ -161,7 +168,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--root", type=Path, default=ROOT / "build/campaign")
     parser.add_argument("--results", type=Path, default=None)
     kinds = parser.add_mutually_exclusive_group()
-    for kind in ("switching", "recovering", "broker", "airflow", "attacks", "drills"):
+    for kind in ("switching", "recovering", "broker", "airflow", "attacks", "drills", "housekeeping"):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="deploys")
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=None)

@@ -1,4 +1,4 @@
-"""The campaign's lines: one a case, for one commit; what was run is not run again."""
+"""The campaign's lines: one a case, for one commit or one code; what was run is not run again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.checkout import read_origin
 
 
 class Results:
-    """A file of lines, and what those of the present commit say."""
+    """A file of lines, and what those of the present ``commit`` say, or those of the present ``code``."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, of: str = "commit") -> None:
         self._file = file
         self._origin = read_origin()
         file.parent.mkdir(parents=True, exist_ok=True)
         text = file.read_text() if file.exists() else ""
-        lines = [each for each in map(json.loads, text.splitlines()) if each["commit"] == self._origin["commit"]]
+        lines = [each for each in map(json.loads, text.splitlines()) if each.get(of) == self._origin[of]]
         self.cases = {each["case"]: msgspec.convert(each, CaseResult) for each in lines if "case" in each}
         self.controls = {each["control"] for each in lines if "control" in each}
         self.traced: dict[str, list[str]] = {each["traced"]: each["points"] for each in lines if "traced" in each}

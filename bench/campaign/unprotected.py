@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.append(str(Path(__file__).parents[2]))
 
 from bench.campaign.attacks.switches import OF_ATTACKS
+from bench.campaign.housekeeping.switches import OF_HOUSEKEEPING
 from bench.campaign.replacing import replace_in
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.runners.local_process import LocalProcessRunner
@@ -222,6 +223,7 @@ def without_marks() -> None:
 
 SWITCHES = {
     **OF_ATTACKS,
+    **OF_HOUSEKEEPING,
     "closing": without_closing,
     "create-only": without_create_only,
     "death-proof": without_death_proof,
