@@ -148,11 +148,14 @@ def write_options(file_format: str) -> dict[str, str]:
 
 
 def reader_of(spark: SparkSession, file_format: str, found: Sequence[FileSchema]) -> DataFrameReader:
-    """Return Spark's reader for files that were written with these schemas, the newest last.
+    """Return Spark's reader for files that were written with these schemas, the newest last."""
+    kind = type(spark.range(0).schema)
+    options = read_options(file_format, found)
+    return spark.read.format(file_format).options(**options).schema(kind.fromJson(joined_schema(found)))
 
-    A column that some files lack is NULL there. A column with several types gets the widest one, or else becomes a
-    string.
-    """
+
+def read_options(file_format: str, found: Sequence[FileSchema]) -> dict[str, str]:
+    """Return reader options for files that were written with these schemas, the newest last."""
     partitioned = '"fields":[]' not in found[-1].partitions
     options = {"timeZone": found[-1].time_zone, _GLOB: "false"}
     if file_format in TEXT_FORMATS:
@@ -161,9 +164,16 @@ def reader_of(spark: SparkSession, file_format: str, found: Sequence[FileSchema]
         options["columnNameOfCorruptRecord"] = _NO_COLUMN
     if file_format == "csv":
         options |= {**_WITH_BLANKS, "multiLine": "true", "nullValue": _NO_TEXT, "emptyValue": ""}
-    parts = [*(each.schema for each in found), *(each.partitions for each in found)]
-    kind = type(spark.range(0).schema)
-    return spark.read.format(file_format).options(**options).schema(kind.fromJson(_joined(parts)))
+    return options
+
+
+def joined_schema(found: Sequence[FileSchema]) -> dict[str, Any]:
+    """Return one schema, in Spark's JSON form, for files that were written with any of these schemas.
+
+    A column that some files lack is NULL there. A column with several types gets the widest one, or else becomes a
+    string.
+    """
+    return _joined([*(each.schema for each in found), *(each.partitions for each in found)])
 
 
 def _joined(parts: Sequence[str]) -> dict[str, Any]:
