@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, create_engine
 
-from streamkeeper.sinks.columns import find_differences
+from streamkeeper.errors import OutputUnfit
+from streamkeeper.sinks.columns import find_differences, refuse_differences
 
 FITS = "CREATE TABLE totals (shop TEXT NOT NULL, day TEXT NOT NULL, total BIGINT, PRIMARY KEY ({key}))"
 
@@ -52,3 +53,15 @@ def test_columns_that_differ_are_named(connection: Connection) -> None:
     assert find_differences(connection, wanted()) == ["total is missing in the table", "sum is in the table only"]
     connection.exec_driver_sql("ALTER TABLE totals RENAME COLUMN sum TO total")
     assert find_differences(connection, wanted()) == ["total is TEXT in the table, but BIGINT in the query"]
+
+
+@pytest.mark.parametrize("differences", [["b is missing in the table", "c is in the table only"], [], None])
+def test_a_table_that_differs_is_refused(differences: list[str] | None) -> None:
+    """The refusal names every difference; a table without differences, and a missing one, pass."""
+    if not differences:
+        refuse_differences(wanted(), differences)
+        return
+    with pytest.raises(OutputUnfit) as refused:
+        refuse_differences(wanted(), differences)
+    told = "table totals does not fit the query: b is missing in the table; c is in the table only"
+    assert refused.value.message == told

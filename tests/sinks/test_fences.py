@@ -51,6 +51,14 @@ def test_a_database_that_does_not_answer_is_told_without_its_password() -> None:
     assert "hush" not in str(told.value)
 
 
+def test_a_directory_that_no_writer_has_claimed_has_no_fence(tmp_path: Path) -> None:
+    """It is NotFound and names the directory, whatever else lies there; so is a directory that does not exist."""
+    (tmp_path / "v0001").mkdir()
+    for place in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(NotFound, match=f"{place} contains no epoch log of a FileSink"):
+            read_fences(str(place))
+
+
 def test_files_tell_their_newest_claim(tmp_path: Path) -> None:
     """With what the output consists of, and every version that a claim or a folder names."""
     for epoch, version, serving in ((1, "v0001", ()), (2, "v0002", (Span("v0001", 4), Span("v0002")))):

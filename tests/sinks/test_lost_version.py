@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import OutputLost
+from streamkeeper.model.output_history import OutputRecord
 from tests.sinks.warehouse import Warehouse
 
 
@@ -51,3 +52,11 @@ def test_without_a_table_that_serves_nothing_more_is_lost(replaced: Warehouse) -
     replaced.execute("DROP TABLE totals__v0001", "DROP TABLE totals")
     replaced.writer("v0001", 4).raise_fence()
     assert replaced.outputs == {"totals": (4, "v0001", 4)}
+
+
+def test_the_record_has_the_last_batch_of_each_version_whose_table_is_there(replaced: Warehouse) -> None:
+    """A retained version counts until its table is dropped; the record is the same for every writer of the output."""
+    reader = replaced.writer("v0002", 3)
+    assert reader.read_record() == OutputRecord(epoch=3, last={"v0001": 4, "v0002": 7})
+    replaced.execute("DROP TABLE totals__v0001")
+    assert reader.read_record() == OutputRecord(epoch=3, last={"v0002": 7})

@@ -100,6 +100,16 @@ def test_a_service_is_read_where_it_is_defined(home: Path) -> None:
     assert not before.same_place(sink(SERVICE).describe())
 
 
+@pytest.mark.parametrize("broken", [b"no setting\n", b"[warehouse\n", b"x=\xff\n"], ids=["line", "section", "encoding"])
+def test_a_file_of_services_that_cannot_be_read_defines_none(home: Path, broken: bytes) -> None:
+    """The record then names the service, which libpq looks up elsewhere; control: the same file without the line."""
+    file, service = home / ".pg_service.conf", b"[warehouse]\nhost=one\ndbname=sales\n"
+    file.write_bytes(service)
+    assert sink(SERVICE).describe().server == "dbname=sales&host=one"
+    file.write_bytes(service + broken)
+    assert sink(SERVICE).describe().server == "service=warehouse&user="
+
+
 @pytest.mark.postgres
 def test_every_process_connects_to_the_server_on_record(
     database: str, home: Path, monkeypatch: pytest.MonkeyPatch

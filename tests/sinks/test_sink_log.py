@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.checkpoints.log_codec import sink_entry_content
 from streamkeeper.errors import InvalidInput
-from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, listed_files
+from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, continue_log, listed_files
 
 
 def entry(directory: Path, name: str) -> Path:
@@ -38,3 +38,14 @@ def test_a_log_is_not_started_over_a_batch_that_has_written_files(tmp_path: Path
     with pytest.raises(InvalidInput, match="2 already contains a batch"):
         begin_log(tmp_path, 3)
     assert other.read_bytes() == before
+
+
+def test_a_log_is_continued_over_a_compaction_and_keeps_its_files(tmp_path: Path) -> None:
+    """The compacted entries have the lines of all batches before them, the first one and every later one."""
+    entry(tmp_path, "0")
+    for last, compacted in ((8, set()), (12, {"9.compact"}), (23, {"9.compact", "19.compact"})):
+        for _ in range(2):
+            continue_log(tmp_path, last)
+        names = {file.name for file in (tmp_path / SINK_LOG).iterdir()}
+        assert names == {str(number) for number in range(last + 1)} - {"9", "19"} | compacted
+        assert listed_files(tmp_path) == [tmp_path / "a.json"]
