@@ -21,6 +21,8 @@ ITEMS = "array<struct<d:int,e:decimal(10,2)>>"
         ("int", "bigint", None),
         ("map<string,int>", "map<string,bigint>", None),
         ("struct<a:in<t>", "struct<a:int>", None),
+        ("struct<a:>", "struct<a:int>", None),
+        ("array<struct<a:int>", "array<struct<a:bigint>>", None),
     ],
 )
 def test_the_fields_that_differ(before: str, after: str, changed: set[tuple[str, ...]] | None) -> None:

@@ -89,3 +89,10 @@ def test_the_smallest_expression_around_a_difference_stays() -> None:
 def test_a_separator_in_brackets_or_quotes_separates_nothing() -> None:
     """Only what is outside of all of them splits a text."""
     assert split('a, f(b, c), "d, e", [f, g]', ", ") == ["a", "f(b, c)", '"d, e"', "[f, g]"]
+
+
+def test_a_long_only_part_is_cut_to_the_room_inside_of_its_frame() -> None:
+    """One part without parts of its own, as of a call with one long name, is cut and its frame is kept."""
+    term = Term("f(", (leaf("x" * 30),), after=")")
+    assert short(term, 20) == f"f({'x' * 13}{CUT})"
+    assert len(short(term, 20)) <= 20
