@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.waiting import wait_for
@@ -22,6 +23,7 @@ from streamkeeper.runners.process_tree import (
     find_tree,
     kill_tree,
     mark,
+    read_above,
     read_process,
     send,
     wait_gone,
@@ -73,6 +75,15 @@ def test_a_frozen_process_is_alive_and_said_to_be_frozen() -> None:
     with started("/bin/sleep", "300") as process:
         os.kill(process.pid, signal.SIGSTOP)
         wait_for("its freezing", lambda: living(process.pid).frozen)
+
+
+def test_every_ancestor_of_a_process_is_above_it() -> None:
+    """Up to the first process of the machine, or of its container: what ends an instance's tree spares all of them."""
+    with started("/bin/sleep", "300") as process:
+        above = read_above(process.pid)
+        assert os.getpid() in above
+        assert above == {each.pid for each in psutil.Process(process.pid).parents()}
+    assert read_above(4_000_000) == set()
 
 
 def test_a_mark_matches_as_a_whole() -> None:

@@ -1,0 +1,104 @@
+"""What the runner asks of an API server, and what it does not; without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import TemporaryError
+from streamkeeper.model.control import Pod, ProcessRecord
+from streamkeeper.runners.kubernetes_api import KubernetesApi
+from streamkeeper.runners.kubernetes_pod import KubernetesRunner
+from streamkeeper.runners.pod_template import FINALIZER, INSTALLATION, INSTANCE
+from streamkeeper.runners.pod_template import JOB as OF_JOB
+from tests.runners.cluster_server import ClusterServer, cluster_server
+from tests.runners.launching import JOB, Place
+
+PODS, SECRETS = "/api/v1/namespaces/streaming/pods", "/api/v1/namespaces/streaming/secrets"
+RUNS: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+ENDED = {"terminated": {"exitCode": 137, "reason": "Error", "containerID": "containerd://1"}}
+
+
+@pytest.fixture
+def cluster() -> Iterator[ClusterServer]:
+    with cluster_server() as running:
+        yield running
+
+
+def environ(folder: Path, cluster: ClusterServer) -> dict[str, str]:
+    """The variables that name this cluster."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": {"server": cluster.url}}],
+        "users": [{"name": "it", "user": {"token": "none"}}],
+    }
+    (folder / "config").write_text(json.dumps(config))
+    return {"KUBECONFIG": str(folder / "config")}
+
+
+def claimed(folder: Path, cluster: ClusterServer, state: dict[str, Any]) -> KubernetesRunner:
+    """An instance that a pod has claimed, whose container has this state."""
+    place = Place(folder)
+    control = place.control()
+    control.write_launch(place.spec())
+    control.write_pod(Pod(instance="one", cluster=cluster.url, namespace="streaming", name="sales-1"))
+    control.write_process(
+        ProcessRecord(instance="one", generation=1, machine="m", host="h", pid=1, started=2, pod="u1")
+    )
+    metadata = {
+        "name": "sales-1",
+        "namespace": "streaming",
+        "uid": "u1",
+        "annotations": {OF_JOB: JOB, INSTANCE: "one", INSTALLATION: ""},
+        "finalizers": ["example.com/other", FINALIZER],
+    }
+    told = [{"name": "driver", "state": state, "ready": True}]
+    pod = {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"containerStatuses": told}}
+    cluster.answers |= {
+        f"GET {PODS}/sales-1": pod,
+        f"PATCH {PODS}/sales-1": pod,
+        f"DELETE {PODS}/sales-1": {},
+        f"DELETE {SECRETS}/sales-1": {},
+    }
+    return KubernetesRunner(place.store, place.settings, environ(folder, cluster))
+
+
+@pytest.mark.parametrize("with_log", [False, True])
+def test_the_proof_of_a_driver_that_runs_is_kept(tmp_path: Path, cluster: ClusterServer, with_log: bool) -> None:
+    """Its pod keeps the finalizer, and its Secret stays: without them its end could not be proven, or it not restart.
+    A request to remove its log as well is an error."""
+    runner = claimed(tmp_path, cluster, RUNS)
+    if with_log:
+        with pytest.raises(TemporaryError, match="is not proven to have ended: its records and log are kept"):
+            runner.bury(JOB, "one", with_log=True)
+    else:
+        runner.bury(JOB, "one")
+    assert cluster.asked == [f"GET {PODS}/sales-1"]
+
+
+def test_the_proof_of_a_driver_that_has_ended_is_released(tmp_path: Path, cluster: ClusterServer) -> None:
+    """The control: its Secret and only our own finalizer go, and the pod stays with its log unless that may go too."""
+    runner = claimed(tmp_path, cluster, ENDED)
+    runner.bury(JOB, "one")
+    released = [f"GET {PODS}/sales-1", f"DELETE {SECRETS}/sales-1", f"PATCH {PODS}/sales-1"]
+    assert cluster.asked == released
+    assert cluster.bodies[-1] == {"metadata": {"uid": "u1", "finalizers": ["example.com/other"]}}
+    runner.bury(JOB, "one", with_log=True)
+    assert cluster.asked == [*released, *released, f"DELETE {PODS}/sales-1"]
+
+
+@pytest.mark.parametrize("answer", [b"<html>a proxy's page</html>", b"", b'{"metadata": 7}'])
+def test_an_answer_that_is_no_pod_is_an_error_to_retry(tmp_path: Path, cluster: ClusterServer, answer: bytes) -> None:
+    """It is neither a pod nor the absence of one."""
+    cluster.answers[f"GET {PODS}/sales-1"] = answer
+    api = KubernetesApi(environ(tmp_path, cluster))
+    with pytest.raises(TemporaryError, match="^Kubernetes' answer cannot be read: "):
+        api.find_pod("streaming", "sales-1")
+    assert api.find_pod("streaming", "sales-2") is None
