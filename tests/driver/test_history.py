@@ -125,3 +125,15 @@ def test_history_that_cannot_be_read_is_none(bench: Bench, tmp_path: Path, store
     bench.serve()
     bench.tell(0, 4)
     assert bench.points() == [(0, 4)]
+
+
+def test_a_driver_reads_the_history_of_its_instance(bench: Bench) -> None:
+    """What the generation before it wrote, through its own access to the store; None before the first point."""
+    line = StoreLine(bench.store, "sales", "first", 2)
+    assert line.read_history() is None
+    bench.serve()
+    bench.tell(0, 7)
+    found = line.read_history()
+    assert found is not None
+    assert found == bench.control.read_history()
+    assert [each.signals.batch for each in found.queries["totals"]] == [7]

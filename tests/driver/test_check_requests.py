@@ -1,0 +1,22 @@
+"""Requests to the compatibility check that are refused before anything is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.driver import checking
+from streamkeeper.model.check import CheckRequest, JobFile
+
+
+def test_a_request_that_names_no_deployed_job_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a file nor stored manifests describe it: the answer says so, and has no assessment."""
+    monkeypatch.setattr(checking, "end_python_workers", lambda _: None)
+    unused: Any = None
+    checker = checking.Checker(unused, tmp_path, {})
+    candidate = JobFile(root=str(tmp_path), entry="job.py", name="sales")
+    answer = checker.answer(CheckRequest(candidate=candidate, checkpoints={}))
+    assert answer.assessment is None
+    assert answer.error.startswith("no deployed job is given to compare with")
