@@ -59,7 +59,7 @@ _GROUPS = re.compile(r"\bgroupingAttributes=\[([^\[\]()]*)\]")
 
 _OF_CODE = (
     "if the stateful code, as changed, returns other values of {name}, results would be written "
-    "under them, and existing rows would never be updated"
+    "under them, and existing rows would never be updated; if it returns the same values, this finding is harmless"
 )
 
 
@@ -164,7 +164,7 @@ def _result_change(was: str, now: str, old: Manifest, new: Manifest) -> str:
     """Return the change of a column that stateful code returns: its settings, else its groups, else its expression."""
     noun = "result of the stateful code"
     if settings := "; ".join(settings_apart(old, new)):
-        return f"{noun}, which would run with a changed setting or type: {settings}"
+        return f"the stateful code that returns it has a changed setting or state: {settings}"
     before, after = (
         [expression(column) for found in _GROUPS.findall(meaning) for column in found.split(", ")]
         for meaning in (was, now)
