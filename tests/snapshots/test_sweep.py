@@ -11,7 +11,7 @@ import pytest
 from harness.fault_store import FaultStore
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput, SnapshotDamaged
-from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, series_key
+from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, padded, series_key
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
@@ -133,6 +133,33 @@ def test_an_unreadable_record_stops_a_prune_before_anything_is_removed(tmp_path:
     with pytest.raises(SnapshotDamaged, match="0000000002"):
         _prune(series)
     assert store.values == before
+
+
+def test_a_damaged_record_of_a_missing_snapshot_is_removed_and_stops_no_prune(tmp_path: Path) -> None:
+    """A pin, a hold or a drill result that can no longer keep anything is not read before it is removed."""
+    store = MemoryStore()
+    series = catalogue(store)
+    _grow(tmp_path / "live", store, 2)
+    keys = [series_key(SERIES, "pins", padded(9))]
+    keys += [series_key(SERIES, kind, padded(9), "1") for kind in ("holds", "drills")]
+    for key in keys:
+        store.create(key, b"?")
+    plan = _prune(series)
+    assert (plan.dropped, sorted(plan.left)) == ((1,), sorted(keys))
+    assert [key for key in keys if key in store.values] == []
+
+
+def test_a_pin_that_comes_after_the_plan_goes_with_its_snapshot(tmp_path: Path) -> None:
+    """It would otherwise stay without its snapshot, so the next prune has nothing left to do."""
+    store = MemoryStore()
+    series = catalogue(store)
+    _grow(tmp_path / "live", store, 2)
+    plan = plan_sweep(series, NEWEST_ONLY, now=NOW)
+    series.pin(1, Pin(reason="audit", by="ann", at=NOW.isoformat()))
+    sweep(series, plan, now=NOW)
+    assert series.numbers() == [2]
+    assert [key for key in store.values if "/pins/" in key] == []
+    assert plan_sweep(series, NEWEST_ONLY, now=NOW).nothing
 
 
 def test_a_pack_that_is_referenced_again_gets_a_new_grace_period(tmp_path: Path) -> None:
