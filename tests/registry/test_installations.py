@@ -132,6 +132,15 @@ def test_what_was_under_way_in_the_copy_is_over(original: Place, tmp_path: Path)
     assert Journal(original.store, "sales", writer="r").state().open_operation.operation == "op"
 
 
+def test_a_store_that_was_never_used_becomes_an_installation_with_its_first_record(tmp_path: Path) -> None:
+    """Numbered 1 and with the id of its own that a first use gives."""
+    place = Place(tmp_path / "home")
+    made = begin_anew(place.store, str(place.home), by="ada", reason="a new cluster")
+    assert (made.number, made.first, made.is_a_copy) == (1, made.id, False)
+    assert newest_record(place.store) == 1
+    assert place.open() == made
+
+
 def test_what_is_no_copy_cannot_be_told_to_be_one(original: Place) -> None:
     """A slip in the original would leave its jobs without their checkpoints."""
     with pytest.raises(OperationRefused, match="is at its recorded location, so it is not a copy"):

@@ -37,7 +37,7 @@ class IncidentLog:
     def __init__(self, store: Store, job: str, *, writer: str = "reader", known: JobIncidents | None = None) -> None:
         self._store = store
         self._job = check_name("job", job)
-        self.writer = f"{writer}#{uuid.uuid4().hex[:12]}" if "#" not in writer else writer
+        self.writer = f"{writer}#{uuid.uuid4().hex[:12]}"
         self._state = known if known is not None else JobIncidents(job=job)
         self._read_all = known is None
         self.passed: list[str] = []

@@ -1,0 +1,25 @@
+"""A job's incident records, and who has written which."""
+
+from __future__ import annotations
+
+from streamkeeper.model.health import Severity, Symptom
+from streamkeeper.model.incident import IncidentRaised, JobIncidents
+from streamkeeper.registry.incidents import IncidentLog
+from tests.contracts.memory_store import MemoryStore
+
+DEAD = Symptom(job="sales", query="", rule="driver-dead", severity=Severity.PAGE, cause="c", action="a", heading="h")
+
+
+def raise_once(state: JobIncidents) -> IncidentRaised | None:
+    return None if state.open else IncidentRaised(symptom=DEAD)
+
+
+def test_two_watches_of_one_name_are_told_apart() -> None:
+    """In two containers both may be process 1 of one host name: the slower one sees that the record is not its own."""
+    store = MemoryStore()
+    slow, fast = (IncidentLog(store, "sales", writer="watch:host:1") for _ in range(2))
+    assert slow.state().number == 0
+    assert [log.append(raise_once, now=1.0) for log in (fast, slow)] == [1, 0]
+    assert [notice.by for notice in slow.state().unsent] == [fast.writer]
+    assert slow.writer != fast.writer
+    assert slow.writer.startswith("watch:host:1#")
