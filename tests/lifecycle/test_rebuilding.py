@@ -166,6 +166,16 @@ def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
     assert "omit `--version`" in both.refusals[0]
 
 
+@pytest.mark.parametrize("named", ["v0001", "v0004"], ids=["an older one", "a missing one"])
+def test_only_a_checkpoint_newer_than_all_others_replaces_the_one_that_is_gone(named: str) -> None:
+    """An older one belongs to an output that was left: its batches would be written over newer ones."""
+    seen = lost(directory("v0001"), fences=(table("v0002", versions=("v0002",)),))
+    assert decided(seen, versions={"totals": named}).refusals == (
+        f"query totals: checkpoint {named} cannot replace v0002. Restore a snapshot into v0003, and name that version"
+        " with `--version`",
+    )
+
+
 def test_an_output_that_is_ahead_or_behind_is_told() -> None:
     """Ahead, a deploy is refused until the checkpoint is as it was; behind, rows are missing, and that is said."""
     ahead = recorded(decided(lost(directory("v0001", committed=5)))).lost

@@ -267,6 +267,8 @@ def test_a_price_says_what_comes_again() -> None:
         ({"replay": replace(REPLAY, gone="1 of the 3 files is gone")}, True),
         ({"replay": replace(REPLAY, unknown="nobody knows")}, True),
         ({"replay": replace(REPLAY, takes="")}, True),
+        ({"replay": replace(REPLAY, takes="", reads="")}, True),
+        ({"replay": replace(REPLAY, takes="", batches=0)}, True),
         ({"replay": replace(REPLAY, takes="", batches=0, reads="")}, False),
         ({"replay": replace(REPLAY, batches=0, reads="")}, False),
     ],
