@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,9 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import StateKept
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.approval import back_up_state
-from streamkeeper.operations.assessing import assess_candidate
+from streamkeeper.operations.assessing import assess_candidate, told_cost
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.registry.control import Control
@@ -143,3 +144,19 @@ def test_a_lost_output_is_rebuilt_without_its_acceptance(tmp_path: Path) -> None
     found = assess(job)
     assert "No rebuild" not in found.refusal
     assert found.refusal or (found.ways[QUERY].way, found.ways[QUERY].back) == (Way.REBUILD, None)
+
+
+@pytest.mark.parametrize(
+    ("way", "again"),
+    [
+        (Way.RESTORE, r"1 batch \(1 file\) to be read and written again; .*f8.json into sqlite:///.*"),
+        (Way.RETURN, "no rows are written again into sqlite:///.*"),
+    ],
+)
+def test_the_cost_of_going_back_is_what_is_written_again(tmp_path: Path, way: Way, again: str) -> None:
+    """The list of changed jobs names batches, output and what the sink does with repeated rows."""
+    job = Registered(tmp_path)
+    back = QueryWay(way=way, before="v0001", version="v0001", batch=7, snapshot=job.take())
+    job.commit(8)
+    told = told_cost(job.site, job.site.journal(JOB, "test").state(), QUERY, back, {})
+    assert re.fullmatch(f"query totals: {again}#totals; each row replaces the one with its key", told)

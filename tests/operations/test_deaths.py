@@ -193,6 +193,16 @@ def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: R
     assert any("would start" in line for line in a_pass(proven, now=1000.0, acts=True, dry_run=True).lines)
 
 
+def test_a_directory_without_a_committed_batch_is_no_page_after_a_stated_termination(job: Registered) -> None:
+    """No data is at risk there, so the watch starts the driver."""
+    for folder in ("offsets", "commits", "sources", "state"):
+        shutil.rmtree(job.directory / folder)
+    say(job)
+    found = a_pass(job, now=1000.0, acts=True, dry_run=True)
+    assert rules_of(found) == {"driver-dead": Severity.PAGE}
+    assert any("would start" in line for line in found.lines), found.lines
+
+
 def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered) -> None:
     """The snapshot is of the directory as the lost driver left it; before the statement there is nothing to copy."""
     with pytest.raises(OperationRefused, match="no checkpoint of sales belongs to a driver"):

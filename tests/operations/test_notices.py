@@ -131,6 +131,16 @@ def test_all_notices_of_a_pass_have_one_deadline(log: IncidentLog) -> None:
     assert log.state().unsent == ()
 
 
+def test_after_that_deadline_nothing_is_sent(log: IncidentLog) -> None:
+    """A message that went out then would count as failed, and come again with the next pass."""
+    mails: list[str] = []
+    raise_pages(log, "sink-down")
+    (failed,) = send_notices(log, bound_senders({"mail": keeping(mails)}, tell_s=0.0), now=0.0)
+    assert failed.endswith("TimeoutError: not tried: all notices together took longer than 0 s")
+    assert mails == []
+    assert [notice.sent for notice in log.state().unsent] == [()]
+
+
 def test_what_a_notifier_raises_in_time_is_raised_as_it_is(log: IncidentLog) -> None:
     """A limit changes no error, and an end of the process is no failure of a notifier."""
 
