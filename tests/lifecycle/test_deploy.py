@@ -719,6 +719,16 @@ def test_a_probation_counts_its_triggers_after_the_first_one():
     assert world.decide().action == MarkDone()
 
 
+def test_a_query_that_is_not_in_the_report_has_no_trigger_in_a_probation():
+    """A driver that has just restarted has written no report yet: the wait says 0 triggers, and does not end."""
+    world = World(request={"probation_batches": 3})
+    play_to(world, Step.PROBATION)
+    world.instances["op-candidate"].state = None
+    decision = world.decide()
+    assert isinstance(decision.action, Wait)
+    assert decision.reason == "op-candidate has completed 0 of 4 triggers"
+
+
 def test_a_release_that_falls_behind_more_and_more_gives_way():
     """It commits without an error, and never keeps up."""
     world = World(traits={"candidate": {"lags": True}})
