@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -104,6 +105,19 @@ def test_points_are_those_that_exist() -> None:
     """At a renamed one nothing dies."""
     assert set(ALL_POINTS) <= named_points()
     assert {case.split(":")[1] for case in CONTROLS.values()} <= set(ALL_POINTS)
+
+
+def test_docs_have_the_figures_of_the_raw_lines() -> None:
+    """Cases and points, all of one code and without damage; every control found some."""
+    text = (ROOT / "bench/results/housekeeping.jsonl").read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    cases = [line for line in lines if "case" in line]
+    points = {point for case in cases for point in case["hits"]}
+    told = f"{len(cases)} cases at {len(points)} points, all with the same code: no damage"
+    assert told in (ROOT / "docs/internals/campaigns.md").read_text()
+    assert (len({line["code"] for line in lines}), [case for case in cases if case["damage"]]) == (1, [])
+    assert {line["control"] for line in lines if line.get("found")} == CONTROLS.keys()
+    assert not re.search(r"(?<!\w)/(work|home|root|tmp)/", text)
 
 
 @pytest.mark.parametrize(
