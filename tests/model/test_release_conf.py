@@ -196,6 +196,6 @@ def test_no_conf_of_spark_sql_is_taken_for_another_one() -> None:
 @pytest.mark.parametrize("value", ["${env:AWS_SECRET_ACCESS_KEY}", "a ${system:user.home}", "${spark.driver.host}"])
 def test_no_conf_refers_to_a_variable_of_the_driver(value: str) -> None:
     """Spark fills it in and shows it in errors; negative control: the installation may list the conf by its name."""
-    with pytest.raises(InvalidInput, match="refers to a variable"):
+    with pytest.raises(InvalidInput, match="contains a variable"):
         check_release_conf({"spark.scheduler.mode": value})
     check_release_conf({"spark.scheduler.mode": value}, ["spark.scheduler.mode"])

@@ -80,7 +80,7 @@ def test_a_run_without_a_person_states_nothing(job: Registered) -> None:
 
     nobody = context(accept=True)
     nobody["dag_run"].triggering_user_name = None
-    with task_fails("a person must state the termination"):
+    with task_fails("a person must confirm that the driver has ended"):
         StateDeadOperator(task_id="state").execute(nobody)
     assert proof_of(job) == ""
 

@@ -9,7 +9,7 @@ Rung = tuple[Cause, str, str]
 
 
 def no_store(at: RecoveryLook) -> Rung | None:
-    """Return the cause if no record can be read; None if the store answers."""
+    """Diagnose a store from which no record can be read; None if the store answers."""
     if not at.store:
         return None
     told = f"the store does not answer, so the state of job {at.job} is unknown: {at.store}"
@@ -17,7 +17,7 @@ def no_store(at: RecoveryLook) -> Rung | None:
 
 
 def journal_lost(at: RecoveryLook) -> Rung | None:
-    """Return the cause if the job's journal is missing although other records name the job; else None."""
+    """Diagnose a missing journal of a job that other records name; None if the journal exists."""
     if not at.lost:
         return None
     back = f"put registry/{at.job} back in the store, or run `streamkeeper registry rebuild {at.job} --dry-run`"
@@ -25,7 +25,7 @@ def journal_lost(at: RecoveryLook) -> Rung | None:
 
 
 def outdated(at: RecoveryLook) -> Rung | None:
-    """Return the cause if the journal belongs to an older copy of the store; else None."""
+    """Diagnose a journal that belongs to an older copy of the store; None if it does not."""
     if not at.outdated:
         return None
     newer = "put the newer store back, or move the job's registry folder away and run `streamkeeper registry rebuild`"

@@ -172,7 +172,7 @@ def _exhausted(at: RecoveryLook) -> Rung | None:
 
 
 def _alive(at: RecoveryLook) -> Rung | None:
-    """Return the cause for a driver with live processes; None for any other driver."""
+    """Diagnose a driver with live processes; None for any other driver."""
     if at.life is not Life.ALIVE:
         return None
     if at.frozen:
@@ -205,7 +205,7 @@ def _rebooted(at: RecoveryLook) -> Rung | None:
 
 
 def _ended(at: RecoveryLook) -> Rung:
-    """Return the cause for a driver that has ended: on command, with an error, or without a report."""
+    """Diagnose a driver that has ended: on command, with an error, or without a report."""
     if at.state is DriverState.FINISHED:
         return (
             Cause.NOTHING_WRONG,

@@ -159,7 +159,7 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
             raise InvalidInput(f"Spark has no conf {key}", hint=hint)
         if "${" in value and key not in known:
             hint = "write the value itself, or a reference such as secret://env/NAME"
-            raise InvalidInput(f"conf {key} refers to a variable (${{…}}), which Spark would fill in", hint=hint)
+            raise InvalidInput(f"conf {key} contains a variable (${{…}}), but a release needs a fixed value", hint=hint)
         if wanted := _misfit(key, value):
             raise InvalidInput(
                 f"conf {key}={shorten(value)} is not {wanted}: Spark would not start", hint=f"give {wanted}"

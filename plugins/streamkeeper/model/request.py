@@ -200,9 +200,9 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Rows that may differ",
-            description="Largest share (0 to 1) of the rows in both outputs that may differ. Columns that the change"
-            " redefines do not count. The same limit applies to rows that only the rebuilt output has, as a share of"
-            " the current output's rows. Above the limit, a person must approve the rebuilt output",
+            description="Of the rows that both outputs have, the largest share (0 to 1) that may differ. Columns that"
+            " the change redefines do not count. The same limit applies to rows that only the rebuilt output has, as a"
+            " share of the current output's rows. Above the limit, a person must approve the rebuilt output",
             extra=_SHARE,
         ),
     ] = 0.0

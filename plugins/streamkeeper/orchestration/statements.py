@@ -36,7 +36,7 @@ class StateDeadOperator(AskedTask):
         job, instance, reason, by = asked["job"], asked["instance"], asked["reason"], triggered_by(context)
         if by == NOBODY:
             raise OperationRefused(
-                "a person must state the termination, but this run has no known triggering user",
+                "a person must confirm that the driver has ended, but this run has no known triggering user",
                 hint="sign in to Airflow and trigger this DAG by hand",
             )
         stated = f"recorded: the termination of {instance} is stated by {by}, not proven"
