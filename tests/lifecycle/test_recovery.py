@@ -312,3 +312,11 @@ def test_without_its_rung_a_damaged_checkpoint_is_taken_for_a_killed_driver(monk
     rungs = tuple(each for each in recovery._LADDER if each is not recovery._damaged)
     monkeypatch.setattr(recovery, "_LADDER", rungs)
     assert diagnose(look(DAMAGED)).cause is Cause.DRIVER_KILLED
+
+
+def test_a_driver_that_starts_again_is_told_with_its_last_error() -> None:
+    """A person who looks while it starts sees why its last run ended, whoever recorded that."""
+    known = {"life": Life.ALIVE, "state": DriverState.STARTING}
+    for told in ({"before": "restart 1 of 5: the JVM ended"}, {"error": "the JVM ended"}):
+        diagnosis = diagnose(look(query(planned=8), **known, **told))
+        assert diagnosis.sentence.endswith(f": its last run ended with {next(iter(told.values()))}"), diagnosis.sentence

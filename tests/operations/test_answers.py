@@ -111,6 +111,15 @@ def test_a_late_answer_about_the_state_does_not_answer_the_question_about_the_ou
     ).approved
 
 
+def test_an_operation_without_a_question_takes_no_answer(job: Registered) -> None:
+    """Its snapshot is not taken yet, so nobody can have seen what the answer would be about."""
+    ask(job, OPERATION, backup=False)
+    before = job.site.journal(JOB, "test").state().number
+    with pytest.raises(OperationRefused, match=f"^operation {OPERATION} of job {JOB} does not wait for an approval$"):
+        answer(job, "ada")
+    assert job.site.journal(JOB, "test").state().number == before
+
+
 def test_silence_needs_no_right_and_is_no_yes(job: Registered) -> None:
     """A list never keeps a question open for ever."""
     ask(job, OPERATION)

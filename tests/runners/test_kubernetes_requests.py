@@ -43,6 +43,25 @@ def environ(folder: Path, cluster: ClusterServer) -> dict[str, str]:
     return {"KUBECONFIG": str(folder / "config")}
 
 
+@pytest.mark.parametrize("certified", [True, False])
+def test_a_client_certificate_of_the_configuration_is_sent(
+    tmp_path: Path, cluster: ClusterServer, certified: bool
+) -> None:
+    """A user without a certificate sends none; a user with one is known to the API server by it."""
+    variables = environ(tmp_path, cluster)
+    files = {"client-certificate": tmp_path / "client.crt", "client-key": tmp_path / "client.key"}
+    config = json.loads((tmp_path / "config").read_text())
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1"
+    for name, file in files.items():
+        file.write_text("-----BEGIN")
+        if certified:
+            config["users"][0]["user"][name] = str(file)
+            config["users"][0]["user"].pop("token", None)
+    (tmp_path / "config").write_text(json.dumps(config))
+    wanted = tuple(map(str, files.values())) if certified else None
+    assert KubernetesApi(variables)._session.cert == wanted
+
+
 def claimed(folder: Path, cluster: ClusterServer, state: dict[str, Any]) -> KubernetesRunner:
     """An instance that a pod has claimed, whose container has this state."""
     place = Place(folder)

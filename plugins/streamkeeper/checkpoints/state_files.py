@@ -103,7 +103,7 @@ def _by_version(seen: Listed, store: str) -> dict[int, list[_StateFile]]:
 
 
 def files_named_in(archive: IO[bytes], where: str) -> list[str]:
-    """Return the paths of the SST and log files that a RocksDB snapshot names, relative to its store.
+    """Return the paths of the SST and log files that a RocksDB snapshot names, relative to the state store's directory.
 
     Raises CheckpointDamaged if the snapshot cannot be read.
     """

@@ -60,7 +60,7 @@ def drill(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> DrillResult:
-    """Run a drill and store its result with the snapshot, which the result marks as verified or not verified.
+    """Run a drill and store its result with the snapshot. The result says whether the snapshot is verified.
 
     ``catalogue`` and ``snapshot``: what to restore; ``place``: code, query and scratch space; ``resolvers``: for secret
     references; ``timeout_s``: for one batch, seconds.

@@ -105,9 +105,9 @@ _UNITS = (
 def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple[Decision, ...]:
     """Decide on all snapshots of a series; return the decisions in the order of the snapshots' numbers.
 
-    The order of the candidates does not matter. The newest, the newest verified, pinned and held snapshots are always
-    kept. A repeated decision on the kept snapshots keeps all of them. Raises InvalidInput when two candidates have the
-    same number.
+    The order of the candidates does not matter. Always kept are the newest snapshot, the newest verified one, and every
+    pinned or held one. A repeated decision on the kept snapshots keeps all of them. Raises InvalidInput when two
+    candidates have the same number.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.number)
     for one, other in pairwise(ordered):
