@@ -124,6 +124,16 @@ def test_a_key_that_stateful_code_returns_shows_its_other_groups_whole() -> None
     assert computed.evidence.startswith("result of the stateful code: ")
 
 
+def test_a_key_that_stateful_code_returns_shows_the_codes_other_setting() -> None:
+    """Its expression contains the setting somewhere in the middle, where it would be cut."""
+    code = "FlatMapGroupsInPandasWithState(outputMode=Update, timeout={})[0]"
+    keeps = {"kind": "pandas-with-state"}
+    old = keyed(code.format("none"), with_operator(STATEFUL, **keeps, detail={"timeout": "none"}))
+    new = keyed(code.format("event-time"), with_operator(STATEFUL, **keeps, detail={"timeout": "event-time"}))
+    (finding,) = of_keys(old, new)
+    assert finding.evidence.startswith("the stateful code that returns it has a changed setting or state: timeout")
+
+
 def test_a_constant_for_a_null_key_changes_no_row_of_a_table() -> None:
     """A table refuses a row without a key, so that none is there; files have a partition for such rows."""
     filled = "coalesce(source 0.k, 1:string)"

@@ -62,6 +62,14 @@ def test_a_client_certificate_of_the_configuration_is_sent(
     assert KubernetesApi(variables)._session.cert == wanted
 
 
+def test_nothing_is_asked_about_an_instance_without_a_pod(tmp_path: Path, cluster: ClusterServer) -> None:
+    """A launch that was cut off before its pod was recorded has nothing to bury."""
+    place = Place(tmp_path)
+    place.control().write_launch(place.spec())
+    KubernetesRunner(place.store, place.settings, environ(tmp_path, cluster)).bury(JOB, "one", with_log=True)
+    assert cluster.asked == []
+
+
 def claimed(folder: Path, cluster: ClusterServer, state: dict[str, Any]) -> KubernetesRunner:
     """An instance that a pod has claimed, whose container has this state."""
     place = Place(folder)

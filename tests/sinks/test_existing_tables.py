@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 import pytest
 from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, create_engine
 
 from streamkeeper.errors import OutputUnfit
-from streamkeeper.sinks.columns import find_differences, refuse_differences
+from streamkeeper.sinks.columns import TableColumn, converters, find_differences, refuse_differences
 
 FITS = "CREATE TABLE totals (shop TEXT NOT NULL, day TEXT NOT NULL, total BIGINT, PRIMARY KEY ({key}))"
 
@@ -65,3 +66,12 @@ def test_a_table_that_differs_is_refused(differences: list[str] | None) -> None:
         refuse_differences(wanted(), differences)
     told = "table totals does not fit the query: b is missing in the table; c is in the table only"
     assert refused.value.message == told
+
+
+@pytest.mark.parametrize(("dialect", "decimal"), [("sqlite", "1.10"), ("postgresql", Decimal("1.10"))])
+def test_only_a_database_without_decimals_gets_them_as_text(dialect: str, decimal: object) -> None:
+    """SQLite would store a decimal as a float; a string stays as it is in both."""
+    columns = [TableColumn(name="price", kind="decimal", precision=4, scale=2), TableColumn(name="shop", kind="string")]
+    price, shop = converters(columns, dialect)
+    assert (price(Decimal("1.10")) if price else Decimal("1.10")) == decimal
+    assert shop is None

@@ -51,6 +51,13 @@ def test_a_database_that_does_not_answer_is_told_without_its_password() -> None:
     assert "hush" not in str(told.value)
 
 
+def test_a_database_file_that_does_not_exist_is_named_and_not_made(tmp_path: Path) -> None:
+    """SQLite would create it: a look at an output creates nothing."""
+    with pytest.raises(NotFound, match="warehouse.db does not exist"):
+        read_fences(f"sqlite:///{tmp_path}/warehouse.db")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_directory_that_no_writer_has_claimed_has_no_fence(tmp_path: Path) -> None:
     """It is NotFound and names the directory, whatever else lies there; so is a directory that does not exist."""
     (tmp_path / "v0001").mkdir()
