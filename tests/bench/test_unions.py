@@ -34,7 +34,7 @@ def runs_of(file: str, case: str, commits: tuple[str, ...] = ()) -> Counter[str]
         ("airflow-crash", "seed:", (), "{runs} seeds"),
         ("switch-crash-s3", "seed:", (), "{runs} seeds"),
         ("switch-crash-kubernetes", ".*seed:", (), "{runs} runs at {commits} commits"),
-        ("attacks", "", (), "at {commits} commits"),
+        ("attacks", ".", (), "at {commits} commits"),
     ],
 )
 def test_a_union_of_runs_is_told_as_one(file: str, case: str, commits: tuple[str, ...], told: str) -> None:
