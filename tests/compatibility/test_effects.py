@@ -163,18 +163,19 @@ def test_beside_a_worse_finding_no_approval_is_recommended() -> None:
     assert opaque.hint.startswith("the deploy is refused because of sink-ahead-of-checkpoint")
 
 
-def test_beside_sources_that_forbid_a_switch_no_switch_is_recommended() -> None:
+@pytest.mark.parametrize(
+    ("rule", "other"), [("source-location-changed", {"location": "/elsewhere"}), ("source-renamed", {"name": "sales"})]
+)
+def test_beside_sources_that_forbid_a_switch_no_switch_is_recommended(rule: str, other: dict[str, str]) -> None:
     """A new checkpoint version can use other sources' offsets as little, so each hint leads to the same remedy."""
-    old = changed(STATEFUL, functions={f"{BELOW_STATE}count": "a"})
+    named = tuple(changed(each, name="orders") for each in STATEFUL.sources)
+    old = changed(STATEFUL, functions={f"{BELOW_STATE}count": "a"}, sources=named)
     layout = {**old.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
-    elsewhere = (changed(old.sources[0], location="/elsewhere"),)
-    new = changed(old, functions={f"{BELOW_STATE}count": "b"}, confs=layout, sources=elsewhere)
+    new = changed(old, functions={f"{BELOW_STATE}count": "b"}, confs=layout, sources=(changed(named[0], **other),))
     hints = {each.rule: each.hint for each in assess({"q": old}, {"q": new}).queries["q"].findings}
-    assert hints.pop("source-location-changed").startswith("no switch is possible, so the deploy is refused: revert")
+    assert hints.pop(rule).startswith("no switch is possible, so the deploy is refused: re")
     assert set(hints) == {"code-in-state-changed", "checkpoint-layout-changed"}
-    assert set(hints.values()) == {
-        "the deploy is refused because of source-location-changed: follow the hint of that finding first"
-    }
+    assert set(hints.values()) == {f"the deploy is refused because of {rule}: follow the hint of that finding first"}
 
 
 def costs(base: Manifest) -> str:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -50,3 +51,17 @@ def cluster_server() -> Iterator[ClusterServer]:
         yield cluster
         server.shutdown()
         thread.join()
+
+
+def kubeconfig(folder: Path, server: str) -> dict[str, str]:
+    """Write a configuration that names one Kubernetes cluster, and return the variable that names its file."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": {"server": server}}],
+        "users": [{"name": "it", "user": {"token": "none"}}],
+    }
+    (folder / "config").write_text(json.dumps(config))
+    return {"KUBECONFIG": str(folder / "config")}

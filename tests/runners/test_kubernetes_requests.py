@@ -15,7 +15,7 @@ from streamkeeper.runners.kubernetes_api import KubernetesApi
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from streamkeeper.runners.pod_template import FINALIZER, INSTALLATION, INSTANCE
 from streamkeeper.runners.pod_template import JOB as OF_JOB
-from tests.runners.cluster_server import ClusterServer, cluster_server
+from tests.runners.cluster_server import ClusterServer, cluster_server, kubeconfig
 from tests.runners.launching import JOB, Place
 
 PODS, SECRETS = "/api/v1/namespaces/streaming/pods", "/api/v1/namespaces/streaming/secrets"
@@ -29,26 +29,12 @@ def cluster() -> Iterator[ClusterServer]:
         yield running
 
 
-def environ(folder: Path, cluster: ClusterServer) -> dict[str, str]:
-    """The variables that name this cluster."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "it",
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "clusters": [{"name": "it", "cluster": {"server": cluster.url}}],
-        "users": [{"name": "it", "user": {"token": "none"}}],
-    }
-    (folder / "config").write_text(json.dumps(config))
-    return {"KUBECONFIG": str(folder / "config")}
-
-
 @pytest.mark.parametrize("certified", [True, False])
 def test_a_client_certificate_of_the_configuration_is_sent(
     tmp_path: Path, cluster: ClusterServer, certified: bool
 ) -> None:
     """A user without a certificate sends none; a user with one is known to the API server by it."""
-    variables = environ(tmp_path, cluster)
+    variables = kubeconfig(tmp_path, cluster.url)
     files = {"client-certificate": tmp_path / "client.crt", "client-key": tmp_path / "client.key"}
     config = json.loads((tmp_path / "config").read_text())
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1"
@@ -66,7 +52,7 @@ def test_nothing_is_asked_about_an_instance_without_a_pod(tmp_path: Path, cluste
     """A launch that was cut off before its pod was recorded has nothing to bury."""
     place = Place(tmp_path)
     place.control().write_launch(place.spec())
-    KubernetesRunner(place.store, place.settings, environ(tmp_path, cluster)).bury(JOB, "one", with_log=True)
+    KubernetesRunner(place.store, place.settings, kubeconfig(tmp_path, cluster.url)).bury(JOB, "one", with_log=True)
     assert cluster.asked == []
 
 
@@ -94,7 +80,7 @@ def claimed(folder: Path, cluster: ClusterServer, state: dict[str, Any]) -> Kube
         f"DELETE {PODS}/sales-1": {},
         f"DELETE {SECRETS}/sales-1": {},
     }
-    return KubernetesRunner(place.store, place.settings, environ(folder, cluster))
+    return KubernetesRunner(place.store, place.settings, kubeconfig(folder, cluster.url))
 
 
 @pytest.mark.parametrize("with_log", [False, True])
@@ -125,7 +111,7 @@ def test_the_proof_of_a_driver_that_has_ended_is_released(tmp_path: Path, cluste
 def test_an_answer_that_is_no_pod_is_an_error_to_retry(tmp_path: Path, cluster: ClusterServer, answer: bytes) -> None:
     """It is neither a pod nor the absence of one."""
     cluster.answers[f"GET {PODS}/sales-1"] = answer
-    api = KubernetesApi(environ(tmp_path, cluster))
+    api = KubernetesApi(kubeconfig(tmp_path, cluster.url))
     with pytest.raises(TemporaryError, match="^Kubernetes' answer cannot be read: "):
         api.find_pod("streaming", "sales-1")
     assert api.find_pod("streaming", "sales-2") is None

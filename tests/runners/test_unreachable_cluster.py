@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from streamkeeper.model.control import DriverExit, DriverState, Pod
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
+from tests.runners.cluster_server import kubeconfig
 from tests.runners.launching import JOB, Place
 
 
@@ -22,16 +22,7 @@ class PodPlace(Place):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.server = f"http://127.0.0.1:{probe.getsockname()[1]}"
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "gone",
-            "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
-            "clusters": [{"name": "gone", "cluster": {"server": self.server}}],
-            "users": [{"name": "gone", "user": {"token": "none"}}],
-        }
-        (self.folder / "config").write_text(json.dumps(config))
-        environ = {"KUBECONFIG": str(self.folder / "config")}
+        environ = kubeconfig(self.folder, self.server)
         return KubernetesRunner(self.store, self.settings, environ, driver=(sys.executable,), **given)  # type: ignore[arg-type]
 
 

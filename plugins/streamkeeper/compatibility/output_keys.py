@@ -153,9 +153,10 @@ def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Man
         refused = fills_nulls(before, after) and capabilities_of(new.sink.kind).needs_place
         if not refused and not told_by_state(was, now, old, new, keys_alone=True):
             if _are_results_of_code(before, after):
-                yield Cause(Severity.BREAKING, _result_change(was, now, old, new))
+                shown = _result_change(was, now, old, new)
             else:
-                yield Cause(Severity.BREAKING, expression_change(was, now, "", names_of_both(old, new)))
+                shown = expression_change(was, now, "", names_of_both(old, new))
+            yield Cause(Severity.BREAKING, shown)
     elif (MASK in now or _UNKNOWN in without_texts(now)) and old.plan != new.plan and not same_context(old, new):
         yield Cause(Severity.OPAQUE, "a part of its expression cannot be compared")
 

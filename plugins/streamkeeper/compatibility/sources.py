@@ -62,7 +62,7 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     gone, come = [name for name in before if name not in after], [name for name in after if name not in before]
     places = {place(source) for source in old.sources if source.name in gone}
     if any(place(source) in places for source in new.sources if source.name in come):
-        hint = "restore the source's deployed name: under a new name it is read again from its beginning"
+        hint = f"{NO_SWITCH}: restore the source's deployed name; under a new name it is read again from its beginning"
         yield breaking("source-renamed", "sources", change(gone, come, "name"), "source naming", hint)
         return
     if come:

@@ -64,7 +64,7 @@ def _evidence(before: Sequence[str], after: Sequence[str]) -> str:
     """Evidence from the watermarks that differ; from all if their number differs."""
     pairs = list(zip(before, after, strict=False)) if len(before) == len(after) else []
     differing = [pair for pair in pairs if pair[0] != pair[1]]
-    if sorted(before) == sorted(after):
+    if differing and sorted(before) == sorted(after):
         return change(list(before), list(after), "column and delay, in the order of the streams")
     sides = ([was for was, _ in differing], [now for _, now in differing]) if differing else (before, after)
     return change(list(sides[0]), list(sides[1]), "column and delay")

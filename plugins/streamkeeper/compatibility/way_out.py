@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, NO_SWITCH, is_stateful
-from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, is_stateful
+from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, reads_other_sources
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.sink_capabilities import capabilities_of
@@ -62,18 +62,14 @@ def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[F
     replaces the hint of the finding ``refused-by-spark``.
     """
     kept = tuple(findings)
-    against = next((each for each in kept if _forbids_a_switch(each)), None)
+    against = next((each for each in kept if reads_other_sources(each)), None)
     found = tuple(msgspec.structs.replace(each, hint=_hint(each, old, new, against)) for each in kept)
     return tuple(_without_approval(each, found) for each in found)
 
 
-def _forbids_a_switch(finding: Finding) -> bool:
-    return finding.severity is Severity.BREAKING and NO_SWITCH in finding.hint
-
-
 def _without_approval(finding: Finding, among: Sequence[Finding]) -> Finding:
     """Return the finding; with another hint if it recommends an approval that a worse finding makes impossible."""
-    fatal = [each for each in among if each.severity is Severity.FATAL or _forbids_a_switch(each)]
+    fatal = [each for each in among if each.severity is Severity.FATAL or reads_other_sources(each)]
     breaking = [each for each in among if each.severity is Severity.BREAKING]
     if APPROVE not in finding.hint or not (fatal or breaking):
         return finding

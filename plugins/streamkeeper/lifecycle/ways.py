@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from streamkeeper.lifecycle.recovery import MENDED
-from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of
+from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, reads_other_sources
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifest import Manifest, Source
 from streamkeeper.model.recovery import Recovery
@@ -280,7 +280,7 @@ def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
             f"two drivers would read the same files, and cleanSource={cleaners[0]} removes files that one of them has"
             " read (first deploy with cleanSource=off)"
         )
-    other = sorted({finding.rule for finding in at.judged.findings if _reads_other_sources(finding)})
+    other = sorted({finding.rule for finding in at.judged.findings if reads_other_sources(finding)})
     if other:
         return f"the end of the rebuild cannot be determined ({', '.join(other)})"
     history = [finding.evidence for finding in at.judged.findings if concern_of(finding) is Concern.HISTORY]
@@ -303,10 +303,6 @@ def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:
 def _may_be_renamed(findings: Iterable[Finding]) -> bool:
     """Whether a new query may be a removed query under another name, which would write the same rows again."""
     return any(concern_of(each) is Concern.OWNER and each.severity is Severity.OPAQUE for each in findings)
-
-
-def _reads_other_sources(finding: Finding) -> bool:
-    return finding.severity is Severity.BREAKING and concern_of(finding) is Concern.OTHER_SOURCES
 
 
 def _only_of_the_present(findings: Iterable[Finding]) -> bool:

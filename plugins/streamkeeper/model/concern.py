@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from streamkeeper.model.finding import Finding
+from streamkeeper.model.finding import Finding, Severity
 
 
 class Concern(Enum):
@@ -83,3 +83,8 @@ def concern_of(finding: Finding) -> Concern:
         return place or Concern.UNEXPLAINED
     family = next((concern for family, concern in _OF_FAMILY.items() if finding.rule.startswith(family)), None)
     return _OF_RULE.get(finding.rule) or family or place or Concern.QUERY
+
+
+def reads_other_sources(finding: Finding) -> bool:
+    """Whether a finding makes every switch impossible: offsets of other sources apply to no new checkpoint version."""
+    return finding.severity is Severity.BREAKING and concern_of(finding) is Concern.OTHER_SOURCES
