@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkpoint_files import Tree
 from streamkeeper.checkpoints import trees
 from streamkeeper.checkpoints.cloning import clone, clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
@@ -18,7 +19,6 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
 from streamkeeper.model.snapshot import Stamp
 from tests.checkpoints.tree_kinds import at, contents
-from tests.checkpoints.trees import Tree
 
 
 @pytest.fixture

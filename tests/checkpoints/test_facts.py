@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkpoint_files import CONF, OPERATOR, QUERY_ID, Tree
 from streamkeeper.checkpoints.facts import batch_of, offsets_at, read_facts
 from streamkeeper.checkpoints.log_codec import kafka_offsets
 from streamkeeper.errors import CheckpointDamaged, NotFound
 from tests.checkpoints.tree_kinds import at
-from tests.checkpoints.trees import CONF, OPERATOR, QUERY_ID, Tree
 
 pytestmark = pytest.mark.usefixtures("kind_of_tree")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.checkpoint_files import OPERATOR, Tree, state_id
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.hdfs_tree import HdfsTree
@@ -31,7 +32,6 @@ from tests.checkpoints.damaging import (
     write_checksum,
 )
 from tests.checkpoints.tree_kinds import at
-from tests.checkpoints.trees import OPERATOR, Tree, state_id
 
 pytestmark = pytest.mark.usefixtures("kind_of_tree")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkpoint_files import QUERY_ID, Tree
 from harness.fault_proxy import fault_proxy
 from harness.hdfs_server import HdfsServer
 from harness.waiting import wait_for
@@ -28,7 +29,6 @@ from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, Store
 from streamkeeper.hadoop_conf import hadoop_user
 from tests.checkpoints.kept_claims import check_claims
 from tests.checkpoints.tree_kinds import uploaded, write
-from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.contracts.tree_contract import TreeContract
 
 pytestmark = pytest.mark.hdfs

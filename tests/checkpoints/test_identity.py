@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkpoint_files import QUERY_ID, Tree
 from streamkeeper.checkpoints.identity import find_loss, must_be_there
 from streamkeeper.errors import CheckpointLost
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from tests.checkpoints.damaging import LOSSES, lose
 from tests.checkpoints.tree_kinds import at
-from tests.checkpoints.trees import QUERY_ID, Tree
 
 pytestmark = pytest.mark.usefixtures("kind_of_tree")
 KNOWN = KnownCheckpoint(series="sales/totals", version="v0001", query_id=QUERY_ID, committed=7, begun=True)

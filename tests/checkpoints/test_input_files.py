@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkpoint_files import Tree
 from streamkeeper.checkpoints.hdfs_tree import HdfsTree
 from streamkeeper.checkpoints.input_files import look_for_files, other_s3
 from streamkeeper.checkpoints.open_input import OpenInput, find_open_input
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.spark_confs import hash_setting
-from tests.checkpoints.trees import Tree
 
 ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkpoint_files import QUERY_ID, Tree, state_id
 from streamkeeper.checkpoints.layout import (
     find_checkpoints,
     last_committed,
@@ -17,7 +18,6 @@ from streamkeeper.checkpoints.layout import (
 )
 from streamkeeper.errors import CheckpointDamaged
 from tests.checkpoints.tree_kinds import at
-from tests.checkpoints.trees import QUERY_ID, Tree, state_id
 
 pytestmark = pytest.mark.usefixtures("kind_of_tree")
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
+from harness.checkpoint_files import QUERY_ID, Tree, state_id
 from streamkeeper.checkpoints import pruning, trees
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
@@ -29,7 +30,6 @@ from streamkeeper.checkpoints.trees import NOT_THERE, LocalTree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
 from tests.checkpoints import tree_kinds
 from tests.checkpoints.tree_kinds import at, write
-from tests.checkpoints.trees import QUERY_ID, Tree, state_id
 
 NOW = 1_800_000_000
 KINDS = ["hdfs", "rocksdb", "changelog", "format-2", "stateless"]

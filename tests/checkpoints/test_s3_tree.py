@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkpoint_files import QUERY_ID, Tree
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed, open_batch
@@ -19,7 +20,6 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
 from streamkeeper.stores.s3 import connect
 from tests.checkpoints.kept_claims import check_claims
-from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.contracts.tree_contract import TreeContract
 
 pytestmark = pytest.mark.s3

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkpoint_files import CONF, Tree
 from streamkeeper.checkpoints import seeding, trees
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.kafka_sources import read_start
@@ -20,7 +21,6 @@ from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_beginning, seed_start
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
 from tests.checkpoints.tree_kinds import at, contents
-from tests.checkpoints.trees import CONF, Tree
 
 pytestmark = pytest.mark.usefixtures("kind_of_tree")
 

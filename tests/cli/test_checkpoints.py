@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from harness.checkpoint_files import Tree
 from streamkeeper.cli.main import app
 from tests.checkpoints.damaging import last, remove, write
-from tests.checkpoints.trees import Tree
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from harness.checkpoint_files import QUERY_ID, Tree
 from streamkeeper.cli.main import app
 from streamkeeper.model.snapshot import DrillResult, Hold
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.opening import open_store
-from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.snapshots.series import a_checkpoint, files_below, salt_state, wanted
 
 SERIES = f"adopted/{QUERY_ID}"

@@ -14,6 +14,7 @@ import msgspec
 import psutil
 import pytest
 
+from harness.checkpoint_files import Tree
 from streamkeeper.checkpoints import lasting
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import checking
@@ -22,7 +23,6 @@ from streamkeeper.errors import CheckpointChanged
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile
 from streamkeeper.model.finding import Verdict
 from tests.checkpoints.damaging import remove
-from tests.checkpoints.trees import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkpoint_files import QUERY_ID
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import handoff
@@ -34,7 +35,6 @@ from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 from tests.checkpoints.damaging import LOSSES, lose
-from tests.checkpoints.trees import QUERY_ID
 from tests.snapshots.series import a_checkpoint
 
 QUERY: Any = SimpleNamespace(name="totals", sink=ForeachBatch(lambda batch, context: None), output_mode="append")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkpoint_files import Tree
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.definition import Query
 from streamkeeper.driver.gathering import Subject, gather_evidence
@@ -20,7 +21,6 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.table import TableSink
-from tests.checkpoints.trees import Tree
 from tests.compatibility.manifests import STATELESS, changed, with_source
 
 OTHER = changed(STATELESS, plan="another plan")

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from harness.checkpoint_files import Tree
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, ProcessRecord, QueryStatus
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
@@ -44,7 +45,6 @@ from streamkeeper.sinks.file import EpochFile
 from streamkeeper.sinks.file_serving import create_epoch
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.local import LocalStore
-from tests.checkpoints.trees import Tree
 from tests.compatibility.manifests import STATEFUL
 from tests.snapshots.series import a_checkpoint, salt_state
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkpoint_files import Tree
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.checkpoint_version import EpochState
 from streamkeeper.model.control import DriverState, DriverStatus, QueryStatus
 from streamkeeper.operations.catching_up import estimate, how_far, last_written
-from tests.checkpoints.trees import Tree
 
 EPOCH = EpochState(query="totals", output="o", epoch=3, instance="first", generation=2, version="v0001")
 FOREIGN = [

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from harness.checkpoint_files import QUERY_ID
 from streamkeeper.cli.main import app
 from streamkeeper.errors import CheckpointLost, OperationRefused
 from streamkeeper.model.coding import to_json
@@ -37,7 +38,6 @@ from streamkeeper.operations.restoring import restore_version
 from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.registry.objects import put_object, read_object
 from tests.checkpoints.damaging import LOSSES, lose
-from tests.checkpoints.trees import QUERY_ID
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from harness.checkpoint_files import Tree
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.finding import Finding, Severity, Verdict
 from streamkeeper.model.journal import (
@@ -36,7 +37,6 @@ from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.missing_input import MissingInput, missing_to_fall_back, not_known
 from streamkeeper.operations.restoring import plan_restore, restore_version
-from tests.checkpoints.trees import Tree
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.operations.test_blast_radius import deployed

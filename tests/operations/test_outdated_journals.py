@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from harness.checkpoint_files import QUERY_ID
 from streamkeeper.checkpoints.claims import KEPT_CLAIMS, claims_beside, leave_claim, read_newest
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import JournalOutdated
@@ -40,7 +41,6 @@ from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.operations.watching import Watch, run_pass
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_index
-from tests.checkpoints.trees import QUERY_ID
 from tests.health.looks import dead
 from tests.lifecycle.test_rebuilding import ASKED
 from tests.operations.registered_job import JOB, QUERY, Registered

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from harness.checkpoint_files import QUERY_ID
 from streamkeeper.checkpoints import input_files
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, OperationRefused, StoreUnavailable
 from streamkeeper.model.asked_fields import asked_fields
@@ -37,7 +38,6 @@ from streamkeeper.operations.replanning import must_not_hold
 from streamkeeper.operations.restoring import restore_version
 from streamkeeper.registry.control import Control
 from tests.checkpoints.damaging import LOSSES, lose
-from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD

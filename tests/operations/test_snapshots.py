@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from harness.checkpoint_files import QUERY_ID
 from streamkeeper.checkpoints import publishing
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import (
@@ -57,7 +58,6 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.stores.local import LocalStore
-from tests.checkpoints.trees import QUERY_ID
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.snapshots.series import a_checkpoint, files_below, wanted

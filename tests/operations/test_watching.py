@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from harness.checkpoint_files import QUERY_ID
 from harness.fault_store import WRITES, AtCall, FaultStore
 from streamkeeper.model.control import DriverExit, DriverState
 from streamkeeper.model.fleet import FleetIndex
@@ -39,7 +40,6 @@ from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.stores.counting import CountingStore
 from tests.checkpoints.damaging import lose
-from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkpoint_files import QUERY_ID
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.journal import StartOffsetsKnown
 from streamkeeper.model.recovery import RecoveryAction
@@ -18,7 +19,6 @@ from streamkeeper.operations.overview_facts import overview_facts
 from streamkeeper.operations.recovering import Asked
 from streamkeeper.operations.watching import Watch, run_pass
 from tests.checkpoints.damaging import lose
-from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.installed import install
 from tests.orchestration.running import Instance, context_of, task_fails

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkpoint_files import Tree
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
 from streamkeeper.stores.local import LocalStore
-from tests.checkpoints.trees import Tree
 from tests.snapshots.crashing import DEAD, prune
 from tests.snapshots.killing import STEPS
 from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_state, wanted

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from harness.checkpoint_files import QUERY_ID, Tree
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.pruning import MARGIN_S, plan_live, plan_retired, plan_unpublished
 from streamkeeper.checkpoints.publishing import is_published
@@ -26,7 +27,6 @@ from streamkeeper.snapshots.verify import verify
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
 from tests.checkpoints.test_s3_tree import Bucket
-from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_state, wanted
 
 pytestmark = pytest.mark.s3
