@@ -13,7 +13,7 @@
 --points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
                   --seeds N: how many random cases after them (60; of attacks, 4 of each kind)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
-                  --from-seed K: the first of their seeds; --no-points: nothing but the seeds (not of deploys);
+                  --from-seed K: the first of their seeds; --no-points: nothing but the seeds;
                   --drawn a,b: their seeds are of these in turn, back-cutover and back-probation among them
 --on-s3           of the switches: with checkpoints in a bucket, behind a proxy at which one request in twenty fails and
                   one answer to a write in twenty gets lost; lines in bench/results/switch-crash-s3.jsonl
@@ -29,6 +29,8 @@
                   with --attacks: of each kind, the first of its seeds that does harm
                   with --drills: of each kind, the rules that name it; its cause must be missed
 --only a,b        of the controls, or of the attacks, only these
+--first           one case and no more: of the seeds, without the named points, or of the controls; its line goes to
+                  build/first/, in a file of its own unless --results names another
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ from bench.campaign.on_kubernetes import on_kubernetes
 from bench.campaign.on_s3 import in_a_bucket
 from bench.campaign.on_yarn import on_yarn
 from bench.campaign.recovering import RecoverStage
-from bench.campaign.results import Results
+from bench.campaign.results import FirstResult, Results
 from bench.campaign.scenarios import RECOVERIES, SCENARIOS, of_a_driver
 from bench.campaign.switch_runs import FROZEN, in_directories, run_switching
 from bench.campaign.switching import SwitchStage
@@ -86,9 +88,19 @@ SEEDS = {"attacks": 4, "drills": 1}
 def main() -> int:
     """Run the campaign; 1 when a case found damage, or a negative control found none."""
     chosen = _arguments()
+    file = ROOT / USUAL["-".join(filter(None, (chosen.kind, chosen.place)))]
+    if chosen.first:
+        file = ROOT / "build/first" / f"{file.stem}{'-controls' if chosen.controls else ''}.jsonl"
+        file.unlink(missing_ok=True)
+    of = "code" if chosen.kind == "housekeeping" else "commit"
+    try:
+        return _run(chosen, Results(chosen.results or file, of=of, first=chosen.first))
+    except FirstResult as result:
+        return result.code
+
+
+def _run(chosen: argparse.Namespace, results: Results) -> int:
     points = chosen.points.split(",") if chosen.points else []
-    file = chosen.results or ROOT / USUAL["-".join(filter(None, (chosen.kind, chosen.place)))]
-    results = Results(file, of="code" if chosen.kind == "housekeeping" else "commit")
     if chosen.kind == "housekeeping":
         return run_housekeeping(chosen.root, results, points=points, controls=chosen.controls)
     usual = SEEDS.get(chosen.kind, 60)
@@ -108,13 +120,14 @@ def main() -> int:
         named = [] if chosen.no_points else [case for case in NAMED if not points or case in points]
         return run_airflow(chosen.root, results, named=named, seeds=seeds)
     if chosen.kind == "recovering":
-        scenarios = [each for each in chosen.scenarios.split(",") if each in RECOVERIES] or list(RECOVERIES)
+        named = [each for each in chosen.scenarios.split(",") if each in RECOVERIES] or list(RECOVERIES)
+        scenarios = [] if chosen.no_points else named
         asked = {"points": points, "seeds": seeds, "everywhere": chosen.everywhere}
         opened = in_directories(RecoverStage)
         return run_switching(chosen.root, results, scenarios, opened=opened, freezes=(), **asked)
     if chosen.kind == "switching":
         return _run_switches(chosen, results, points, seeds)
-    return _run_deploys(chosen.root, results, points, len(seeds))
+    return _run_deploys(chosen.root, results, points, seeds, no_points=chosen.no_points)
 
 
 def _run_switches(chosen: argparse.Namespace, results: Results, points: list[str], seeds: range) -> int:
@@ -132,7 +145,7 @@ def _run_switches(chosen: argparse.Namespace, results: Results, points: list[str
     )
 
 
-def _run_deploys(root: Path, results: Results, points: list[str], seeds: int) -> int:
+def _run_deploys(root: Path, results: Results, points: list[str], seeds: range, *, no_points: bool) -> int:
     def play(stage: Stage, plans: list[str]) -> None:
         for plan in plans:
             if plan not in results.cases:
@@ -141,12 +154,12 @@ def _run_deploys(root: Path, results: Results, points: list[str], seeds: int) ->
     jobs = [ROOT / "bench/campaign/jobs/ledgers.py"]
     with fresh_bed(root, jobs) as bed:
         stage = Stage(bed)
-        points = points or stage.discover()
+        points = [] if no_points else points or stage.discover()
         later = [name for name in points if not is_of_a_first_deploy(name)]
         play(stage, [f"points:{'+'.join(group)}" for group in group_points(later)])
         # What one death kept another from being reached is tried again alone.
         play(stage, [f"points:{name}" for name in later if name not in results.hit])
-        play(stage, [f"seed:{seed}" for seed in range(seeds)])
+        play(stage, [f"seed:{seed}" for seed in seeds])
     for name in filter(is_of_a_first_deploy, points):
         if f"first:{name}" not in results.cases:
             with fresh_bed(root.with_name(f"{root.name}-first"), jobs) as bed:
@@ -182,7 +195,9 @@ def _arguments() -> argparse.Namespace:
         places.add_argument(f"--{place}", dest="place", action="store_const", const=place, default="")
     parser.add_argument("--controls", action="store_true")
     parser.add_argument("--only", default=",".join([*CONTROLS, *ON_S3]))
+    parser.add_argument("--first", action="store_true")
     chosen = parser.parse_args()
+    chosen.no_points |= chosen.first
     if chosen.place and chosen.kind != "switching":
         parser.error(f"--{chosen.place} goes with --switching")
     return chosen
@@ -195,8 +210,8 @@ def _run_controls(chosen: argparse.Namespace, results: Results) -> int:
     for name, protected in [each for each in runs if each[0] in only]:
         found = run_control(name, chosen.root, protected=protected)
         wrong += bool(found) is protected
-        results.add({"control": name, "switched_off": not protected, "found": found})
         print(f"{name} {'on' if protected else 'off'}: {found or 'no damage'}", flush=True)
+        results.add({"control": name, "switched_off": not protected, "found": found})
     return 1 if wrong else 0
 
 

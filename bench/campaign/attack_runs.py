@@ -43,8 +43,8 @@ def _run_controls(root: Path, results: Results, kinds: list[str], seeds: range) 
             found = played.damage if played.hits else []
             if found:
                 break
-        results.add({"control": name, "switched_off": off, "seed": seed, "found": found})
         print(f"{name} without {off}: {found or 'no damage'}", flush=True)
+        results.add({"control": name, "switched_off": off, "seed": seed, "found": found})
         harmless += [] if found else [name]
     return 1 if harmless else 0
 

@@ -36,8 +36,8 @@ def _run_controls(root: Path, results: Results, kinds: list[str]) -> int:
         played = play(root, f"{name}:0", off)
         # A site that broke before anything was done to it says nothing of the rule.
         found = [each for each in played.damage if each.startswith(MISSED)] if played.hits else []
-        results.add({"control": name, "switched_off": off, "named": played.named, "found": found})
         print(f"{name} without {off}: {found or 'named all the same'}", flush=True)
+        results.add({"control": name, "switched_off": off, "named": played.named, "found": found})
         named += [] if found else [name]
     return 1 if named else 0
 

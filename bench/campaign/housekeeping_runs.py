@@ -61,8 +61,8 @@ def _run_controls(root: Path, results: Results) -> int:
         stage.prepare(case.partition(":")[0])
         played = stage.play(case, off)
         found = played.damage if played.hits else []
-        results.add({"control": off, "switched_off": off, "killed": case, "found": found})
         print(f"{case} without {off}: {'; '.join(found) or 'no damage'}", flush=True)
+        results.add({"control": off, "switched_off": off, "killed": case, "found": found})
         harmless += [] if found else [off]
     return 1 if harmless else 0
 

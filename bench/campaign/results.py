@@ -14,11 +14,23 @@ from bench.campaign.cases import CaseResult
 from harness.checkout import read_origin
 
 
-class Results:
-    """A file of lines, and what those of the present ``commit`` say, or those of the present ``code``."""
+class FirstResult(Exception):
+    """The campaign was asked for one result, and has it; ``code``: what it exits with."""
 
-    def __init__(self, file: Path, *, of: str = "commit") -> None:
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Results:
+    """A file of lines, and what those of the present ``commit`` say, or those of the present ``code``.
+
+    ``first``: the first case or control that is added raises FirstResult, once it is written.
+    """
+
+    def __init__(self, file: Path, *, of: str = "commit", first: bool = False) -> None:
         self._file = file
+        self._first = first
         self._origin = read_origin()
         file.parent.mkdir(parents=True, exist_ok=True)
         text = file.read_text() if file.exists() else ""
@@ -37,6 +49,8 @@ class Results:
         self.cases[result.case] = result
         self.add(msgspec.to_builtins(result))
         print(result.sentence, flush=True)
+        if self._first:
+            raise FirstResult(0 if result.clean else 1)
 
     def add_trace(self, scenario: str, points: list[str]) -> None:
         """Keep which points a scenario reaches."""
@@ -47,6 +61,8 @@ class Results:
         """Keep any line."""
         with self._file.open("a") as file:
             file.write(json.dumps({**self._origin, **line}) + "\n")
+        if self._first and "control" in line:
+            raise FirstResult(0 if line["found"] else 1)
 
     def conclude(self, wanted: Iterable[str]) -> int:
         """Print what was hit; 1 when a case found damage or a wanted point was never hit."""

@@ -22,7 +22,12 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=ROOT / "build/live-captures.jsonl")
     parser.add_argument("--root", type=Path, default=ROOT / "build/live")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", action="store_true", help="one capture of the first layout, into build/first/")
     chosen = parser.parse_args()
+    if chosen.first:
+        chosen.captures, chosen.layouts = 1, next(iter(LAYOUTS))
+        chosen.results = ROOT / "build/first/live-captures.jsonl"
+        chosen.results.unlink(missing_ok=True)
     origin, faults = read_origin(), 0
     for layout in chosen.layouts.split(","):
         root = chosen.root / layout

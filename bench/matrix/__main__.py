@@ -5,6 +5,7 @@
 --truth FILE      measured outcomes; a case whose line still holds is not measured again
 --results FILE    a JSON line per case: outcome, verdict, grade
 --measure         stop before the check is asked; --again: measure whatever the lines say
+--first           one case and no more, measured again; everything that it writes goes to build/first/
 """
 
 from __future__ import annotations
@@ -120,7 +121,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=ROOT / "build/matrix.jsonl")
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--again", action="store_true")
-    return parser.parse_args()
+    parser.add_argument("--first", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.first:
+        place = ROOT / "build/first"
+        chosen.spread, chosen.again, chosen.keep = 1, True, place / "matrix"
+        chosen.truth, chosen.results = place / "matrix-truth.jsonl", place / "matrix.jsonl"
+    return chosen
 
 
 if __name__ == "__main__":
