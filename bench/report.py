@@ -14,7 +14,10 @@ from harness.places import ROOT
 
 
 def write_report(name: str, figures: dict[str, Any], *, into: Path | None = None) -> Path:
-    """``build/bench/<name>.json``, or below ``into``; says from which commit and code the figures come."""
+    """``build/bench/<name>.json``, or below ``into``; says from which commit and code the figures come.
+
+    ``load``: the machine's average of the last minute, the bench itself included.
+    """
     folder = into or ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     head = {
@@ -22,6 +25,7 @@ def write_report(name: str, figures: dict[str, Any], *, into: Path | None = None
         "code": read_code(),
         "taken_at": pendulum.now("UTC").to_iso8601_string(),
         "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
     }
     file = folder / f"{name}.json"
     file.write_text(json.dumps({**head, **figures}, indent=1) + "\n")

@@ -1,0 +1,83 @@
+"""Every campaign and every benchmark still runs: one case of each campaign, and the least that a benchmark measures."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.places import ROOT
+
+pytestmark = [
+    pytest.mark.storage,
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.airflow,
+    pytest.mark.timeout(900),
+]
+
+CAMPAIGNS = re.search(r"CAMPAIGNS := (.*)", (ROOT / "Makefile").read_text())
+assert CAMPAIGNS is not None
+STAGES = shlex.split(CAMPAIGNS[1])
+"""What ``make campaign`` runs, one after the other."""
+
+REPORTS = {
+    "handover --pairs 1 --keys 10": "handover",
+    "switching --switches 1 --keys 10 --pairs 1": "switching",
+    "driver --batches 10 --busy 1 --idle-s 5": "driver",
+    "check --pairs 1 --batches 10": "check",
+    "watch --jobs 3": "watch",
+    "watch --jobs 3 --s3": "watch-s3",
+    "page --jobs 3 --views 2": "page",
+    "first_second --rounds 1": "first-second",
+    "s3_requests --begin 3 --batches 12 --alone-batches 6": "s3-requests",
+    "memory --at 0.5": "memory",
+    "checkpoint_races --rounds 2 --controls 1": "checkpoint-races",
+    "local_files --batches 3 --rounds 1": "local-files",
+}
+"""The arguments of a benchmark -> the name of its report, which goes to ``--out``."""
+
+LINES = {
+    "executor_blows --seeds 1 --root {here}/site": 1,
+    "bad_inputs --doors cli --only twice": 1,
+    "fuzz --seeds 1 --pairs 1 --no-kafka --truths {here}/truths --keep {here}/keep": 1,
+    "mutants --count 1": 1,
+    "doors --pairs 1": 1,
+}
+"""The arguments of a bench -> how many lines it writes to ``--results`` at least."""
+
+
+def run_bench(words: str, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *f"bench.{words}".split(), *more]
+    return subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_each_campaign_runs_its_first_case(stage: str, tmp_path: Path) -> None:
+    """Its case comes out clean, and a control finds the damage that it is there for."""
+    place = [] if stage == "matrix" else ["--root", str(tmp_path / "site")]
+    run = run_bench(stage, "--first", *place)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+
+
+@pytest.mark.parametrize("words", REPORTS)
+def test_each_benchmark_writes_its_report(words: str, tmp_path: Path) -> None:
+    """So small a run may miss its goal, which exits with 1; it ends with the report all the same."""
+    run = run_bench(words, "--out", str(tmp_path))
+    assert run.returncode in (0, 1), run.stdout[-3000:] + run.stderr[-3000:]
+    assert "Traceback" not in run.stderr, run.stderr[-3000:]
+    assert (tmp_path / f"{REPORTS[words]}.json").exists(), sorted(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", LINES)
+def test_each_bench_of_lines_writes_its_first(words: str, tmp_path: Path) -> None:
+    """Each line is a result that the bench itself calls good."""
+    results = tmp_path / "results.jsonl"
+    run = run_bench(words.format(here=tmp_path), "--results", str(results))
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    assert len(results.read_text().splitlines()) >= LINES[words]
