@@ -30,7 +30,7 @@ REPORTS = {
     "handover --pairs 1 --keys 10": "handover",
     "switching --switches 1 --keys 10 --pairs 1": "switching",
     "driver --batches 10 --busy 1 --idle-s 5": "driver",
-    "check --pairs 1 --batches 10": "check",
+    "check --pairs 1 --batches 3,10": "check",
     "watch --jobs 3": "watch",
     "watch --jobs 3 --s3": "watch-s3",
     "page --jobs 3 --views 2": "page",

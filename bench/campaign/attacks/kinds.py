@@ -31,7 +31,7 @@ KINDS = {
     "lost-checkpoint": Kind(lost_checkpoint, "continuity"),
     "lost-output": Kind(lost_output, "output-records"),
     "two-jobs": Kind(two_jobs, "owners"),
-    "elsewhere": Kind(elsewhere, "continuity+roots"),
+    "elsewhere": Kind(elsewhere, "continuity+ahead+roots"),
     "two-restores": Kind(two_restores, "reservation"),
     "copied-home": Kind(copied_home, "installation"),
     "differing-rebuild": Kind(differing_rebuild, "unattended"),

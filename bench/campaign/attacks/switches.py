@@ -15,7 +15,6 @@ from bench.campaign.replacing import replace_in
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from streamkeeper.checkpoints.trees import Tree
     from streamkeeper.model.job_state import JobState
     from streamkeeper.model.snapshot import Snapshot
     from streamkeeper.operations.installation import Installation
@@ -40,6 +39,13 @@ def without_continuity() -> None:
     replace_in(Continuity, check_start=lambda self: None, check_batch=lambda self, batch_id: None)
 
 
+def without_ahead() -> None:
+    """A driver may begin although its output holds batches that its checkpoint does not know."""
+    from streamkeeper.driver import epoch
+
+    replace_in(epoch, _refuse_if_ahead=lambda writer, claim, planned: None)
+
+
 def without_output_records() -> None:
     """Nobody compares an output's own record with what the checkpoint has committed."""
     from streamkeeper.model import output_history
@@ -55,17 +61,11 @@ def without_owners() -> None:
 
 
 def without_roots() -> None:
-    """A checkpoint is looked for where the variables of the moment say."""
-    from streamkeeper.checkpoints.opening import tree_at
-    from streamkeeper.model.checkpoint_version import checkpoint_location
+    """A checkpoint is looked for where the variables of the moment say, whatever root was recorded with it."""
+    from streamkeeper.model.job_state import JobState
     from streamkeeper.operations import registered
-    from streamkeeper.operations.installation import Installation
 
-    def below_the_present_root(site: Installation, state: JobState, query: str, version: str) -> Tree:
-        """Whatever root was recorded."""
-        return tree_at(checkpoint_location(site.settings.checkpoints, state.job, query, version))
-
-    replace_in(Installation, checkpoint=below_the_present_root)
+    replace_in(JobState, root_of=lambda self, query, version, root: root)
     registered.recorded_findings = lambda site, state: {}
 
 
@@ -214,6 +214,7 @@ def without_claims() -> None:
 
 
 OF_ATTACKS = {
+    "ahead": without_ahead,
     "claims": without_claims,
     "clones": without_clones,
     "continuity": without_continuity,
