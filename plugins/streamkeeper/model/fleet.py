@@ -247,7 +247,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rebuilt(self) -> str:
-        """How the job's journal was rebuilt, until a release becomes current; empty otherwise."""
+        """Who rebuilt the job's journal, when and why; empty without a rebuild, and once a release is current."""
         return self.memory.facts.rebuilt if self.memory.facts is not None else ""
 
     @property
@@ -257,7 +257,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def desired(self) -> str:
-        """The release that should be current, which differs from ``release`` after a failed deploy."""
+        """The release that should be current: after a failed deploy, the release of that deploy; else ``release``."""
         return self.memory.facts.desired_release if self.memory.facts is not None else self.release
 
     @property
@@ -302,17 +302,20 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, now - self.last_pass_at(now))
 
     def last_pass_at(self, now: float) -> float:
-        """Return the start of the last pass, in seconds since 1970. If Airflow makes passes, only its passes count."""
+        """Return the start of the last pass of Airflow's watch, or of this pass if Airflow's watch makes no passes.
+
+        The result is in seconds since 1970.
+        """
         return self.airflow_pass_at if self.is_behind_airflow(now) else self.started
 
     def is_behind_airflow(self, now: float) -> bool:
-        """Whether another watch than Airflow's made this pass, while Airflow's watch makes passes too."""
+        """Whether Airflow's watch makes passes, but a different watch made this pass."""
         kept = now - self.airflow_pass_at <= AIRFLOW_WATCH_REMOVED_S
         return kept and self.airflow_pass_at != self.started
 
 
 class PruneRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The last complete prune: its moment (seconds since 1970), and the parts that it could not plan or remove."""
+    """The last prune of all jobs: its time (seconds since 1970), and its failures in planning and removal."""
 
     format: int = FORMAT
     at: float

@@ -10,7 +10,7 @@ from streamkeeper.model.standing import Standing
 
 
 def tell_status(standing: Standing) -> str:
-    """Return a job's status in one word for users; JSON and addresses use the stored value instead."""
+    """Return a job's status in one word for users; JSON and URLs contain the stored value instead."""
     return "running" if standing is Standing.SERVING else standing.value
 
 
@@ -28,12 +28,12 @@ def tell_lag(queries: Iterable[QueryRow]) -> str:
 
 
 def tell_commit(queries: Iterable[QueryRow], at: float) -> str:
-    """Return how old the oldest of the queries' last commits is at the moment ``at``."""
+    """Take the last commit of each query, and return the age of the oldest one at the moment ``at``."""
     return _age(least(query.committed_at for query in queries), at)
 
 
 def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
-    """Return how old the oldest of the queries' newest verified snapshots is at the moment ``at``.
+    """Take the newest verified snapshot of each query, and return the age of the oldest one at the moment ``at``.
 
     Returns ``none`` if a query has no verified snapshot, ``-`` if the snapshots of a query were not examined.
     """

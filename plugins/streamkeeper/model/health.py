@@ -25,7 +25,11 @@ class Severity(Enum):
 
 
 class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's current checkpoint version. The fields from ``damaged`` on apply if the query's driver has ended."""
+    """A query's current checkpoint version.
+
+    ``damaged``, ``unproven``, ``input_gone`` and ``input_unchecked`` are only filled if ``lost`` is empty, the job
+    should run, and its driver has ended.
+    """
 
     version: str
     """The version."""
@@ -78,7 +82,7 @@ class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """A question that a person must answer before an operation is recorded."""
+    """An open question to a person. The operation that it is about is recorded only after the answer."""
 
     operation: str
     """The future operation's id."""

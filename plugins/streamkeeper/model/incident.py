@@ -43,7 +43,7 @@ class WatchActed(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
 
 
 class NoticeSent(msgspec.Struct, frozen=True, kw_only=True, tag="sent"):
-    """The notifiers ``to`` have got the notice about entry ``of``; ``done``: whether no further delivery is due."""
+    """The notice about entry ``of`` was delivered to the notifiers ``to``; ``done``: whether no delivery is left."""
 
     of: int
     to: tuple[str, ...]
@@ -114,7 +114,10 @@ class JobIncidents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold_incident(state: JobIncidents, entry: IncidentEntry) -> JobIncidents:
-    """Return the state after ``entry``; an entry about an incident that is not open changes only the number."""
+    """Return the state after ``entry``.
+
+    If an entry repeats an incident, clears it or acts on it, but the incident is not open, only the number changes.
+    """
     state = msgspec.structs.replace(state, number=entry.number)
     match entry.record:
         case IncidentRaised(symptom=symptom):

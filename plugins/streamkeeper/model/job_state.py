@@ -85,7 +85,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     ``shadow``: the instance that may fill the new versions of a rebuild, beside the current versions.
     ``current``: query -> current version, if an appointment named one.
     ``stopped``: the record of a stop, None if the job should run.
-    ``forgotten``: the record of the retirement; ``rebuilt``: the record of a rebuilt journal; each None without one.
+    ``forgotten``: the record of the job's retirement, None without one.
+    ``rebuilt``: the record that the journal was rebuilt, None without one.
     ``served``: release -> query -> last version on which the release ran, ordered by when the release was last current.
     """
 
@@ -165,7 +166,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
-        """Return the segments of the output while ``version`` is current: its parents' segments, then its own."""
+        """Return the segments of the output if ``version`` is current: first its parents' segments, then its own."""
         found, heir = [Span(version=version)], self.version(query, version)
         while heir is not None and heir.parent and heir.parent_batch is not None:
             found.append(Span(version=heir.parent, last=heir.parent_batch))

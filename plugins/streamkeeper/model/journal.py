@@ -245,8 +245,9 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
 
 
 class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-answered"):
-    """A person has answered a question. The answer applies only to ``bundle``, and to no batch earlier than that in
-    ``batches``.
+    """A person has answered a question.
+
+    The answer applies only to ``bundle``, and for each query only to the batch in ``batches`` and later batches.
     """
 
     operation: str

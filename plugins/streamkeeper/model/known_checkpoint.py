@@ -53,7 +53,7 @@ def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str,
 
 
 def commits_of(status: DriverStatus | None) -> dict[str, int]:
-    """Return ``<query>/<version>`` -> the newest batch that a driver reported as committed, in any generation."""
+    """Return ``<query>/<version>`` -> the newest committed batch that any generation of a driver reported."""
     if status is None:
         return {}
     commits = dict(status.commits)

@@ -24,7 +24,7 @@ class SeenCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fence(msgspec.Struct, frozen=True, kw_only=True):
-    """One output, according to the record of writers that the output itself keeps."""
+    """The facts that an output itself records about its writer, epochs and batches."""
 
     output: str
     """The output's identity."""

@@ -155,8 +155,9 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_schema(server: str) -> bool:
-    """Whether the URL options in ``server`` (``SinkDescription.server``) name a schema. Manifests without ``server`` do
-    not record these options.
+    """Whether ``server`` contains a URL option that names a schema.
+
+    ``server``: as in ``SinkDescription``. A manifest without ``server`` does not record these options.
     """
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
@@ -263,9 +264,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def without_context(manifest: Manifest) -> Manifest:
     """Return the manifest without the parts that depend on source lines or on the environment.
 
-    The result is equal for two builds of the same query. It also lacks facts that earlier versions did not record and
-    that follow from other facts: the functions that compute a column, the filters and joins of the output's rows, and
-    facts about functions other than their digests.
+    The result is equal for two builds of the same query. The result also lacks facts that follow from the remaining
+    facts and that earlier versions of Streamkeeper did not record. These are: the functions that compute a column; the
+    filters and joins of the output's rows; and everything about functions except their digests.
     """
     columns = tuple(msgspec.structs.replace(column, functions=None) for column in manifest.columns)
     return msgspec.structs.replace(

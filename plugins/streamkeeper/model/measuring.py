@@ -55,7 +55,7 @@ class SourceProgress(msgspec.Struct, frozen=True):
 
 
 class OperatorMetrics(msgspec.Struct, frozen=True):
-    """Custom metrics of the state stores. Every batch reports a store's repair again as long as the store is loaded."""
+    """Custom metrics of the state stores. Every batch reports a repair again, until the repaired store is unloaded."""
 
     rocksdbNumSnapshotsAutoRepaired: int = 0
 
@@ -118,7 +118,7 @@ class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """The range of topics at the moment ``at``: each partition's oldest offset, and the offset of its next record."""
+    """Kafka's offsets at the moment ``at``: per partition, its oldest offset and the offset of its next record."""
 
     at: float
     oldest: dict[Partition, int]
@@ -126,9 +126,10 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkpoint_write_s(progress: QueryProgress) -> float:
-    """Return the seconds for writing a batch's offsets and commit, plus the longest commit of a state.
+    """Return the seconds that a batch spent on writing its offsets, its commit and its state.
 
-    Spark adds up the commit times of parallel tasks. Such a sum counts for at most the duration of ``addBatch``.
+    If the batch has several stateful operators, only the longest state commit counts. Spark sums the commit times of
+    parallel tasks, so this time is limited to the duration of ``addBatch``.
     """
     durations = progress.durationMs
     state = max((operator.commitTimeMs for operator in progress.stateOperators), default=0)
@@ -186,9 +187,10 @@ _POSITIONS = decoder_of(dict[str, dict[str, int]])
 
 
 def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:
-    """Return the seconds until the first partition drops its next unread offset, at the rate since ``before``.
+    """Return the seconds until the first partition drops its next unread offset.
 
-    Returns 0 if a partition has already dropped that offset, None if no partition with unread data drops data.
+    The estimate assumes that partitions drop offsets as fast as they did since ``before``. Returns 0 if a partition has
+    already dropped its next unread offset, None if no partition with unread data drops data.
     """
     found = []
     for partition, offset in needed.items():

@@ -11,7 +11,7 @@ import msgspec
 
 
 class OutputRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The record that an output keeps of its epochs and batches, for one query's checkpoint versions."""
+    """An output's own record of the epochs and batches of one query's checkpoint versions."""
 
     gone: str = ""
     """The missing part of the current output, as a phrase; empty if it is complete."""
@@ -24,7 +24,7 @@ class OutputRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The recorded facts about the batches of a checkpoint version and those that it inherited."""
+    """The recorded facts about the batches of a checkpoint version, including the batches that it inherited."""
 
     version: str
     """The version."""
@@ -44,7 +44,7 @@ class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The newest batch that was committed when that first epoch was claimed; None if not recorded."""
 
     def expects(self, committed: int | None) -> tuple[str, int] | None:
-        """Return version and number of the newest batch that the output must contain; None if no batch is proven.
+        """Return version and number of the newest batch that the output must contain; None if no such batch is known.
 
         ``committed`` is the newest batch that this version has committed, None if unknown.
         """
@@ -57,8 +57,8 @@ class AcceptedLoss(msgspec.Struct, frozen=True, kw_only=True):
     """The loss of output that a person accepted for one operation, as the assessment reported it.
 
     ``batch``: the newest committed batch that the output may lack.
-    ``made``: the checkpoint version that the operation created afterwards, empty without one. Its batches have their
-    own numbers, and their loss was not accepted.
+    ``made``: the checkpoint version that the operation created afterwards, empty without one. The batches of this
+    version have numbers of their own, and the acceptance does not cover them.
     """
 
     batch: int

@@ -31,7 +31,7 @@ class RebuiltQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRebuilt(msgspec.Struct, frozen=True, kw_only=True, tag="job-rebuilt"):
-    """The complete first entry of a rebuilt journal. As a later entry this record has no effect."""
+    """The first entry of a rebuilt journal, with everything that was rebuilt. A later such entry has no effect."""
 
     requested_by: str
     """The person who requested the rebuild."""

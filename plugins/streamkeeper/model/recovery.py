@@ -27,7 +27,10 @@ class RecoveryAction(Enum):
 
 
 class Cause(Enum):
-    """Why a job does not run, or that nothing is wrong. A diagnosis names the first cause that applies."""
+    """Why a job does not run or makes no progress; NOTHING_WRONG if it has no problem.
+
+    ``diagnose`` checks the causes in a fixed order and names only the first cause that applies.
+    """
 
     STORE_OUT_OF_REACH = "store-out-of-reach"
     NOT_DEPLOYED = "not-deployed"

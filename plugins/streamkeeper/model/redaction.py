@@ -68,19 +68,28 @@ def redact(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def redact_value(value: T, secrets: Mapping[str, str]) -> T:
-    """Return a struct, or dicts and tuples of structs, with masked texts; all other parts encode to the same JSON."""
+    """Return ``value`` with every secret masked in the texts that ``change_texts`` changes.
+
+    The other parts of the result encode to the same JSON as before.
+    """
     values = tuple(secrets.values())
     return change_texts(value, lambda text: _masked(text, values)) if values else value
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
-    """Return a struct, or dicts and tuples of structs, with ``change`` applied to all texts not typed ``Structure``."""
+    """Return ``value`` with ``change`` applied to all texts in it, except texts of the type ``Structure``.
+
+    ``value``: a struct, or a dict or tuple of structs.
+    """
     changed: T = _walked(value, type(value), change)
     return changed
 
 
 def redact_everywhere(text: str, secrets: Mapping[str, str]) -> str:
-    """Mask secrets as earlier versions did, also in a manifest's structure; used for manifests stored in that form."""
+    """Return ``text`` masked as earlier versions masked it, also in a manifest's structure.
+
+    Manifests that those versions stored can only be compared with a text in this form.
+    """
     for form in _early_forms(tuple(secrets.values())):
         text = text.replace(form, MASK)
     return text

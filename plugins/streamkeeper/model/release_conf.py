@@ -170,10 +170,10 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
 
 
 def without_later_refusals(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return a stored release's confs without those that earlier versions accepted and a new release may not set.
+    """Return a stored release's confs without those that a new release may not set, but that earlier versions accepted.
 
-    Such a release must still be startable, for recoveries and rollbacks. The session of such a release does not open
-    Spark's UI.
+    A release with such confs must still be startable, for recoveries and rollbacks. If its confs enable Spark's UI, the
+    driver keeps the UI disabled.
     """
     return {key: value for key, value in conf.items() if key.lower() not in _REFUSED_SINCE}
 
@@ -214,7 +214,7 @@ def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
 
 
 def installation_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Return those of ``confs`` that a job may not set; confs of Hadoop count with and without ``spark.hadoop.``."""
+    """Return those of ``confs`` that a job may not set. The prefix ``spark.hadoop.`` of a conf may be missing."""
     return {key: value for key, value in confs.items() if _reason_against(key.lower())}
 
 

@@ -8,8 +8,9 @@ import msgspec
 
 
 class Cause(Enum):
-    """The kind of cause of a driver's end, which decides whether the driver is restarted. Records store the value as
-    text, which older readers accept.
+    """The kind of cause of a driver's end, which decides whether the driver is restarted.
+
+    Records store the value as plain text, so that older versions accept records with a kind that is new.
     """
 
     FAILURE = "failure"

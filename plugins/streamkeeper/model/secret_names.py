@@ -90,7 +90,7 @@ def masked(text: str) -> str:
 
 
 def masked_place(location: str) -> str:
-    """Return a location masked by ``masked``; a path is masked folder by folder, as it could look like a token."""
+    """Return a location masked by ``masked``; a path folder by folder, because a whole path could look like a token."""
     return "/".join(map(masked, location.split("/"))) if location.startswith("/") else masked(location)
 
 
@@ -116,9 +116,9 @@ def _without_parts(value: str) -> str:
 def masked_code(text: str, *, python: bool = True) -> str:
     """Return source code or a plan without text that looks like a secret; the number of lines stays the same.
 
-    After the name of a secret every literal is masked, to the end of the line and of the brackets and texts that are
-    still open there. A value that only begins on the next line is masked too. Without ``python`` values need no quotes,
-    and all text after the name is masked.
+    After the name of a secret, every literal on the same line is masked. If a bracket or a string is still open at the
+    end of the line, the literals up to its end are masked too, and so is a value that only begins on the next line.
+    Without ``python``, values need no quotes, so all text after the name is masked.
     """
     shown = _PRIVATE_KEY.sub(lambda found: f"{found[1]}{MASK}{chr(10) * found[0].count(chr(10))}{found[2]}", text)
     shown = _SCHEME.sub(rf"\1\2{MASK}", _URL_PART.sub(rf"\1{MASK}", shown))

@@ -115,7 +115,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_batch(self) -> int | None:
-        """The batch that a restored query runs first, with the planned offsets; None if the snapshot has no plan."""
+        """The number of the batch that the snapshot plans and a restored query runs first; None if there is no plan."""
         return self.batch + 1 if self.pending else None
 
     @property

@@ -13,8 +13,9 @@ from streamkeeper.model.step import Step
 
 
 class StepResult(msgspec.Struct, frozen=True):
-    """The result of a step, by default empty. ``read`` of a subclass decodes the dict that ``stored`` returned, or an
-    empty dict.
+    """The result of a step; an instance of this base class is an empty result.
+
+    A subclass's ``read`` decodes the dict from its ``stored``, and also accepts an empty dict.
     """
 
     def stored(self) -> dict[str, str]:
@@ -78,7 +79,7 @@ class FirstBacklog(_Numbers, frozen=True):
 
 
 class OutputsCompared(StepResult, frozen=True):
-    """The result of *compare*: query -> the comparison of its two outputs, which StepDone stores in ``compared``."""
+    """The result of *compare*: query -> the comparison of its two outputs. StepDone stores it in ``compared``."""
 
     found: dict[str, OutputComparison]
 
@@ -87,7 +88,7 @@ class OutputsCompared(StepResult, frozen=True):
 
 
 class CutoverSnapshots(StepResult, frozen=True):
-    """The result of *snapshot*: query -> the snapshot of its last batch before the cutover, or why it failed."""
+    """The result of *snapshot*: query -> the snapshot of its last batch before the cutover, or why none was taken."""
 
     taken: dict[str, str]
     failed: dict[str, str]
