@@ -37,7 +37,7 @@ _WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
 
 
 def back_up_state(site: Installation, state: JobState, operation: OperationState) -> StateKept:
-    """Take a snapshot of every query that resumes with an opaque change, under a hold, and export its state.
+    """For every query that resumes with an opaque change, take a snapshot with a hold, and export the query's state.
     Idempotent."""
     # If the journal was lost, the current release is not recorded: the candidate's manifests name the state.
     described = state.serving_release or operation.release

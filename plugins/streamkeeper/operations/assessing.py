@@ -108,9 +108,10 @@ def find_ways(
 
 
 def evidence_of(site: Installation, state: JobState, operation: str, release: str) -> Evidence:
-    """Return the evidence of the operation's newest instance, with findings from the records as they are now.
+    """Return the evidence of the operation's newest instance, with the findings from records replaced by current ones.
 
-    If the instance gathered no evidence, return an Evidence with the reason why no query was inspected.
+    If the instance gathered no evidence, or gathered it against a release that is no longer current, return an Evidence
+    with the reason why no query was inspected.
     """
     mine = [
         instance

@@ -36,8 +36,9 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
     """Return the last batch that the terminated driver of a version may have written; None if no batch is planned.
 
     A planned batch counts, because a killed driver may have written it without committing it, and readers must not see
-    its rows vanish. Only the status of a drained driver is more precise: it names the last batch that the driver's gate
-    admitted. No earlier driver has written a later batch, because the admitted batch had not been committed before.
+    its rows vanish. If the driver was drained, its status is more precise and is used instead: it names the last batch
+    that the driver's gate admitted. No earlier driver can have written a later batch, because the admitted batch was
+    not committed yet, and Spark commits a batch before it starts the next one.
 
     ``epoch``: the query's newest epoch; ``status``: the last status of the driver that claimed this epoch.
     """

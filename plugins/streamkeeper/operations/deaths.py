@@ -38,7 +38,7 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
     ``site``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: who states it, and why;
     ``accept``: False to return the risks without writing a record. Raises InvalidInput without a reason, and NotFound
     for an instance that the journal does not contain. Raises OperationRefused if the instance is running, can be proven
-    terminated or is recorded as ended, or if the person may not answer questions.
+    terminated or is recorded as ended, or if the person is not an approver.
     """
     if not reason.strip():
         raise InvalidInput(
@@ -114,10 +114,10 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
     """Raise OperationRefused if a driver whose termination is not proven may still write a checkpoint version.
 
     ``versions``: query -> version to check; by default the current versions. A version without a committed batch
-    passes, because no copy of it can be made.
+    passes: the remedy is to continue in a copy, and this version cannot be copied.
 
-    Two drivers cannot both create the same file of a Spark checkpoint, but each deletes state files that the other has
-    written.
+    Reason: two drivers cannot both create the same file of a Spark checkpoint, but each deletes state files that the
+    other has written.
     """
     for query, version in (versions or dict.fromkeys(state.versions, "")).items():
         current = state.current_version(query)

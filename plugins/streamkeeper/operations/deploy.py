@@ -191,8 +191,8 @@ class Deploy:
     def advance(self, until: Step) -> Progress:
         """Carry out steps up to ``until``, as far as they need no waiting, and return the progress.
 
-        Raises TemporaryError if the store fails. Raises WrongMachine if another machine has to continue, because a
-        driver that cannot be observed from here is no reason to give up.
+        Raises TemporaryError if the store fails. Raises WrongMachine if a driver can only be observed from another
+        machine: ``advance`` must then be called there, and the operation stays open.
         """
         while True:
             at = self._observe()

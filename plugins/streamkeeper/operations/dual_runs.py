@@ -33,7 +33,7 @@ class DualRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | None:
-    """Return another job's dual run that this operation must wait for before its own; None if it need not wait."""
+    """Return another job's dual run that must end before this operation starts its own; None if it need not wait."""
     state = site.journal(job, f"operation:{operation}").state()
     if not _is_to_begin(state, state.operations[operation]):
         return None

@@ -114,8 +114,10 @@ def plan_ended(
 
 
 def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
-    """Yield unpacked bundles on this machine that were not used for ``ended_days``. Also yield bundles whose unpacking
-    or removal was interrupted, and scratch space of drills and dry runs, if older than a day; ``states``: of all jobs.
+    """Yield unpacked bundles on this machine that were not used for ``ended_days``.
+
+    Also yield two kinds of leftovers once they are older than a day: bundles whose unpacking or removal was
+    interrupted, and scratch space of drills and dry runs. ``states``: of all jobs.
     """
     needed = _bundles(site, states)
     for bundle in _folders(site.settings.bundles):

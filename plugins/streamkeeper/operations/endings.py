@@ -74,10 +74,10 @@ def render_ending(ending: Ending) -> str:
 
 
 def handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
-    """Return for how long no driver was running while an operation replaced a driver; None if it replaced none.
+    """Return how many seconds an operation took to replace a driver; None if it replaced none or did not get so far.
 
-    ``entries``: of the operation. The result is in seconds, by the writers' clocks, from the order to drain until every
-    query's first commit was observed.
+    The time lasts from the order to drain the old driver until every query's first commit with the new driver was
+    observed, by the writers' clocks. ``entries``: of the operation.
     """
     drained = relieved = committed = None
     for entry in entries:

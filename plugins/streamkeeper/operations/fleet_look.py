@@ -56,7 +56,7 @@ OWN = "again-"
 
 @dataclass
 class Seen:
-    """Everything that was observed of one job; one part is filled after the other."""
+    """All observations of one job. The fields are filled in one after another."""
 
     job: str
     """The job's name."""

@@ -121,7 +121,7 @@ def failed_last(state: JobState) -> OperationState | None:
 def find_bringing(operations: Iterable[OperationState]) -> OperationState | None:
     """Return the first successful operation of a release, or the last operation if none succeeded.
 
-    Dry runs do not count. Return None if there are no other operations.
+    Dry runs are ignored. Return None if all ``operations`` are dry runs.
     """
     real = [operation for operation in operations if not operation.request.dry_run]
     in_order = sorted(real, key=lambda operation: operation.started)

@@ -22,9 +22,9 @@ _FOLDERS = {"control": "records of its drivers", "incidents": "incidents", "carr
 def find_lost_jobs(
     site: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
 ) -> dict[str, str]:
-    """Return, for every lost job, job -> a sentence with the records that name the job.
+    """Return every lost job, with a sentence that lists the records in which the job is still named.
 
-    ``recorded``: jobs with a journal; ``remembered``: job -> its row in the last index of the watch.
+    ``recorded``: jobs with a journal; ``remembered``: job -> the watch's memory of the job in its last index.
     """
     there = {folder: set(list_job_folders(site.store, f"{folder}/")) for folder in _FOLDERS}
     named = set().union(*there.values()) | {job for job, memory in remembered.items() if _was_seen(memory)}
@@ -47,7 +47,7 @@ def find_lost(site: Installation, job: str) -> str:
 
 
 def must_not_be_lost(site: Installation, job: str) -> None:
-    """Raise JournalLost if a job's journal is lost: a deploy would start from the beginning next to the job's data."""
+    """Raise JournalLost if a job's journal is lost: a deploy would ignore the job's data and start from scratch."""
     if told := find_lost(site, job):
         raise JournalLost(told, hint=way_out(job))
 

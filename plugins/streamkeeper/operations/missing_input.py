@@ -57,7 +57,8 @@ def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) ->
 def not_known(manifest: Manifest, why: str) -> MissingInput:
     """Return the result for a query whose read files cannot be determined; ``why``: the reason.
 
-    No input counts as missing if every source is a Kafka source whose reader itself fails on missing records.
+    The result is that input may be missing. Only if every source is a Kafka source whose reader itself fails on missing
+    records, the result is that no input is missing.
     """
     if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
         return MissingInput()
@@ -93,7 +94,7 @@ def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
 
     This is the case if the checkpoint branched off at the snapshot's batch or later.
 
-    ``spans``: version that the checkpoint continues -> the last batch taken over from it, None for the newest.
+    ``spans``: version that the checkpoint contains or continues -> last batch taken from this version, None for all.
     """
     if snapshot.version not in spans:
         return False

@@ -125,7 +125,7 @@ def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple
 def bound_senders(
     senders: Mapping[str, Sender], *, send_s: float = SEND_S, tell_s: float = TELL_S
 ) -> dict[str, Sender]:
-    """Return the senders with limits in seconds: ``send_s`` for each message, ``tell_s`` for all of a pass.
+    """Return the senders with limits in seconds: ``send_s`` for each message, ``tell_s`` for all messages together.
 
     A sender that exceeds its limit fails with TimeoutError, and fails at once for later messages.
     """

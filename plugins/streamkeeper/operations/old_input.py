@@ -65,7 +65,7 @@ class GoesBack(msgspec.Struct, frozen=True):
 
 
 def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None) -> str:
-    """Return, as a phrase, how many files a query would read after going back that were too old before.
+    """Return a phrase with the number of files that are too old to be read now, but would be read after going back.
 
     The phrase is empty if there are no such files, or if their number is unknown. ``tree``: the checkpoint that the
     query leaves; ``then``: the earlier position, None for the beginning of every source.

@@ -75,7 +75,7 @@ def is_served(site: Installation, state: JobState) -> bool:
 
 
 def stored_manifests(site: Installation, state: JobState, release: str) -> dict[str, Manifest]:
-    """Return query -> manifest of a release that a driver has described."""
+    """Return query -> manifest of a release. A driver must have described the release."""
     hashes = state.described[release]
     return {query: read_manifest(site.store, state.job, digest) for query, digest in hashes.items()}
 
@@ -153,8 +153,9 @@ def must_be_mine(site: Installation, state: JobState, query: str, version: str) 
 
 
 def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Finding, ...]]:
-    """Return query -> the findings that a check reports from the records about the query's current
-    checkpoint version.
+    """Return query -> a check's findings that follow from the records of the query's current checkpoint version.
+
+    Queries without such a finding are left out.
     """
     found: dict[str, tuple[Finding, ...]] = {}
     for query in state.versions:

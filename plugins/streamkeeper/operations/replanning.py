@@ -64,7 +64,7 @@ def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int])
 
 
 def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int]) -> None:
-    """Raise OperationRefused unless every output proves that the output does not contain the batch to plan again.
+    """Raise OperationRefused unless every output is proven not to contain the batch that is to be planned again.
 
     ``batches``: query -> the batch to plan again. Call this only after all drivers have ended.
     """

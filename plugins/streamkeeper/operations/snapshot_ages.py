@@ -28,9 +28,9 @@ def look_at_snapshots(
     before: SnapshotFacts | None,
     now: float,
 ) -> SnapshotFacts:
-    """Return the facts about a query's snapshots: ``before``, or facts from the store once a new look is due.
+    """Return the facts about a query's snapshots: ``before`` until its ``due_at``, afterwards facts from the store.
 
-    Looks at different series are due at different times, so that no pass reads all snapshots.
+    Different series get a different ``due_at``, so that no pass reads all snapshots.
 
     ``site``: the installation; ``known`` and ``location``: the current checkpoint version and its directory; ``facts``:
     of the job; ``query``: its name; ``before``: the remembered facts; ``now``: seconds since 1970.

@@ -45,9 +45,9 @@ def open_start(
 ) -> Deploy | None:
     """Record the desired state and return the start operation; None if the job is already running.
 
-    ``requested_by`` and ``reason``: of the request; ``operation``: the caller's id (repeated, it continues the same
-    start); ``unless_stopped``: leave a stopped job stopped, for automatic starts; ``handover``: COLD starts a driver
-    that only describes the queries, then another; ``on_open``: CONTINUE continues another operation only if a start.
+    ``requested_by`` and ``reason``: of the request; ``operation``: a new id, or that of an earlier start to continue;
+    ``unless_stopped``: for automatic starts, leave a stopped job stopped; ``handover``: COLD first starts a driver that
+    only describes the queries; ``on_open``: CONTINUE continues another open operation if it is also a start.
 
     Raises NotFound, OperationOpen, JournalOutdated and WrongMachine. Raises OperationRefused for a job without a
     current release, for a stopped job with ``unless_stopped``, and if no machine can observe the job's driver.

@@ -45,9 +45,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def open(self) -> Tree:
         """Return the directory of the checkpoint.
 
-        Raises CheckpointDamaged if the directory of a deployed query is missing, CheckpointLost if it does not match
-        its record, WrongMachine if it is on another machine's disk, JournalOutdated, and NotFound if the directory of
-        an adopted checkpoint is missing.
+        If the directory is missing, raises CheckpointDamaged for a deployed query, NotFound for an adopted checkpoint.
+        Raises CheckpointLost if the directory does not match its record, WrongMachine if it is on another machine's
+        disk, and JournalOutdated if the job's journal is older than the written data.
         """
         if self.outdated is not None:
             raise self.outdated

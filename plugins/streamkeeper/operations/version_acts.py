@@ -36,7 +36,7 @@ class VersionActs:
         self._operation = operation
 
     def appoint(self, instance: str, versions: Mapping[str, str]) -> None:
-        """Appoint the instance as the only owner of these versions, which is the cutover.
+        """Appoint the instance as the only owner of these versions. This appointment is the cutover.
 
         Versions without a record are recorded first.
         """

@@ -61,10 +61,10 @@ class CatchUpOperator(StepOperator):
         return max(SECONDS_S if near else self.patience_s, _FIRST_S - waited_s)
 
     def asleep_s(self, progress: Progress) -> float:
-        """Return how many seconds the task is deferred: at most the time waited so far, but at least 3 s.
+        """Return the longest deferral in seconds: as for any step, but at most max(3 s, the time waited so far).
 
-        The deferral ends early once the candidate has a trigger without data. With a busy source every trigger has
-        data, so this alone must not end the deferral.
+        The deferral ends earlier if a trigger of the candidate finds no data. The limit is for busy sources, where
+        every trigger finds data.
         """
         return min(super().asleep_s(progress), max(_SOON_S, progress.waited_s))
 

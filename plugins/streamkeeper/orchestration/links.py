@@ -26,7 +26,7 @@ class PageLink(BaseOperatorLink):
 
 
 class ReportLink(BaseOperatorLink):
-    """Opens the report that this task, or the reporting task in its task group, made before any change."""
+    """Opens the report of this task, or of the reporting task in its task group if this task makes no report."""
 
     name = "Report"
 

@@ -149,7 +149,7 @@ class StepOperator(OperationTask):
         return self.patience_s
 
     def asleep_s(self, progress: Progress) -> float:
-        """Return how long to be deferred at most, seconds: until the next observation, or until the wait is overdue."""
+        """Return the longest deferral in seconds: ``look_again_s``, or less if the wait has an earlier deadline."""
         limit_s = progress.deadline_s or self.look_again_s
         return min(self.look_again_s, max(1.0, limit_s - progress.waited_s + 0.2))
 
@@ -211,8 +211,8 @@ class AssessOperator(StepOperator):
 
 
 class HandoverOperator(OperationTask):
-    """Drains the current driver, proves its termination, and starts the candidate. This single task does not defer,
-    because no driver writes the output meanwhile."""
+    """Drains the current driver, proves its termination, and starts the candidate. One task does all this
+    without deferring, to keep the time short in which no driver writes the output."""
 
     step = Step.GO
 
