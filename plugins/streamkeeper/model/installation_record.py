@@ -41,7 +41,7 @@ class InstallationRecord(msgspec.Struct, frozen=True, kw_only=True):
     def is_mine(self, recorded: str) -> bool:
         """Whether a record with the id ``recorded`` belongs to this installation.
 
-        Records of older versions have no id and belong to the store's first installation.
+        Records that older versions of Streamkeeper wrote have no id. They belong to the store's first installation.
         """
         return (recorded or self.first) == self.id
 

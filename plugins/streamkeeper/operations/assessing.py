@@ -43,7 +43,10 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def assess_candidate(site: Installation, state: JobState, operation: OperationState, release: str) -> Assessed:
-    """Assess the candidate, store the report and return its record. Raises JobUnusable if the candidate may not run."""
+    """Assess the candidate, store the report, and return the journal's record of the assessment.
+
+    Raises JobUnusable if the candidate may not run.
+    """
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     check_described_confs(manifest.confs for manifest in candidate.values())

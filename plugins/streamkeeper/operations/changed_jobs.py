@@ -97,7 +97,7 @@ def _may_be_job(file: Path, job: str) -> bool:
 
 
 def checkpoints_must_be_here(site: Installation, job: str) -> None:
-    """Raise NotFound if the root of a job's checkpoints is not on this machine, so that no check is possible."""
+    """Raise NotFound if the root of a job's checkpoints is not on this machine, because no check is possible then."""
     state = site.journal(job, writer="check").state()
     for query in state.versions:
         current = state.current_version(query)

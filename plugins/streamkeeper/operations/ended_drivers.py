@@ -167,11 +167,11 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
 
 
 def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
-    """Free resources of ended instances that were not freed at the end, and return failures, one sentence each.
+    """Free resources that were not freed when their instance ended, and return failures, one sentence each.
 
-    Resources are left if freeing them was interrupted, or had to wait for a proof of the end. This function covers only
-    instances whose records stay, because the job's current state depends on these records. The resources of other
-    instances are freed with their records.
+    Such resources are left if freeing them was interrupted, or had to wait for a proof of the end. This function covers
+    only the instances on which a job's current state depends, because their records stay. The resources of all other
+    instances are freed with the records of these instances.
     """
     failed = []
     for job in jobs:

@@ -70,7 +70,7 @@ def deployed_of(site: Installation, job: str) -> Deployed:
 
 
 def is_served(site: Installation, state: JobState) -> bool:
-    """Whether a running driver owns the job's checkpoints, so that open batches there belong to that driver."""
+    """Whether a running driver owns checkpoints of the job. Open batches there then belong to this driver."""
     return any(site.runner.observe(state.job, owner.instance).life is Life.ALIVE for owner in state.owners)
 
 

@@ -142,9 +142,9 @@ def restore_version(
     ``loss_accepted_by`` and ``reason``: who accepts the loss of rows whose input is missing, and why (both are kept in
     the version's origin); ``show``: called with the progress.
 
-    Raises OperationRefused for a driver that may still write, a changed version, a user's function without
-    ``accept_replay``, or a loss that no entitled person has accepted. Raises the errors of ``restore``. After an error
-    the job is unchanged.
+    Raises OperationRefused for a driver that may still write, a current version that has changed meanwhile, a user's
+    function without ``accept_replay``, or a loss that no entitled person has accepted. Raises the errors of
+    ``restore``. After an error the job is unchanged.
     """
     plan = plan_restore(site, job, query, snapshot)
     state = read_job(site, job)
