@@ -105,7 +105,7 @@ class Fenced(PermanentError):
 
 
 class InputUnreadable(PermanentError):
-    """The names of a batch's input files would make Spark read files twice."""
+    """Spark would read files of a batch twice, because it treats an input file's path as a pattern for other files."""
 
 
 class SinkAhead(PermanentError):

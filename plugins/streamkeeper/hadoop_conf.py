@@ -18,10 +18,11 @@ _MANAGER_PORT = 8088
 
 
 def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
-    """Return ``http://host:port`` of the NameNode whose RPC address ``hdfs://<authority>`` names.
+    """Return the ``http://host:port`` at which the NameNode with the RPC address ``authority`` serves WebHDFS.
 
-    The address is the matching one in ``HADOOP_CONF_DIR``, otherwise the same host at Hadoop's default port. Raises
-    Unsupported for a nameservice, for Kerberos and for HTTPS, InvalidInput for unreadable files.
+    The address is read from ``HADOOP_CONF_DIR``. If the files there contain none for this NameNode, the result is the
+    same host with Hadoop's default port. Raises Unsupported for a nameservice, for Kerberos and for HTTPS. Raises
+    InvalidInput for unreadable files, and for an address that contains a variable.
     """
     conf = read_hadoop_conf(environ)
     known_services = conf.get("dfs.nameservices", "").replace(",", " ").split()
@@ -80,7 +81,7 @@ def manager_url(environ: Mapping[str, str]) -> str:
 
 
 def hadoop_user(environ: Mapping[str, str]) -> str:
-    """Return ``HADOOP_USER_NAME``, otherwise the operating system's user."""
+    """Return ``HADOOP_USER_NAME``; if the variable is unset or empty, return the operating system's user."""
     return environ.get("HADOOP_USER_NAME") or user_name()
 
 

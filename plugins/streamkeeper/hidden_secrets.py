@@ -13,7 +13,7 @@ _hidden: dict[str, str] = {}
 
 
 def hide_secrets(secrets: Mapping[str, str]) -> None:
-    """Mask these secrets in every later error of this process, which receives its secrets once, at its start."""
+    """Mask these secrets in every later error of this process. A process gets all its secrets at its start."""
     _hidden.update(secrets)
 
 

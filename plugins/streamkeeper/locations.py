@@ -24,8 +24,8 @@ def scheme_of(location: str) -> str:
 def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
     """Return the absolute path that a plain path, ``file:/path`` or ``file:///path`` names; the path need not exist.
 
-    ``what`` names the location in errors; ``hint`` is the hint of the error about another scheme. Raises Unsupported
-    for other schemes, InvalidInput for a location that is not on this machine.
+    ``what`` names the location in errors. Raises Unsupported, with ``hint`` as its hint, for other schemes. Raises
+    InvalidInput for a location that is not on this machine.
     """
     if not location:
         raise InvalidInput(f"{what}: no path is given", hint=_LOCAL)

@@ -27,7 +27,7 @@ Figure = Callable[[QueryStatus], float | None]
 
 
 class JobSample(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about one job. If a driver exports them, they consist only of its own status."""
+    """The facts about one job. In the export of a driver, these are only the facts in the driver's own status."""
 
     job: str
     """The job."""

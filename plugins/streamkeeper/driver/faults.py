@@ -45,8 +45,9 @@ _WORKERS_OWN = ("/pyspark/", "/py4j/", "/lib/python", "/cloudpickle/", "<frozen"
 
 
 def describe_fault(error: BaseException, root: Path | None = None) -> str:
-    """Describe an error in one line without secrets; ``root``: the directory of the job's code, to name file and
-    line.
+    """Describe an error in one line without secrets.
+
+    ``root``: the directory of the job's code, in which the file and line of the error are searched.
     """
     if isinstance(error, StreamkeeperError):
         return mask_hidden(str(error))

@@ -30,11 +30,11 @@ _RETRY_S = 0.25
 
 
 class GateClosed(Exception):
-    """Raised for a batch while the driver drains; the batch stays planned."""
+    """Raised to refuse a batch while the driver drains. The batch stays planned, and the next run writes it."""
 
 
 class Gate:
-    """The gate of one query under one epoch. Spark calls the gate for each batch, in a thread of its own."""
+    """The gate of one query under one epoch. Spark calls the gate for each batch, outside of the main thread."""
 
     def __init__(
         self,

@@ -40,14 +40,14 @@ def hand_over(
     *,
     accepted: AcceptedLoss | None = None,
 ) -> JobState:
-    """Create the claimed version's checkpoint if it does not exist yet and the version continues another version,
-    called the predecessor. Return the job's state after that.
+    """If the claimed version continues another version, its predecessor, and has no checkpoint yet, create the
+    checkpoint. Return the job's state after that.
 
     ``line``: the access to the store.
     ``query``: the query.
     ``claim``: the query's claim.
     ``checkpoint``: the directory of the claimed version.
-    ``checkpoints``: the root of versions whose records name none.
+    ``checkpoints``: the root directory of checkpoint versions for which the journal records no root.
     ``state``: the journal's state.
     ``accepted``: the loss of the predecessor's output that a person accepted.
 

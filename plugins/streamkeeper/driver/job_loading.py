@@ -51,8 +51,8 @@ def build_queries(
 ) -> dict[str, PlannedQuery]:
     """Build and describe every query of a launch's job.
 
-    Raises JobUnusable or InvalidInput like ``describe_queries``. Raises Unsupported, also for a source without a
-    guarantee.
+    Raises the errors of ``describe_queries``: JobUnusable, Unsupported or InvalidInput. Also raises Unsupported if a
+    query has no streaming source, or one without a guarantee.
     """
     job: JobDefinition = load_job(root, spec.entry, spec.job)
     planned = describe_queries(job, spec.params, root, spark, secrets)
@@ -63,7 +63,9 @@ def build_queries(
 def describe_queries(
     job: JobDefinition, params: Mapping[str, ParamValue], root: Path, spark: SparkSession, secrets: Mapping[str, str]
 ) -> dict[str, PlannedQuery]:
-    """Build and describe every query of a job, whatever it reads; raises JobUnusable, Unsupported or InvalidInput.
+    """Build and describe every query of a job, without checking its sources.
+
+    Raises JobUnusable, Unsupported or InvalidInput.
 
     ``job``: the job's definition.
     ``params``: the job's params, with references to secrets.
@@ -95,8 +97,8 @@ def _context(root: Path, params: Mapping[str, ParamValue]) -> str:
 def check_manifests(
     spec: LaunchSpec, described: Mapping[str, Manifest], store: Store, secrets: Mapping[str, str]
 ) -> None:
-    """Raise PermanentError when the job differs from the one that was checked. A different environment alone is
-    allowed.
+    """Raise PermanentError when the job's queries differ from those in ``spec.expected_manifests``, with which the
+    release was checked. A manifest that differs only in the environment is accepted.
     """
     expected = spec.expected_manifests
     if not expected:

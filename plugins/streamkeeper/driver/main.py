@@ -58,7 +58,7 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 
 
 class Driver:
-    """A driver, which is one generation of one instance."""
+    """The driver process of one generation of one instance."""
 
     def __init__(self, job: str, instance: str, generation: int, settings: Settings, secrets: dict[str, str]) -> None:
         """``job``: the job.

@@ -42,7 +42,7 @@ def see_claims(job: str, query: Query, checkpoint: Tree, *, installation: str = 
 
 
 def keep_claim(claim: Claim, checkpoint: Tree) -> None:
-    """Store a claim that the journal has recorded next to the checkpoint."""
+    """Store a claim next to the checkpoint. The journal must already contain the claim."""
     leave_claim(
         claims_beside(checkpoint),
         EpochClaim(

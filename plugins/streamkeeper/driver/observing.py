@@ -42,8 +42,8 @@ class Observer:
         self._runs[query.run_id] = query.name
 
     def take_ends(self) -> Iterator[tuple[str, RunEnded]]:
-        """Yield once, for each run that has ended, the run's query and the end. Runs that this driver did not start are
-        ignored.
+        """For each run that has ended, yield the run's query and its end. Each end is yielded only once. Runs that this
+        driver did not start are ignored.
         """
         while self._listener.ended:
             event = self._listener.ended.pop(0)

@@ -27,7 +27,7 @@ _LOG = "_spark_metadata"
 def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator[Finding]:
     """Yield a finding for each problem with the input that the next start reads, such as missing files.
 
-    ``served``: whether a driver is running. A running driver completes an open batch itself.
+    ``served``: whether a driver is running. If so, the open batch is not examined, because the driver completes it.
     """
     yield from _topics(query, checkpoint)
     batch = open_batch(checkpoint.fresh())

@@ -180,7 +180,7 @@ class StatusBoard:
 
     @property
     def commits(self) -> dict[str, int]:
-        """``<query>/<version>`` -> the newest committed batch, also if an earlier generation committed it."""
+        """``<query>/<version>`` -> the newest committed batch, whichever generation of the instance committed it."""
         with self._lock:
             return dict(self._commits)
 

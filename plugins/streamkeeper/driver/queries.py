@@ -153,10 +153,11 @@ class ServedQuery:
             say(found.unchecked, query=self.name, level=logging.WARNING)
 
     def serve_under(self, claim: Claim, writer: SinkWriter) -> SinkWriter:
-        """Continue under another claim, with the writer of that claim. The gate must be held. Returns the previous
-        writer.
+        """Continue the query under another claim, with the writer of that claim. The gate must be held. Returns the
+        previous writer.
 
-        A query that had read all its input runs again, because it must also read the input that has arrived since.
+        If the query has ended because it had read all its input, a new run is started, which reads the input that has
+        arrived since.
         """
         self.claim = claim
         if self.ended is Ended.FINISHED:

@@ -47,7 +47,9 @@ class Serving:
         self._looks = SourceLooks(at.board)
 
     def run(self, order: Command) -> NoReturn:
-        """Take over the order's queries, start them, and run; raises Ending, Fenced or another PermanentError."""
+        """Take over every query, or only the rebuilt queries if the order is SHADOW. Start these queries, and run.
+        Raises Ending, Fenced or another PermanentError.
+        """
         collect_regularly()
         try:
             if order.kind is CommandKind.SHADOW:

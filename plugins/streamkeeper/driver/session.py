@@ -73,8 +73,8 @@ def session_conf(
     ``given``: the release's confs.
     ``scratch``: the driver's scratch directory.
     ``name``: the application's name.
-    ``master``: the master whose executors run the tasks; empty for the driver's own threads.
-    ``archive``: the path of the environment that these executors unpack, if they get one.
+    ``master``: the master whose executors run the tasks; empty if threads of the driver run them.
+    ``archive``: the path of the archive with the Python environment of the executors; empty if they unpack no archive.
 
     Spark's UI stays disabled even if an older release enables it, because the UI listens on every interface and has no
     login. Raises the errors of ``check_conf``, and Unsupported.
@@ -153,7 +153,7 @@ class Session:
         return dead
 
     def answers(self) -> bool:
-        """Whether the JVM can be called; a JVM that ends closes connections before it exits."""
+        """Whether the JVM can be called. A JVM that is ending closes its connections first, and exits later."""
         jvm: Any = self.spark._jvm
         try:
             jvm.java.lang.System.nanoTime()
@@ -163,8 +163,8 @@ class Session:
 
     @property
     def last_word(self) -> str:
-        """A clause that describes how the JVM ended, once it has exited or closed its connection. The JVM's exit code
-        is the only information.
+        """A clause that describes how the JVM ended, from its exit code and the kernel's count of out-of-memory kills.
+        Call this only once the JVM has exited or closed its connection.
         """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_DYING_S)

@@ -24,8 +24,8 @@ class Spans:
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Add the duration of the ``with`` block to the sum of ``name``. For the driver's own work, also add its CPU
-        time.
+        """Add the duration of the ``with`` block to the sum of ``name``. For a name in ``OWN``, also add the CPU time
+        of the thread to the sum of ``<name>.cpu``.
         """
         began, computed = time.perf_counter(), time.thread_time()
         try:

@@ -99,8 +99,8 @@ def _accepted_loss(state: JobState, query: str, version: str, order: Command) ->
 def claim_and_fence(
     at: Surroundings, planned: PlannedQuery, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> tuple[Claim, SinkWriter]:
-    """Claim the query's next epoch, raise the output's fence to that epoch, and return the claim and a writer under it.
-    From then on, the claimed version determines the output.
+    """Claim the query's next epoch, and raise the output's fence to that epoch. Return the claim and a writer with that
+    claim. From then on, the claimed version determines the output.
 
     ``accepted``: the loss of output that a person accepted.
     """

@@ -43,11 +43,10 @@ def told_fault(look: JobLook) -> str:
 
 
 def told_cause(look: JobLook) -> Cause | None:
-    """Return the recorded cause why the driver ended or waits. If none is recorded, return the cause that the driver's
-    exit code means.
+    """Return the recorded cause why the driver ended or waits. If no cause is recorded, as by older versions of
+    Streamkeeper, return the cause that the driver's exit code indicates.
 
-    Older versions of Streamkeeper recorded only an exit code. Return None if neither a cause nor an exit code is
-    recorded, or if the exit code means a plain failure.
+    Return None if no exit code is recorded either, or if the code indicates an intended end or an unspecific failure.
     """
     end, status = look.exit, look.status
     text = end.cause if end is not None else status.cause if status is not None else ""

@@ -64,8 +64,8 @@ def tell_span(seconds: float) -> str:
 def is_handed_over(look: JobLook) -> bool:
     """Whether an operation whose carrier is alive is replacing the driver now, or will start a driver that is down.
 
-    The carrier is the process or DAG run that executes the operation. Until a deploy drains the current driver, and
-    while a question to a person is open, the current driver has to run.
+    The carrier is the process or DAG run that executes the operation. The result is False while a question to a person
+    is open, and until a deploy drains the current driver, because the current driver has to run during that time.
     """
     return look.operation is not None and look.operation.owned and look.operation.replaces
 
@@ -88,6 +88,7 @@ def serving(look: JobLook) -> DriverStatus | None:
 
 
 def serving_queries(look: JobLook) -> Iterator[tuple[str, QueryStatus]]:
-    """Yield name and status of each query, by name; none unless the driver is alive and not in a terminal state."""
+    """Yield name and status of each query, sorted by name; none unless the driver is alive and not in a terminal state.
+    """
     status = serving(look)
     yield from sorted(status.queries.items()) if status is not None else ()

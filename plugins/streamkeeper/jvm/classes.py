@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def load_class(spark: SparkSession, source: Path) -> Any:
-    """Return the ``java.lang.Class`` of a source file, which has the name of its only public class and names its
-    package.
+    """Return the ``java.lang.Class`` that a source file defines.
 
-    Repeated calls return the same class, because a JVM loads a class once.
+    The file declares its package and one public class, which has the name of the file. Repeated calls return the same
+    class, because a JVM loads a class once.
     """
     jvm: Any = spark._jvm
     loader = _loader(jvm)

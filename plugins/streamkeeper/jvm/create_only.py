@@ -37,8 +37,8 @@ def create_only(spark: SparkSession) -> None:
 def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
     """Raise JobUnusable for a checkpoint on S3 in a session that ``create_only`` has not prepared.
 
-    ``checkpoint``: the location in Spark's form. A version keeps the root under which it was created, whatever the
-    installation's present setting.
+    ``checkpoint``: the location in Spark's form. It may be on S3 although the installation's present root is not,
+    because a version keeps the root under which it was created.
     """
     context: Any = spark.sparkContext
     if scheme_of(checkpoint) == "s3a" and context._jsc.hadoopConfiguration().get(MANAGER) != OURS:
