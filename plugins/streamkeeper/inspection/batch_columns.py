@@ -38,11 +38,11 @@ _LETS_FAIL = frozenset({"begin", "closing", "connect", "cursor", "open", "transa
 
 
 class BatchColumns(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns of its batch that a sink's function uses.
+    """The columns of a batch that a sink's function uses.
 
-    ``texts``: all names that the function contains, None if the function may use any column; ``every``: whether the
-    function computes something from all columns at once; ``reads``: the columns that the function certainly reads from
-    its batch, each mapped to ``file:line`` of the read.
+    ``texts``: all names that the function contains; None if the function may use any column.
+    ``every``: whether the function computes something from all columns at once.
+    ``reads``: column -> the ``file:line`` at which the function certainly reads the column from the batch.
     """
 
     texts: frozenset[str] | None = None

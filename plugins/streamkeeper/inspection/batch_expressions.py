@@ -181,7 +181,7 @@ class BatchExpressions:
                 return self.children(node, scope)
 
     def arguments(self, nodes: Iterable[ast.expr], scope: Scope) -> Iterator[Value]:
-        """Yield the values of a call's arguments; those of an unpacked list one by one."""
+        """Yield the values of a call's arguments. An unpacked list with known elements yields one value per element."""
         for node in nodes:
             if not isinstance(node, ast.Starred):
                 yield self.value(node, scope)

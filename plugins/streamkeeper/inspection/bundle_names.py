@@ -67,10 +67,13 @@ class _ModuleNames(NamedTuple):
 class BundleNames:
     """The names that the bundle's Python files assign, read from every file, loaded or not.
 
-    ``stored``: names that a function assigns as a global, and attributes that any code assigns; ``defined``: names of
-    functions; ``unknown``: whether a global may change without being named; ``lifetimes``: whether code may notice
-    when an object ends; ``equality``: whether a class defines equality itself; ``order``: whether a class defines
-    comparisons itself, or a library may; ``errors``: whether code may see the text of an error that Python raises.
+    ``stored``: names that a function assigns as a global, and attributes that any code assigns.
+    ``defined``: names of functions.
+    ``unknown``: whether a global may be changed by code that does not contain the global's name.
+    ``lifetimes``: whether code may notice when an object ends.
+    ``equality``: whether a class defines equality itself.
+    ``order``: whether a class defines comparisons itself, or a library may.
+    ``errors``: whether code may see the text of an error that Python raises.
     """
 
     def __init__(self, own: OwnCode) -> None:
@@ -146,8 +149,9 @@ class BundleNames:
     def origin(self, module: ModuleType, name: str, *, stores_only: bool = False) -> tuple[ModuleType, str]:
         """Return module and name where a global is first assigned, following ``from … import`` at modules' tops.
 
-        ``stores_only``: count only assignments. Calls of the object's methods count otherwise, but cannot change a
-        function.
+        The search ends at a module that changes the global. ``stores_only``: whether only an assignment counts as a
+        change. If not, a call of one of the object's methods counts too. Set it for a function, which no such call can
+        change.
         """
         seen: set[tuple[str, str]] = set()
         while self._own.is_own(module) and (module.__name__, name) not in seen:
@@ -202,7 +206,9 @@ class BundleNames:
         return self._modules[module]
 
     def definition(self, module: ModuleType, name: str, found: FunctionType) -> ast.FunctionDef | None:
-        """Return the only statement that creates a module's function; None if it is decorated or not the only one."""
+        """Return the ``def`` statement of a module's function. Return None if the ``def`` has a decorator, or if
+        another statement may assign the function's name.
+        """
         tree = self._own.source_of(module)
         if tree is None or not self.keeps(name) or self._stores(module, name) or found.__globals__ is not vars(module):
             return None

@@ -23,8 +23,8 @@ _CHUNK = 1 << 20
 
 
 def name_bundled_files(plan: Node, root: Path | None) -> bool:
-    """Make the paths of static files below ``root`` in a walked plan independent of ``root``. Return whether the plan
-    reads such files.
+    """In ``plan``, make the paths of static files below ``root`` independent of ``root``. Return whether any path was
+    replaced.
 
     No path is replaced if the query uses paths or times of files, because files at another place would then give other
     rows.

@@ -52,8 +52,8 @@ class CodeDigest:
         self._bundle: BundleNames | None = None
 
     def of(self, function: object) -> str:
-        """Return the ``sha256`` of a function in hex, or ``unreadable:<sha256>`` if the digest does not cover
-        everything that the function's code reaches.
+        """Return the ``sha256`` of a function in hex. If the digest does not cover all that the function's code can
+        reach, return ``unreadable:<sha256>``.
         """
         return self.read(function)[0]
 

@@ -33,7 +33,10 @@ EFFECT_STOPPED = "EFFECT_STOPPED"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """The error of a run: Spark's innermost error class or the name of the exception's class, and one sentence."""
+    """The error of a run, with a message of one sentence.
+
+    ``error_class``: Spark's innermost error class; if there is none, the name of the exception's class.
+    """
 
     error_class: str
     message: str

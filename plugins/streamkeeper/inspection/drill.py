@@ -35,10 +35,10 @@ class _Failed(Exception):
 def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, timeout_s: float) -> DrillAnswer:
     """Run ``query`` from a scratch ``checkpoint`` restored as of committed ``batch``, then read all the query's state.
 
-    At most one batch runs: the planned one, else one within the sources' own limits. A batch whose function would
-    change something outside of the clone is stopped; reading the state is then the only proof. Errors of the
-    checkpoint, the query or Spark are in the answer. The state is read in any case, because Spark loads no state if no
-    batch runs.
+    At most one batch runs. It is the planned batch or, if none is planned, a new batch within the sources' own limits.
+    A batch whose function would change something outside of the clone is stopped; reading the state is then the only
+    proof. Errors of the checkpoint, the query or Spark are in the answer. The state is read in any case, because Spark
+    loads no state if no batch runs.
 
     ``spark``: the session of the query.
     ``query``: the job's real query.

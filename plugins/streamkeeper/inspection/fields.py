@@ -31,8 +31,8 @@ _EXACT = ("boolean", "byte", "date", "integer", "long", "short", "timestamp", "t
 
 
 def type_of(node: Node) -> Any:
-    """Return the type that an expression states itself, as decoded JSON; None if other expressions determine
-    the type.
+    """Return an expression's type, as decoded JSON, if the expression itself states the type; None if the type follows
+    from other expressions.
     """
     while node.name in TRANSPARENT | ORDERED:
         node = node.fields["argument"] if node.name in ORDERED else node.children[0]
@@ -97,10 +97,10 @@ def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: boo
     """Whether a parser gives a field the same value, whichever other fields the query requests. For CSV, only the
     fields after that field count as other fields.
 
-    This is true in the mode PERMISSIVE without a column for corrupt records. For JSON, a text with one field of the
-    wrong type must also keep its other fields (``spark.sql.json.enablePartialResults``). The column for corrupt records
-    is ``corrupt_record``, unless an option names another. Source: Spark's JacksonParser, UnivocityParser and
-    FailureSafeParser.
+    This is true in the mode PERMISSIVE without a column for corrupt records. For JSON, ``partial_results``
+    (``spark.sql.json.enablePartialResults``) must be on, too: a text with one field of the wrong type then keeps its
+    other fields. ``corrupt_record`` is the name of the column for corrupt records, unless the parser's options contain
+    a different name. Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.
     """
     schema = type_of(node) if node.name in PARSERS else None
     if not isinstance(schema, dict) or schema.get("type") != "struct":

@@ -134,7 +134,11 @@ class SinkFunctions(NamedTuple):
     """Name -> digest, as in ``Manifest.rewritten``."""
 
     def used(self, columns: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the given columns that a function may use as a key, route or unit; None if it may use any column."""
+        """Return the given columns that the functions name in their code, and may use as more than values, for example
+        to identify or route rows.
+
+        Return only ``*`` if a function uses all columns at once, None if a function may use any column.
+        """
         if any(each.every for each in self.columns):
             return (ALL_COLUMNS,)
         of_each = [each.used(columns) for each in self.columns]

@@ -37,7 +37,8 @@ class ImportEffects:
     def compiled(self, tree: ast.Module, rewritten: ast.Module | None = None) -> CodeType | None:
         """Return the statements with effects outside of the module, as compiled code that is never run.
 
-        Return None if there are no such statements. ``rewritten``: the module's syntax, in another form.
+        Return None if there are no such statements. ``rewritten``: an equivalent form of ``tree``, from which the
+        statements are taken if it is given.
         """
         self._tree = tree
         found = [effect for statement in (rewritten or tree).body for effect in self._effects(statement)]

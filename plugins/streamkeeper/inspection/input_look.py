@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def unseen_by(query: Query) -> Mapping[str, str]:
-    """Return URL scheme -> why this process cannot check the files of that scheme that the query reads."""
+    """Return URL scheme -> why this process cannot check the query's files with URLs of that scheme."""
     return other_s3(read_confs(query.df.sparkSession), os.environ)
 
 

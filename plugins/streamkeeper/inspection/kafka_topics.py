@@ -32,7 +32,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str, list[Gap]]:
-    """Return source -> the records that batches after ``batch`` would need and the topics no longer have.
+    """Return source -> the missing records, which batches after ``batch`` would need but the topics no longer have.
 
     Each ``Gap`` is the missing range of one partition. If ``batch`` is None, the check covers all batches from the
     first. A source without missing records is left out. Raises SourceOutOfReach if the brokers do not answer. Raises
@@ -42,8 +42,9 @@ def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str
 
 
 def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
-    """Return source -> the records that ``batch`` itself reads and the topics no longer have, one ``Gap`` per
-    partition.
+    """Return source -> the missing records, which ``batch`` itself reads but the topics no longer have.
+
+    Each ``Gap`` is the missing range of one partition.
     """
     return _missing(query, read_by(checkpoint.fresh(), batch))
 
@@ -85,9 +86,7 @@ class HeldTopics:
             raise SourceOutOfReach(_no_answer(self._reading, error)) from error
 
     def close(self) -> None:
-        """Close the client. While the brokers do not answer, an open client logs several times per second that they do
-        not.
-        """
+        """Close the client. An open client logs several lines per second while the brokers do not answer."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close(self._jvm.java.time.Duration.ofSeconds(1))

@@ -27,8 +27,8 @@ class LocalNames:
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
     ) -> tuple[Sequence[int], dict[int, Any]]:
-        """Return the positions of the instructions to compare, and position -> the argument that replaces the original
-        one.
+        """Return the positions of the instructions to compare, and position -> the argument that is compared instead of
+        the instruction's own argument.
         """
         known = parameters(code)
         order: dict[str, int] = {}

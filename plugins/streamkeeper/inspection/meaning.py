@@ -195,7 +195,7 @@ class Meanings:
             self.function_names[self._functions[function.found]] = str(node.fields.get("name"))
 
     def arguments(self, node: Node, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
-        """Yield name and text of each argument to compare; the name is empty if the position identifies it."""
+        """Yield name and text of each argument to compare; the name is empty for an argument identified by position."""
         named: list[tuple[str, str]] = []
         missing = False
         for key, value in stable_fields(node):

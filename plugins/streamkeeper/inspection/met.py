@@ -51,7 +51,7 @@ class Met:
         self.locals |= name in SEES_LOCALS
 
     def merge(self, inner: Met) -> None:
-        """Add the record of another walk, which has read one element of a set separately."""
+        """Add the record of a separate walk over one element of a set."""
         for flag in ("foreign", "unreadable", "names", "attributes", "types", "locals"):
             setattr(self, flag, getattr(self, flag) or getattr(inner, flag))
         self.reach = max(self.reach, inner.reach)

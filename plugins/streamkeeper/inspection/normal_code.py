@@ -39,8 +39,8 @@ class NormalCode:
         self.references: dict[str, Reference] = {}
 
     def of(self, function: FunctionType) -> FunctionType:
-        """Return the function with its code in normal form; return it unchanged if it is not proven that both do the
-        same.
+        """Return the function with its code in normal form. If it is not proven that the new code does the same as the
+        old, return the function unchanged.
         """
         code, module = function.__code__, sys.modules.get(str(function.__globals__.get("__name__")))
         node = self._sources.of(function)

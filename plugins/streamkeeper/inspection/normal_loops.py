@@ -21,7 +21,7 @@ def comprehension_of(
 
     ``uses``: the uses of names in the whole function, as ``uses_of`` counts them.
     ``shared``: the names that inner functions or ``finally`` use.
-    ``errors``: whether code may see how an error names a variable that has no value.
+    ``errors``: whether code may see the text of a NameError, which may differ between a loop and a comprehension.
     """
     nodes = list(ast.walk(loop))
     variables = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

@@ -39,8 +39,8 @@ class NormalReading(Reading):
         self.met: _Noting = _Noting()
 
     def whole(self, function: object) -> Any:
-        """Return the result of ``Reading.whole``, then which tables the code also uses as a whole, not
-        only entry by entry.
+        """Return the result of ``Reading.whole`` with two more elements: the tables that the code uses not only entry
+        by entry but also as a whole, and the classes whose names the code sees.
         """
         found = super().whole(function)
         classes = [called for called in self.met.called if isinstance(called[-1], list)] if self.met.classes else []
@@ -48,7 +48,7 @@ class NormalReading(Reading):
 
     @property
     def sees_patterns(self) -> bool:
-        """Whether code may see the text of a regular expression of which the walk compared only the matches."""
+        """Whether code may see the text of a regular expression. The walk compares only what the expression matches."""
         used = any(isinstance(value, re.Pattern) for value in self._used.values())
         return used and bool(_PATTERNS & self.met.noted)
 

@@ -83,9 +83,10 @@ class References(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Replace the table in ``key in TABLE``. Turn ``LIMIT < x`` into ``x > LIMIT``.
 
-        Turning keeps the result: if ``x`` has another type, a number or text leaves the comparison to ``x`` in both
-        orders. There are two exceptions. A float compares itself with an instance of a job's class derived from int.
-        The text of a TypeError shows the order.
+        The result stays the same: if ``x`` has another type than ``LIMIT``, Python uses the comparison that the type of
+        ``x`` defines, in both forms. There are two exceptions, in which nothing is turned. If a class may define
+        comparisons, a float ``LIMIT`` stays, because a float compares itself with an instance of a class derived from
+        int. If code may see the text of a TypeError, every comparison stays, because the text shows the order.
         """
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
             node.comparators = [self._used(node.comparators[0], dict)]
@@ -118,8 +119,8 @@ class References(ast.NodeTransformer):
         return type(value) in _COMPARED and not (type(value) is float and self._bundle.order)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Replace tables in method calls, ``series.map(TABLE)`` and ``len(TABLE)``. Drop arguments that equal a
-        default.
+        """Replace tables in calls of their methods (``TABLE.get(key)``), in ``series.map(TABLE)`` and in
+        ``len(TABLE)``. Drop arguments that equal a default.
         """
         match node:
             case ast.Call(func=ast.Attribute(value=inner, attr="get") as called, args=[_] | [_, _], keywords=[]):

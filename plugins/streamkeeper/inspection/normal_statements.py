@@ -38,7 +38,7 @@ class _Met(Enum):
 class Statements:
     """Brings the statements of one function into the normal form.
 
-    ``is_constant``: returns whether a name that the function does not bind always has a value that never changes.
+    ``is_constant``: takes a name that the function does not bind, and returns whether that name always has one value.
     ``filled``: variables of outer functions that have a value.
     ``lifetimes``: whether code may depend on how long an object lives.
     ``errors``: whether code may see the text of an error that Python raises.

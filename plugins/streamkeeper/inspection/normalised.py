@@ -30,7 +30,8 @@ def normalised(text: str, tree: Node) -> str:
 def normalised_text(text: str, literals: Iterable[str] = ()) -> str:
     """Return a plan's ``toString`` with new numbers for ids, and without locations, limits and random seeds.
 
-    ``literals``: the job's own strings and names that look as if they contained the id of an attribute.
+    ``literals``: the job's own strings and names that contain a text like an attribute's id, such as ``#1``. These
+    texts keep their numbers.
     """
     for word in literals:
         # The id of an attribute follows its name. A literal follows a space or a bracket.

@@ -50,7 +50,7 @@ class Hidden(Exception):
 
 
 def known_parts(found: Any) -> tuple[str, list[Any]] | None:
-    """Return a kind and the parts of an object whose pickled form does not describe it; None for other objects."""
+    """Return kind and parts of an object that cannot be described by its pickled form; None for other objects."""
     kind = type(found)
     match (kind.__module__, kind.__name__):
         case ("_thread" | "threading", "lock" | "RLock"):
@@ -213,7 +213,7 @@ def _may_hide(base: type) -> bool:
 
 
 def attributes(found: Any, *, but: str = "") -> list[tuple[str, Any]]:
-    """Return an object's own attributes, by name."""
+    """Return names and values of an object's own attributes, sorted by name."""
     try:
         held = object.__getattribute__(found, "__dict__")
     except AttributeError:
@@ -239,7 +239,7 @@ class Members(list[tuple[str, Any]]):
 
 
 def members(found: Any, *, but: str = "") -> Members:
-    """Return an object's own attributes by name, without those copied from a callable inside the object."""
+    """Return an object's own attributes like ``attributes``, without those copied from a callable inside the object."""
     held = attributes(found)
     wrapped = [value for _, value in held if callable(value)]
     copied = [pair for pair in held if pair[0] in _COPIED and any(_has(each, *pair) for each in wrapped)]
@@ -285,7 +285,10 @@ def _plain(found: Any) -> Any:
 
 
 def class_members(found: type, annotations: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the members that a class itself defines, by name; for a msgspec struct also those of its metaclass."""
+    """Return names and values of the members that a class itself defines, sorted by name.
+
+    For a msgspec struct, the members of its metaclass follow.
+    """
     struct = [(name, getattr(found, name)) for name in _OF_STRUCTS if hasattr(found, name)]
     own = {name: value for name, value in vars(found).items() if name not in _DERIVED or _computes(name, value)}
     return [*sorted_items({**own, **({"__annotations__": annotations} if "__annotations__" in own else {})}), *struct]
@@ -307,7 +310,7 @@ def field_parts(found: Field[Any], types: Mapping[int, Any]) -> list[Any]:
 
 
 def module_members(found: ModuleType) -> list[tuple[str, Any]]:
-    """Return a module's globals by name, without those that the interpreter sets."""
+    """Return names and values of a module's globals, sorted by name, without those that the interpreter sets."""
     return [pair for pair in sorted_items(vars(found)) if pair[0] not in _OF_MODULES]
 
 

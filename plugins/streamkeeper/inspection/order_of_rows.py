@@ -36,8 +36,8 @@ _COMPARED_BY_VALUE = (bool, date, Decimal, int, str)
 def order_counts(relation: Any, above: Sequence[Any], rows: Sequence[Any]) -> bool:
     """Whether the query's output may depend on the order of ``rows``, which are the rows of ``relation``.
 
-    ``above``: the nodes of the plan over ``relation``, the nearest first. All these nodes are read from the JVM, so
-    call this only for plans that contain rows.
+    ``above``: the nodes of the plan over ``relation``, the nearest first. Reading all these nodes takes calls to the
+    JVM, so call this only for plans that contain rows.
     """
     # The contents of other rows are part of the plan itself.
     keys = _join_keys(relation, above) if class_name(relation) == "LogicalRDD" else []

@@ -163,10 +163,10 @@ class OwnCode:
         return self._bindings[key].get(name, [])
 
     def effects(self, module: ModuleType, rewritten: ast.Module | None = None) -> CodeType | None:
-        """Return those statements of a module that may change something outside of it when the module is imported.
+        """Return the statements of a module that may change something outside of the module when it is imported.
 
-        The statements are returned as compiled code that is never run; None if there are none. ``rewritten``: the
-        module's syntax in a form that does the same.
+        The statements are returned as compiled code that is never run; None if there are none. ``rewritten``: an
+        equivalent form of the module's syntax, from which the statements are taken if it is given.
         """
         tree = self.source_of(module)
         return ImportEffects(vars(module), self.is_own, self._decorators).compiled(tree, rewritten) if tree else None

@@ -65,7 +65,9 @@ class OwnDecorators:
         return all(self._always_has(self._sources.tree(function), name) for name in names)
 
     def may_run_at_import(self, name: str, tree: ast.Module) -> bool:
-        """Whether a function of this name may run when the job's modules are imported, besides in other functions."""
+        """Whether a function of this name may run while the job's modules are imported. This is true for special names,
+        and for names that code outside of function bodies contains.
+        """
         if self._used is None:
             self._used = {used for each in self._trees() if each for used in _used_at_import(each)}
         return is_special(name) or name in self._used or name in _used_at_import(tree)

@@ -43,6 +43,6 @@ def flattened(condition: Node, name: str) -> list[Node]:
 
 
 def attributes_not_null(condition: Node) -> frozenset[int]:
-    """Return the attributes that a condition requires to be not null, each by itself."""
+    """Return the attributes for which a condition contains ``IS NOT NULL``, alone or joined by AND."""
     checked = [part.children[0] for part in flattened(condition, "And") if part.name == "IsNotNull"]
     return frozenset(operand.expression_id for operand in checked if operand.name == "AttributeReference")

@@ -26,9 +26,10 @@ class QueryPlan:
     """The ``analyzed`` and the ``chosen`` plan of one streaming DataFrame before its start. The manifest describes the
     chosen plan.
 
-    The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes the state. The
-    current time is removed before the optimization, because the optimizer would otherwise write the present moment into
-    the plan, and could not move some parts of the plan past this value.
+    The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes the state. Before
+    the optimization, the current time is replaced like in a micro-batch (MicroBatchExecution). Otherwise the optimizer
+    would write the present moment into the plan, and the plan would be optimized differently from that of a
+    micro-batch.
 
     ``tree``: every node of the chosen plan with all of its arguments.
     ``reads_bundle``: whether the plan reads files below ``bundle_root`` as static tables. ``tree`` then contains the

@@ -70,7 +70,7 @@ class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
-    """Return, for each Kafka source, its name in the offset log -> how it reads. Other sources are left out."""
+    """Return name of a Kafka source in the offset log -> how the source reads Kafka. Other sources are left out."""
     relations = [node for node in walk(analyzed) if class_name(node) in spark_classes.STREAMING_RELATIONS]
     found = {}
     for position, relation in enumerate(relations):
@@ -81,7 +81,7 @@ def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
 
 
 def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
-    """Return how a source reads Kafka, from its options; the case of their names does not matter."""
+    """Return how a source reads Kafka, from its options. Upper and lower case in the options' names are the same."""
     lowered = {key.lower(): value for key, value in options.items()}
     assigned = json.loads(lowered.get("assign", "{}"))
     listed = [topic.strip() for topic in lowered.get("subscribe", "").split(",") if topic.strip()]

@@ -158,8 +158,8 @@ def _json(found: Any) -> str:
 
 
 def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments of a node that stay the same each time the same query is built, without mere names of things,
-    such as an alias.
+    """Yield the arguments of a node that are equal in two builds of the same query and may affect the rows. Of a
+    streaming source, yield only the output, because the source is described separately.
     """
     if node.name in spark_classes.STREAMING_RELATIONS:
         # The described sources say what is read, and how.

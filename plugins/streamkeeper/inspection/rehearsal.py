@@ -73,13 +73,13 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, 
     """Run the last committed batch of ``checkpoint`` through ``query``, on a clone below ``scratch``.
 
     If that batch has no input rows, the newest earlier batch with rows runs too, provided that Spark still keeps the
-    state on which it ran. Batch 0 runs on empty state. Errors of the candidate or its checkpoint are in the result;
-    none is raised.
+    state with which the earlier batch began. Batch 0 runs on empty state. Errors of the candidate or its checkpoint are
+    in the result; none is raised.
 
     ``spark``: the session of the query.
     ``query``: the candidate.
     ``checkpoint``: the live checkpoint.
-    ``scratch``: a location that every process with the session's tasks can see. The caller removes it, but Spark's own
+    ``scratch``: a location that the driver and all executors can access. The caller removes it, but Spark's own
     maintenance may still write there for a minute.
     ``timeout_s``: the limit for each batch.
     """

@@ -77,8 +77,8 @@ class Routing:
         self._sink = _batch_of(function)
 
     def counting(self, code: CodeType, steps: Steps, names: Mapping[str, Any]) -> tuple[Sequence[int], dict[int, Any]]:
-        """Return the positions of the instructions to compare, and position -> the argument that replaces the original
-        one.
+        """Return the positions of the instructions to compare, and position -> the argument that is compared instead of
+        the instruction's own argument.
 
         ``steps``: the instructions of ``code``.
         ``names``: the globals of ``code``.

@@ -184,7 +184,7 @@ def _why_unsupported(error: Exception, store: StateStore) -> str:
 
 
 def writable(rows: DataFrame) -> DataFrame:
-    """Return the rows with types and names that Parquet accepts. It refuses void, empty structs and equal names."""
+    """Return the rows with types and names that Parquet accepts: no void types, empty structs or equal names."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 

@@ -9,8 +9,8 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.S
 
 
 def assigned_names(node: ast.AST) -> tuple[str, ...]:
-    """Return the names to which a single node gives a value, or whose value it deletes: in an assignment, an ``except``
-    or a ``match``.
+    """Return the names that a single node assigns or deletes, including the names that an ``except`` or a ``match``
+    assigns.
     """
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
