@@ -78,7 +78,7 @@ class BackUp(msgspec.Struct, frozen=True):
 
 
 class CheckDrift(msgspec.Struct, frozen=True):
-    """Mark the step done if the present evidence matches the approved one; else raise that the approval is void."""
+    """Mark the step done if the evidence matches the approved evidence. If not, raise OperationRefused."""
 
 
 class Shadow(msgspec.Struct, frozen=True):
@@ -127,7 +127,8 @@ class MarkDone(msgspec.Struct, frozen=True):
 class FallBack(msgspec.Struct, frozen=True):
     """Record that the candidate will not take over.
 
-    ``untouched``: the operation's outcome if no current driver or checkpoint had been changed before.
+    ``untouched``: the operation's outcome if neither the current driver nor its checkpoint was changed before this
+    action.
     """
 
     untouched: Outcome

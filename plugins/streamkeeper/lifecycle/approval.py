@@ -26,7 +26,10 @@ def keep_state(at: Observation) -> Decision:
 
 
 def approve(at: Observation) -> Decision:
-    """Return the decision to stop the standby, which occupies a driver, and then to wait for the answer."""
+    """Return the decision to stop the standby or, once it has ended, to wait for the answer.
+
+    The standby is stopped because it would occupy resources during the wait.
+    """
     step, operation = Step.APPROVE, at.operation
     standby = instance_name(operation.operation, Role.CANDIDATE)
     if standby in at.state.instances and not at.state.instances[standby].ended:
@@ -37,9 +40,10 @@ def approve(at: Observation) -> Decision:
 
 
 def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
-    """Return the decision to wait for a person's answer, to continue after an approval, or else to give up.
+    """Return the decision to wait for a person's answer, to mark the step done, or to give up.
 
-    ``why``: the subject of the question.
+    An approval marks the step done. A rejection, an approval by a person who may not approve, and a missed deadline
+    lead to giving up. ``why``: the subject of the question.
     """
     answer, limit = answer_about(at.operation, ABOUT[step]), deadline_s(step, at.operation.request)
     if answer is None:
@@ -62,7 +66,8 @@ def get_ready(at: Observation) -> Decision:
     """Return the decision to gather the evidence again on the present checkpoint, and then to compare it with the
     approved evidence.
 
-    The standby of a warm handover gathers the evidence; in a cold handover a describer does.
+    In a warm handover, the standby gathers the evidence. In a cold handover, an instance with the role DESCRIBER does,
+    and is stopped afterwards.
     """
     step, operation = Step.READY, at.operation
     release = operation.release

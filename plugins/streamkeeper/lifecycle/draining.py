@@ -85,9 +85,10 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
 
 
 def gathered(at: Observation, step: Step, name: str) -> Decision | None:
-    """Return the next decision about a describer: to wait for its evidence, to stop it, or to give up.
+    """Return the next decision about an instance that only gathers evidence (role DESCRIBER): to wait, to stop it, or
+    to give up.
 
-    None once the describer has gathered its evidence and ended.
+    None once the instance has gathered its evidence and ended.
     """
     if not at.state.instances[name].ended:
         if not at.of(name).gathered:

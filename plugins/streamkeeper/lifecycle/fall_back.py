@@ -36,10 +36,12 @@ _START_S = 10.0
 
 def keep_reserve(at: Observation, step: Step) -> Decision | None:
     """Return the decision to start the old release on standby, as a reserve, or to record that the reserve has ended or
-    could not be started. None while it runs, once it has ended, and if no reserve is needed or of use.
+    could not be started.
 
-    The reserve owns nothing, and its end does not affect the candidate: ``fall_back`` then starts another instance if
-    it needs one. There is room for the reserve if the candidate was on standby next to the old driver.
+    None if there is nothing to do: the reserve is not needed or would be of no use, it is running or cannot be
+    observed, or its end is already recorded. The reserve owns nothing, and its end does not affect the candidate:
+    ``fall_back`` then starts another instance if it needs one. There is room for the reserve if the candidate was on
+    standby next to the old driver.
     """
     name, release = reserve_of(at.operation), at.state.serving_release
     known = at.state.instances.get(name)

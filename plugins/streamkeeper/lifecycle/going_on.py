@@ -11,9 +11,7 @@ from streamkeeper.model.job_state import JobState
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision whether an instance runs another generation; ``state``: the final state of an instance that does
-    not.
-    """
+    """The decision whether an instance runs another generation. ``state``: the final state of the instance if not."""
 
     goes_on: bool
     reason: str = ""
@@ -23,7 +21,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -> Verdict:
     """Whether another generation of an instance may start; ``orders``: all commands to that instance so far.
 
-    An open operation decides about its own instances, even if its job is stopped, because a person deploys the job.
+    While the job is stopped, an appointed instance may not run again, unless the operation that planned the instance is
+    open. An open operation decides about its own instances.
     """
     if CommandKind.DRAIN in orders:
         return Verdict(goes_on=False, reason=f"{instance} was ordered to drain", state=DriverState.DRAINED)

@@ -64,7 +64,7 @@ def start(at: Observation, step: Step, name: str, release: str, role: Role) -> D
 
 
 def ready(at: Observation, step: Step, name: str) -> Decision | None:
-    """Return None if the instance is on standby, else the decision to wait for it or to give it up."""
+    """Return None if the instance is on standby; if not, the decision to wait until it is, or to give it up."""
     stands_by = at.of(name).state is DriverState.STANDBY and at.of(name).life is Life.ALIVE
     return None if stands_by else not_yet(at, step, name, "standby")
 

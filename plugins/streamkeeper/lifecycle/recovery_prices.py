@@ -23,7 +23,7 @@ def price_of_restart(query: QueryLook) -> Price:
 
 
 def too_short(query: QueryLook) -> str:
-    """Return why an output cannot continue from the snapshot; empty if the output has all earlier batches."""
+    """Return why an output cannot continue from the snapshot; empty if it has all batches up to the snapshot's."""
     if not query.output_lost or query.replay is None:
         return ""
     held = -1 if query.holds is None else query.holds

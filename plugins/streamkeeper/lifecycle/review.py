@@ -9,9 +9,9 @@ from streamkeeper.model.ways import Way
 def reasons_to_review(operation: OperationState) -> tuple[str, ...]:
     """Return why a person must review the outputs, one sentence per query; empty if no review is needed yet.
 
-    A review is needed for outputs that differ by more than the request allows, for outputs that could not be compared,
-    and for changed code whose effect no rule proves. Each reason can be accepted in advance: by
-    thresholds and columns, by ``compare=false``, or by ``accept_risk``.
+    A review is needed for outputs that differ by more than the request's thresholds and columns allow, for outputs that
+    could not be compared, and for changed code whose effect no rule proves. A request can accept the first two reasons
+    in advance with ``compare=false``, and the third with ``accept_risk``.
     """
     request = operation.request
     reasons: list[str] = []

@@ -84,7 +84,9 @@ def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> Right
 
 
 def must_have_right(settings: Settings, state: JobState, request: DeployRequest) -> None:
-    """Raise OperationRefused if a request answers a question in advance that its author may not answer."""
+    """Raise OperationRefused if a request answers a question in advance although its author may not answer questions.
+    The same applies to the person who accepted the loss of a recovery.
+    """
     accepted = tuple(_said_beforehand(request))
     by = request.requested_by
     if accepted and (objection := right_to_answer(settings, state, by).objection(by)):

@@ -257,8 +257,8 @@ def plan_assessed(
 ) -> tuple[PlannedStep, ...]:
     """Return the steps that the real run of an assessed operation takes; a dry run prints them.
 
-    ``serving`` and ``stopped``: as for ``plan_deploy``. A review is listed until the outputs are compared: the
-    comparison decides whether a person is asked.
+    ``serving`` and ``stopped``: as for ``plan_deploy``. If the operation has yet to compare outputs, the steps include
+    a review, because the comparison may require one.
     """
     request = msgspec.structs.replace(operation.request, dry_run=False)
     words = _words(request, serving, stopped)

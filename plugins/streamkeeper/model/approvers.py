@@ -54,7 +54,7 @@ def read_approver(entry: str) -> Approver:
 
 
 def airflow_user(name: str) -> str:
-    """Return the name under which an Airflow user is recorded, distinct from users of the same name elsewhere."""
+    """Return the name under which an Airflow user is recorded. No user from elsewhere is recorded under this name."""
     return f"{AIRFLOW}{name}" if name in _RESERVED or name.startswith((CLI, AIRFLOW)) else name
 
 

@@ -101,7 +101,7 @@ def output_history(versions: Sequence[CheckpointVersion], version: str) -> Outpu
 
 
 def checkpoint_location(root: str, job: str, query: str = "", version: str = "") -> str:
-    """Return ``<root>/<job>/<query>/<version>``; without version the query's, without query the job's folder."""
+    """Return ``<root>/<job>/<query>/<version>``, or the folder of the query or job if the rest is empty."""
     return "/".join(part for part in (root.rstrip("/"), job, query, version) if part)
 
 

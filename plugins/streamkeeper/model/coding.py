@@ -20,7 +20,7 @@ _building = threading.Lock()
 
 
 def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the decoder of a type, which is made once; only one decoder is made at a time.
+    """Return the decoder of a type, made on the first call. Only one thread at a time makes a decoder.
 
     msgspec (0.22.0) exposes a Struct's decoder to other threads before it is finished. A thread that decodes the same
     type at that moment ends the process with a segmentation fault.

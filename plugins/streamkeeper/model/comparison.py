@@ -40,9 +40,9 @@ class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
     def exceeds(self, most_missing: float, most_differing: float) -> str:
         """Return why the comparison exceeds the thresholds; empty if it does not exceed them.
 
-        ``most_missing``: share of the old rows that the new output may lack.
-        ``most_differing``: share of the common rows that may differ. Rows that only the new output has are counted too,
-        as a share of the old rows: over the same input there should be none.
+        ``most_missing``: the share of the old rows that the new output may lack.
+        ``most_differing``: the share of the common rows that may differ. The number of rows that only the new output
+        has may not exceed the same share of the old rows. Unless the share is 1, no column may be uncompared.
         """
         common = self.old_rows - self.only_old
         if self.only_old > most_missing * self.old_rows:

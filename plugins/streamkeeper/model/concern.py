@@ -86,5 +86,5 @@ def concern_of(finding: Finding) -> Concern:
 
 
 def reads_other_sources(finding: Finding) -> bool:
-    """Whether a finding makes every switch impossible: offsets of other sources apply to no new checkpoint version."""
+    """Whether a finding rules out every switch: offsets of the old sources do not apply to the new sources."""
     return finding.severity is Severity.BREAKING and concern_of(finding) is Concern.OTHER_SOURCES
