@@ -88,7 +88,6 @@ def serving(look: JobLook) -> DriverStatus | None:
 
 
 def serving_queries(look: JobLook) -> Iterator[tuple[str, QueryStatus]]:
-    """Yield name and status of each query, sorted by name; none unless the driver is alive and not in a terminal state.
-    """
+    """Yield each query's name and status, sorted by name; none unless the driver is alive in a non-terminal state."""
     status = serving(look)
     yield from sorted(status.queries.items()) if status is not None else ()
