@@ -39,9 +39,10 @@ def read_all_newest(claims: Tree) -> list[EpochClaim]:
 
 
 def leave_claim(claims: Tree, claim: EpochClaim) -> None:
-    """Store a claim that the journal has recorded, and delete the oldest claims. The call may be repeated.
+    """Store a claim that the journal has recorded, and delete all but the ``KEPT_CLAIMS`` newest claims of its
+    installation.
 
-    Raises JournalOutdated if another writer has claimed the same epoch.
+    Repeating the call is safe. Raises JournalOutdated if another writer has claimed the same epoch.
     """
     key = _key(claim.installation, claim.epoch)
     try:

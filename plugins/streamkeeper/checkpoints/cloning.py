@@ -19,7 +19,7 @@ ATTEMPTS = 5
 
 
 def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) -> None:
-    """Copy the files from which a query resumes after committed ``batch`` to ``target``, which must be empty.
+    """Copy to ``target`` the files from which a query resumes after committed ``batch``. ``target`` must be empty.
 
     The metadata is written last, after a check that no other file has changed during the copy.
 
@@ -46,10 +46,11 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
     """Clone the checkpoint so that the clone runs the last committed batch again. Return that batch, or None if no
     batch is committed.
 
-    ``again=False``: the clone resumes after that batch instead.
+    ``again``: if False, the clone does not run that batch again, but resumes after it.
 
-    The query may keep running. If it commits during an attempt, the next attempt clones the checkpoint at the newer
-    batch. Raises CheckpointDamaged or CheckpointChanged when no attempt succeeds.
+    The query may keep running. A copy that fails because the query changed files is repeated, with the batch that is
+    then the last committed one. Raises CheckpointChanged or CheckpointDamaged after ``ATTEMPTS`` failed copies. Raises
+    CheckpointDamaged at once if no batch was committed during the copy.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
     for _ in range(ATTEMPTS):
@@ -71,8 +72,8 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
 def begins_at_its_last_commit(checkpoint: Tree) -> bool:
     """Whether the checkpoint contains only one commit, and that commit is of a batch after batch 0.
 
-    A checkpoint is in this condition directly after a restore. Its batch cannot run again, because a snapshot lacks the
-    files of the batch before.
+    This is the case directly after a restore from a snapshot. The committed batch cannot run again, because the
+    snapshot lacks the files of the batch before it.
     """
     committed = numbered(checkpoint, "commits")
     return len(committed) == 1 and committed[0] > 0

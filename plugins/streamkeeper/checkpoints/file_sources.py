@@ -33,7 +33,7 @@ _COUNTED = 1
 
 
 class FileSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A file source of a planned batch: its offsets after that batch and after the batch before, and its log."""
+    """A file source of a planned batch: its log, and its offsets before and after that batch."""
 
     name: str
     """The source's position or name."""
@@ -75,7 +75,7 @@ def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
 
 def logged_files(tree: Tree, source: FileSource, end: int, *, first: int = 0) -> list[LoggedFile]:
     """Return every file that the log lists in the entries ``first`` to ``end``, in order. If ``first`` is 0, also
-    return the files that the log lists as already read before its first entry.
+    return the files that count as read before the first batch (``SEEN_BEFORE``).
 
     Files listed beyond ``end`` are excluded, because no plan names them yet. Raises CheckpointDamaged if the log is
     damaged, CheckpointChanged if an entry was removed while the log was being read.

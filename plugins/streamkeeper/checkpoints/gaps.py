@@ -25,8 +25,9 @@ class Gaps(msgspec.Struct, frozen=True):
 
 
 def find_gaps(start: int, end: int, there: Collection[int]) -> Gaps:
-    """Return the numbers from ``start`` up to, but excluding, ``end`` that are not in ``there``; fast for few
-    numbers.
+    """Return the numbers from ``start`` up to, but excluding, ``end`` that are not in ``there``.
+
+    The duration depends on the size of ``there``, and not on the length of the range.
     """
     known = frozenset(there)
     wanted = range(start, end)

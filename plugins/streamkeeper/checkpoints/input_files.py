@@ -86,7 +86,7 @@ def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, 
     The result is suitable for ``unseen`` of ``look_for_files``. Another server may have a bucket of the same name
     without the files.
 
-    ``confs``: the query's settings, as the session has them or hashed as in its manifest.
+    ``confs``: the query's settings. A value may be plain, as in the session, or hashed, as in the query's manifest.
     ``environ``: the environment of this process.
     """
     endpoint = confs.get(_ENDPOINT, "").rstrip("/")

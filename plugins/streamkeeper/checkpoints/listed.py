@@ -41,8 +41,10 @@ class Listed:
         return name in self._there[folder]
 
     def below(self, folder: str) -> Iterator[str]:
-        """Yield the paths of all files in a folder and in the folders below it, except in folders deeper than any
-        folder of a checkpoint.
+        """Yield the paths of all files in a folder and in the folders below it.
+
+        Files that are deeper in the tree than any file of a checkpoint are left out, because only a linked folder that
+        contains itself leads there.
         """
         above = f"{folder}/" if folder else ""
         yield from (f"{above}{name}" for name in self.files(folder))

@@ -114,7 +114,7 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The numbers of all entries that have a file of their own, compacted or not."""
+        """The numbers of all entries that have a plain file, a compacted file or both."""
         return self.plain.union(self.compacted)
 
     @property
@@ -133,11 +133,15 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
         return max((number for number in self.compacted if number <= end), default=-1)
 
     def holding(self, end: int, *, first: int = 0, where: str) -> tuple[str, ...]:
-        """Return the names of the fewest files that contain every entry from ``first`` to ``end``, in order.
+        """Return the names of files that together contain every entry from ``first`` to ``end``, in order.
 
-        Plain files are enough if each of these entries has one. Otherwise the last compacted file up to ``end`` and the
-        plain files after it are returned. If one of these plain files is missing, the first compacted file after
-        ``end`` is returned. Raises CheckpointDamaged if no file contains one of the entries.
+        These are the first of the following that exist completely:
+
+        - the plain file of each of these entries;
+        - the last compacted file up to ``end``, and a plain file for each later entry up to ``end``;
+        - the first compacted file after ``end``.
+
+        Raises CheckpointDamaged if none of them exists completely.
         """
         if not find_gaps(first, end + 1, self.plain).count:
             return tuple(str(number) for number in range(first, end + 1))
@@ -230,7 +234,7 @@ def source_entry_from(content: bytes, name: str) -> list[LoggedFile] | Trouble:
 
 
 def sink_entry_from(content: bytes) -> list[SinkFile] | Trouble:
-    """Decode the files that an entry of a file sink's log adds and deletes, compacted or not."""
+    """Decode the files that an entry of a file sink's log adds and deletes. The entry may be plain or compacted."""
     return _files_from(content, _SUNK)
 
 

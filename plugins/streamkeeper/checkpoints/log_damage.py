@@ -60,10 +60,10 @@ def commit_damage(tree: Tree, committed: int) -> Iterator[Damage]:
 
 
 def order_damage(planned: int, committed: int | None, contradictions: list[str]) -> Iterator[Damage]:
-    """Report contradictions between the offset log and the commit log.
+    """Report a newest batch that is in only one of the offset log and the commit log.
 
-    ``planned``, ``committed``: the newest batch in each log. ``contradictions``: signs that the last planned batch had
-    finished, which contradict a missing commit.
+    ``planned``, ``committed``: the newest batch in each log. ``contradictions``: signs that the last planned batch
+    finished. If there are any, a missing commit of that batch is damage. If there are none, the batch is open.
     """
     last = -1 if committed is None else committed
     if last > planned:

@@ -38,8 +38,8 @@ def look_at_batch(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = 
 
 
 def doubling_files(tree: Tree, batch: int) -> list[str]:
-    """Return the files of a planned batch whose names Spark treats as patterns, so that it may read other files of the
-    batch a second time.
+    """Return the files of a planned batch whose names Spark treats as patterns, so that Spark may read other files of
+    the batch a second time.
 
     Two kinds of batches are not affected: a batch with a single file, and a batch of files in partition directories,
     because Spark collects those files in a set. Raises NotFound, CheckpointDamaged.

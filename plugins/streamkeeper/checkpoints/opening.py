@@ -23,8 +23,9 @@ def open_tree(location: str) -> Tree:
 
 
 def tree_at(location: str, *, lasting: bool = True) -> Tree:
-    """Return the tree at a location like ``open_tree``, also if the tree does not exist; ``lasting``: as in
-    ``LocalTree``.
+    """Return the tree at a location. The location has the same forms as for ``open_tree``, but the tree need not exist.
+
+    ``lasting``: as in ``LocalTree``.
     """
     if not location:
         raise InvalidInput("the checkpoint's location is empty", hint=_WAYS)

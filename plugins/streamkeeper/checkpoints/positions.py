@@ -57,10 +57,10 @@ SourcePosition = ReadFiles | ReadTopics | ReadOther | NothingRead
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """The offset of every source after a batch, in the plan's order; empty without a batch. Each source is given by its
-    position or name.
+    """The offset of every source after a batch, in the plan's order; empty without a batch.
 
-    ``named``: whether sources have names instead of positions.
+    ``named``: whether the keys of ``sources`` are the sources' names. If not, the keys are the sources' numbers in the
+    plan.
     """
 
     batch: int | None = None
@@ -72,8 +72,8 @@ def position(tree: Tree, batch: int | None = None) -> Position:
     """Return the position after a planned batch, by default the last committed one; an empty position if none is
     committed.
 
-    The query may keep running. Raises NotFound for an unknown batch. Raises CheckpointDamaged or CheckpointChanged when
-    no attempt succeeds.
+    The query may keep running, so several attempts are made, as in ``until_unchanged``. Raises NotFound for an unknown
+    batch. Raises CheckpointDamaged or CheckpointChanged when no attempt succeeds.
     """
 
     def look() -> Position:

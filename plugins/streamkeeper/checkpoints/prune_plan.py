@@ -38,7 +38,7 @@ class PlannedRemoval(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def is_still(self, found: Stamp) -> bool:
-        """Whether the file is unchanged since it was planned."""
+        """Whether the file is unchanged since its removal was planned."""
         return (found.size, found.modified) == (self.size, self.modified)
 
 

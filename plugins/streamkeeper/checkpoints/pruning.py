@@ -85,9 +85,9 @@ def plan_live(tree: Tree, *, now: float) -> PrunePlan:
     that archive or uploaded after it. The removal requires that a store has one writer at a time, as does Spark's own
     cleanup.
 
-    A store with a single archive is left alone, as in Spark. If the archive's version was written twice, the archive's
-    time does not reveal when the first attempt's files were written. If an archive cannot be read or names a missing
-    file, the SSTs of its store are left alone.
+    If a store has a single archive, the SSTs and logs of that store stay, as in Spark, because the archive may have
+    been written twice. The archive's time then does not show when the first attempt's files were written. If an archive
+    cannot be read or names a missing file, the SSTs and logs of its store stay too.
     """
     plan, seen = _begun(tree, Extent.LEFTOVERS)
     if plan.kept_whole:

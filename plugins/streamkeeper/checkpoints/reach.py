@@ -104,8 +104,8 @@ def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
     """Return the newest pair of committed batches, old and new, after which both positions are equal; None if there is
     no such pair.
 
-    The search covers, in each checkpoint, those of the last 200 batches whose plan and commit still exist. Raises
-    CheckpointDamaged, CheckpointChanged.
+    The search covers the last 200 batches of each checkpoint, without batches whose plan or commit no longer exists.
+    Raises CheckpointDamaged, CheckpointChanged.
     """
 
     def look(tree: Tree) -> tuple[History, list[int]] | None:

@@ -30,10 +30,10 @@ def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
     """Remove the planned files that still match the plan. If a retired checkpoint has changed, keep the whole
     checkpoint.
 
-    The state of old batches is removed before their commits, because commits distinguish state from leftovers of failed
-    attempts. So the remaining batches can be restored at any time. If a file cannot be removed, the log files after it
-    in the plan stay. Empty folders are removed too, except in a live checkpoint. Raises InvalidInput for a path outside
-    the tree.
+    The state of old batches is removed before their commits, because only a commit distinguishes a batch's state from
+    the leftovers of failed attempts. Even if the removal is interrupted, the remaining batches can therefore be
+    restored. If a file cannot be removed, the log files that describe it, which are later in the plan, stay. Empty
+    folders are removed too, except in a live checkpoint. Raises InvalidInput for a path outside the tree.
     """
     tree = tree.fresh()
     for file in plan.files:

@@ -51,8 +51,8 @@ def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) 
     ``number``: the batch's number in ``target``: ``batch``, or ``REBASED`` if the numbering restarts.
     ``query_id``: Spark's id of the query in ``target``.
 
-    Raises NotFound for an unknown batch, InvalidInput if ``target`` is in use or ``source`` keeps state,
-    CheckpointDamaged, CheckpointChanged when the query changed ``source`` during the copy.
+    Raises NotFound for an unknown batch, InvalidInput if ``target`` is in use or ``source`` keeps state, and
+    CheckpointChanged when the query changed ``source`` during the copy. Raises CheckpointDamaged.
     """
     if _is_there(target, query_id):
         return

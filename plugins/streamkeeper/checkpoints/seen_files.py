@@ -38,8 +38,8 @@ def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
     - A file in the new place seems to have been read in the old place.
     - The new place is unrelated to the old one and contains no new file, so that it does not show which files will
       arrive there.
-    - The places cannot be compared. This requires two patterns, or a new directory that contains the old place. Spark
-      itself refuses any other plain path.
+    - The places cannot be compared. They can be compared only if both are patterns, or if the new place is a directory
+      that contains the old place. Spark itself refuses any other plain path as the new place.
     """
     if not _comparable(before, after):
         return False

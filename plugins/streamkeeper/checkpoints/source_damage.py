@@ -77,7 +77,8 @@ def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
 def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[FileSource, ...]) -> Iterator[Damage]:
     """Report a last plan that adds no input although its sources had new files.
 
-    Only queries with state make plans without new input.
+    Call this only for a query without state. A query with state also plans batches without new input, so that such a
+    plan proves no damage.
     """
     listed = entries_beyond(sources, 0)
     if previous is not None and listed and plan.ends == previous.ends:

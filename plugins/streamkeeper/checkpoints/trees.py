@@ -97,7 +97,7 @@ class Tree(ABC):
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
         """Remove files; missing ones count as removed. Returns path -> reason for the files that could not be removed.
 
-        The order of removal is undefined. On a local disk each file is removed when its path is taken from ``paths``.
+        Only a local disk guarantees the order of removal: each file is removed when its path is taken from ``paths``.
         Folders stay: ``drop_empty_folders`` removes them.
         """
 
@@ -140,7 +140,7 @@ class Tree(ABC):
         )
 
     def fresh(self) -> Tree:
-        """Return the same tree without cached listings. A tree may otherwise keep returning its first listing."""
+        """Return the same tree without cached listings, which may be out of date."""
         return self
 
     def absence(self) -> str:
@@ -330,8 +330,9 @@ class LocalTree(Tree):
 
 @contextmanager
 def open_folder(root: str | Path, below: Iterable[str] = ()) -> Iterator[int]:
-    """Yield a descriptor of a folder. Raises OSError if the folder is a link, or if a folder between it and ``root`` is
-    one.
+    """Yield a descriptor of the folder that is reached from ``root`` through the folders ``below``.
+
+    Raises OSError if ``root`` or one of these folders is a link.
     """
     folder = os.open(root, _FOLDER)
     try:

@@ -93,9 +93,9 @@ class WebHdfs:
     """The files of one NameNode, ``http://host:port``, accessed as ``user``. Threads may share it. Paths are absolute.
 
     ``root``: the NameNode's RPC URL, for messages. Every call raises FileNotFoundError, FileExistsError or
-    NotADirectoryError like the same call on a disk. It raises Refused for any other refusal, and StoreUnavailable
-    without a response. A connection may take 5 s, and a wait for further bytes 30 s. Read-only requests are tried three
-    times.
+    NotADirectoryError like the same call on a disk. Every call raises Refused if a server refuses it for another
+    reason, and StoreUnavailable if no server responds. The timeouts are 5 s for a connection and 30 s for further
+    bytes. Read-only requests are tried three times.
     """
 
     def __init__(self, root: str, url: str, user: str) -> None:
