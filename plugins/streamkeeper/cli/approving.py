@@ -71,8 +71,8 @@ def approve(
     about: Asked = None,
     json: JsonResult = False,
 ) -> None:
-    """Approve the question of a waiting operation, which then continues. The new release takes over the state despite
-    an opaque change, or the rebuilt output replaces the current one."""
+    """Approve the question of a waiting operation, which then continues. Depending on the question, the new release
+    takes over the state despite an opaque change, or the rebuilt output replaces the current one."""
     with reporting("approve", job=job, as_json=json) as report:
         _answer(report, job, operation, approved=True, reason=reason, bundle=bundle, about=about)
 

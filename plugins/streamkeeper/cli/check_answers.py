@@ -78,7 +78,8 @@ def find_request_differences(
     """Return the differences between the two compared jobs. If the candidate could not be described, only the
     differences in files are returned.
 
-    If a job cannot be read, return one difference that reports this. The verdict stays valid.
+    If a job cannot be read, raise no error, but return one difference with the reason: the verdict of the check is
+    valid without the differences.
     """
     try:
         return find_differences(*_versions(site, job, request, answer))

@@ -82,8 +82,8 @@ COMMANDS = {
     ),
     "approve": ListedCommand(
         "approving.approve",
-        "Approve the question of a waiting operation, which then continues. The new release takes over the "
-        "state despite an opaque change, or the rebuilt output replaces the current one.",
+        "Approve the question of a waiting operation, which then continues. Depending on the question, the new "
+        "release takes over the state despite an opaque change, or the rebuilt output replaces the current one.",
     ),
     "decline": ListedCommand(
         "approving.decline",

@@ -303,8 +303,8 @@ def new_operation() -> str:
 
 
 def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> Progress:
-    """Carry out an operation, print its progress, and return the last progress. Ctrl-C leaves the operation open and
-    prints how to continue.
+    """Carry out an operation, print its progress, and return its progress at the end. Ctrl-C leaves the operation open
+    and prints how to continue.
     """
     last = ""
     asked: Step | None = None

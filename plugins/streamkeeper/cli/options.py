@@ -13,7 +13,10 @@ from streamkeeper.model.request_limits import check_length
 
 
 def asked(name: str, **other: Any) -> Any:
-    """Return the option for the field ``name`` of a request; ``other``: typer's settings that replace the field's."""
+    """Return the command line option for the field ``name`` of a request.
+
+    ``other``: arguments for ``typer.Option``, which replace those derived from the field.
+    """
     field = asked_fields(DeployRequest)[name]
     flags = [] if field.default is True else [f"--{name.replace('_', '-')}"]
     description = f"{field.description}. Repeatable" if isinstance(field.default, tuple) else field.description

@@ -100,7 +100,7 @@ def rebuild(
     replaced.
 
     After an interruption, run the same command again to continue with the remaining jobs. The exit code is 1 if the
-    journal of a job could not be rebuilt or, with --dry-run, would not be.
+    journal of a job could not be rebuilt. With --dry-run, it is 1 if the journal of a job would not be rebuilt.
     """
     if not dry_run and not reason:
         raise InvalidInput(

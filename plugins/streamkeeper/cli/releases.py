@@ -33,8 +33,8 @@ app = typer.Typer(no_args_is_help=True, help="Releases: immutable, numbered vers
 
 @app.command("push")
 def push(job: Job, *, params: Params = "{}", conf: Conf = None, json: JsonResult = False) -> None:
-    """Register the job's code in the jobs root (STREAMKEEPER_JOBS) as a release, and print its name. Equal content gets
-    the name of the existing release."""
+    """Register the job's code in the jobs root (STREAMKEEPER_JOBS) as a release, and print its name. If a release with
+    equal content exists, none is registered, and the name of that release is printed."""
     with reporting("release push", job=job, as_json=json) as report:
         site, given, confs = open_site(begins=True), read_params(params), read_conf(conf)
         check_params(site, job, given)
