@@ -103,8 +103,10 @@ def assess_evidence(evidence: Evidence) -> Assessment:
 
 
 def accept_output_losses(evidence: Evidence) -> tuple[Evidence, dict[str, int]]:
-    """Return the evidence with the severity of each lost output reduced to a note. Also return query -> newest
-    committed batch, for each query whose output may lack batches up to its newest committed batch.
+    """Return the evidence with every finding about a lost output reduced to a note. Also return a mapping from each
+    query with such a finding to its newest committed batch; the output may lack batches up to that batch.
+
+    A query without a committed batch is left unchanged and is not in the mapping.
     """
     queries = dict(evidence.queries)
     accepted: dict[str, int] = {}

@@ -39,7 +39,7 @@ def names_of_both(old: Manifest, new: Manifest) -> Named:
 def short_name(name: str, manifest: Manifest) -> str:
     """Return the name of a function as its author calls it; ``name``: as in ``Manifest.functions``.
 
-    A callable object has the name of its class, if the manifest records a single one.
+    For a callable object this is the name of its class, or ``__call__`` if the manifest does not identify the class.
     """
     shown = name.partition(" ")[2] or name
     if shown != _CALL:

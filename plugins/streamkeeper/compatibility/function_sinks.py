@@ -57,8 +57,8 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a changed sink function that may write to another table or path, where the old rows would be missing.
 
-    The finding is opaque rather than breaking. The code does not show which of its texts is an output, a key or a
-    value, and the output of a function cannot be read to find out.
+    The finding is opaque rather than breaking. The code does not show which of its string literals are outputs, keys
+    or values, and the output of a function cannot be read to find out.
     """
     before, after = set(old.sink_names or ()), set(new.sink_names or ())
     for name, had, has in _changed(old, new):
@@ -130,8 +130,8 @@ def sink_column_may_be_redefined(old: Manifest, new: Manifest) -> Iterator[Findi
     """Report a column whose values may differ although its expression is unchanged, because its Python code or its
     static table changed.
 
-    The text of a plan shows a table as changed if anything near it changed. Therefore a changed table counts only for
-    columns that the sink function names.
+    The texts of two plans do not show whether a static table itself changed or only something near it, such as a join.
+    Therefore a table that seems changed counts only for columns that the sink function names.
     """
     if not (_functions(old) and _functions(new)):
         return

@@ -16,8 +16,9 @@ _NAMED = re.compile(r"\w*$")
 def in_one_unit(meaning: str) -> str:
     """Return the expression with the same type for every interval that is added to a time, regardless of the unit.
 
-    The addition uses only the number of microseconds (``DateTimeUtils.timestampAddDayTime``). The type of an interval
-    matters elsewhere, for instance if the interval is a column or is converted to text.
+    Equally long intervals of different units then compare as equal, because an addition uses only the number of
+    microseconds (``DateTimeUtils.timestampAddDayTime``). Other intervals keep their types, which matter, for instance,
+    if an interval is a column or is converted to text.
     """
     if _ADDS not in meaning or ":interval " not in meaning:
         return meaning

@@ -32,8 +32,8 @@ _STRUCTURES = ("structure ", "whole query ", "static ")
 def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     """Return both manifests in a comparable form.
 
-    If either manifest does not record the expressions of the state, both are returned without them, so that only texts
-    are compared.
+    If either manifest has an older format, which does not record the expressions of the state, the expressions are
+    removed from both. For the state, a comparison then uses only the texts of the plans.
     """
     old, new = _schemas_rewritten(old), _schemas_rewritten(new)
     old, new = _server_alike(old, new), _server_alike(new, old)
@@ -55,10 +55,11 @@ def _server_alike(manifest: Manifest, other: Manifest) -> Manifest:
 
 
 def as_described_before(found: Manifest, stored: Manifest) -> tuple[Manifest, Manifest]:
-    """Return two descriptions of one release, both without the digests that cannot be compared.
+    """Return two descriptions of one release in a comparable form.
 
-    ``stored``: the description that an older Streamkeeper made. The code is the same, because both describe the
-    release's own bundle.
+    ``found``: the description made now. ``stored``: the description that was recorded, possibly by an older
+    Streamkeeper with other digests of code. Such digests count as equal, because both descriptions are of the release's
+    own bundle.
     """
     if found.digests == stored.digests or found.functions.keys() != stored.functions.keys():
         return found, stored

@@ -51,8 +51,8 @@ def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
 
 def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report a stateful operator that was never measured. It is unknown after which changes its state is still
-    usable.
+    """Report a stateful operator of a kind that Streamkeeper does not know. It is unknown after which changes the
+    operator's state is still usable.
     """
     for operator in new.operators:
         if operator.kind.startswith(UNKNOWN):

@@ -23,10 +23,11 @@ RESULT_OF_CODE = re.compile(r"(?:\w*PandasWithState|TransformWithState)\w*\(.*\)
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
     """Return the names of the columns that have another expression in the new output, or were removed or added.
 
-    If the old or the new expression of a column is unknown, the column counts as unchanged, so that a difference in its
-    values is shown to a person. If a removed and an added column may have the same expression, they may be one renamed
-    column, and neither counts as redefined. Changes of the rows that are read, or of the joins that the rows pass,
-    are not found, because a column's expression does not contain them.
+    Different values in a redefined column are expected. If the old or the new expression of a column is unknown, the
+    column does not count as redefined, so that a person must approve different values. If a removed and an added column
+    may have the same expression, they may be one renamed column, and neither counts as redefined. Changes of the rows
+    that are read, or of the joins that the rows pass, are not found, because a column's expression does not contain
+    them.
     """
     before, after = _meanings(old), _meanings(new)
     both = {name for name in before.keys() & after.keys() if _differ(before[name], after[name])}
@@ -71,9 +72,10 @@ def without_texts(meaning: str) -> str:
 
 
 def same_meaning(before: str, after: str, old: Manifest, new: Manifest) -> bool:
-    """Whether two expressions are equal apart from the numbers of Python functions and static tables.
+    """Whether two expressions are equal, ignoring the numbers by which they refer to Python functions and static
+    tables.
 
-    Sources keep their numbers as long as none was added, removed or moved.
+    The numbers of sources are ignored too if a source was added, removed or moved, because this renumbers the sources.
     """
     moved = [_place(manifest) for manifest in (old, new)]
     pattern = _STATIC_AND_CODE if len(moved[0]) == len(moved[1]) and not _reordered(*moved) else _NUMBERED

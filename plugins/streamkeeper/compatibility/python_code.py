@@ -180,7 +180,10 @@ def _shown(name: str) -> str:
 
 
 def function_called(name: str, manifest: Manifest) -> str:
-    """Return the name by which a finding calls a function. For PySpark's wrapper this is the author's class."""
+    """Return the name by which a finding calls a function.
+
+    For the function that PySpark generates for ``transformWithState``, this is the name of the author's class.
+    """
     shown = _shown(name)
     if shown == _WRAPPER:
         found = _processors(name, manifest)

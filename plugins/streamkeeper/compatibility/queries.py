@@ -101,14 +101,16 @@ def may_be_renamed(old: Manifest, new: Manifest) -> bool:
 
 
 def likeness(old: Manifest, new: Manifest) -> tuple[str, ...]:
-    """Return the reasons why an added query may be a removed query under a new name, as phrases that continue "both".
+    """Return the reasons why an added query may be a removed query under a new name; empty if there is none.
 
-    Return none if the places of both outputs are known, because such outputs are compared by their places. Only the
-    place of a sink function's output is unknown:
+    Each reason is a phrase such as "read the same source", which continues a sentence about both queries.
 
-    - Two functions are similar if their sources, their kinds of state, or their names, code or texts are similar.
-    - A function and an output with a known place are similar if both queries read and store the same, or if the
-      function names that place.
+    - If both queries write with a sink function, each of these is a reason: the same source, the same kinds of state,
+      functions that share a name, code or text.
+    - If only one query writes with a sink function, the reasons are that both queries read the same source and keep the
+      same kinds of state, or that the function names the place of the other query's output.
+    - If neither writes with a sink function, there is no reason: the places of the outputs are known and are compared
+      instead.
     """
     named = [manifest for manifest in (old, new) if capabilities_of(manifest.sink.kind).names_place]
     if len(named) == 2:

@@ -47,7 +47,9 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
     """Report a changed filter below the state. The filter decides which new rows reach the state; rows already there
     stay.
 
-    A join still matches the old rows. It is unknown how Python code handles rows of a new kind, or missing rows.
+    Below a join, the finding is breaking, because the join still matches the old rows. Below Python code, the finding
+    is opaque, because it is unknown how the code handles rows of a new kind, or missing rows. Below any other operator,
+    the finding is a note.
     """
     named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):

@@ -111,11 +111,12 @@ def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
 
 
 def with_cause(findings: Iterable[Finding], found: Finding) -> Finding:
-    """Put the changes that explain a failed rehearsal before Spark's message in the evidence of its finding, and return
-    that finding. Return any other finding unchanged.
+    """Return the finding about a failed rehearsal, with the changes that explain the failure added to its evidence
+    before Spark's message. Return any other finding unchanged.
 
-    If Spark refused the state, the changes of state and offsets explain the failure. If a batch failed, the changes of
-    code do. If there are no such changes, all other changes may explain it.
+    If Spark refused the state, the changes of state and offsets explain the failure, or the changes of code if there
+    are none. If a batch failed, the changes of code explain it. If there are no changes of code either, all other
+    changes except those of the output may explain it.
 
     ``findings``: the findings from comparing the two manifests of the same query.
     """

@@ -42,7 +42,8 @@ def breaking(
 ) -> Finding:
     """Return a finding about a change after which state or offsets cannot be used.
 
-    ``measured``: names the measured cases; ``effect``: a more specific sentence than the rule's in ``effects``.
+    ``measured``: the names of the experiments in which Spark showed this effect; ``effect``: a sentence that is more
+    specific than the one that the module ``effects`` has for the rule.
     """
     return _finding(Severity.BREAKING, rule, where, evidence, measured, hint, effect)
 

@@ -104,10 +104,10 @@ def by_brackets(text: str) -> Term:
 
 
 def pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
-    """Return the parts in which two terms differ, for each term in about ``width`` characters.
+    """Return the parts in which two terms differ, as two texts of about ``width`` characters each.
 
-    Both terms are shown completely if they fit, else the smallest expression around the difference. Different terms
-    always give different texts.
+    If both terms fit, the texts are complete. If not, they show the smallest expression around the difference.
+    Different terms always give different texts.
     """
     shown = _pieces(before, after, width)
     if shown[0] != shown[1] or str(before) == str(after):

@@ -321,7 +321,7 @@ def _options(text: str) -> list[str]:
 
 
 def type_term(kind: str) -> Term:
-    """Return a type in SQL syntax; the type of a state has no field names."""
+    """Return a type in SQL syntax. A struct in the state is shown without field names, because none are recorded."""
     return _type_term(json.loads(kind)) if kind.startswith("{") else leaf(kind)
 
 

@@ -56,10 +56,11 @@ _CODE_ALONE = "its code starts without everything that it has stored"
 
 
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """Return the findings, with the cost for this query in each hint that recommends a new checkpoint version.
+    """Return the findings. Each hint that recommends a new checkpoint version then states what the switch costs this
+    query.
 
-    If a finding about a source makes every switch impossible, the other findings refer to it, and its remedy also
-    replaces the hint of the finding ``refused-by-spark``.
+    If a finding about a source makes every switch impossible, these hints refer to that finding instead. The finding
+    ``refused-by-spark`` then gets the hint of that finding.
     """
     kept = tuple(findings)
     against = next((each for each in kept if reads_other_sources(each)), None)
