@@ -162,8 +162,8 @@ def judge_text(text: str, condition: str = "") -> Judged:
 def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
     """Return the cause and fault of a chain of links.
 
-    An unreachable dependency outranks the condition that it caused, and a lack of capacity outranks both. ``root``: as
-    in ``judge``.
+    If the chain contains several causes, a lack of capacity takes precedence over an unreachable dependency, and both
+    take precedence over the error condition that they led to. ``root``: as in ``judge``.
     """
     if another_writers_file(links):
         return Judged(Cause.PERMANENT)

@@ -50,9 +50,7 @@ class StoreLine:
     @property
     def answered_at(self) -> float:
         """When the store last answered. While the status is being written, answers since the start of this write are
-        ignored.
-
-        Otherwise successful reads would keep a driver alive although the write of its status hangs.
+        ignored, so that successful reads do not keep a driver alive whose status write hangs.
         """
         return min(self._answered_at, self._telling_since)
 

@@ -30,8 +30,8 @@ def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
 def discard_left(
     line: StoreLine, spec: LaunchSpec, generation: int, planned: Mapping[str, PlannedQuery], orders: Iterable[Command]
 ) -> None:
-    """Remove the shadows that earlier generations left. The output of a checkpoint version that has become current
-    since then stays.
+    """Remove the shadows that earlier generations left, except a shadow whose checkpoint version is now current: that
+    shadow has become the output.
 
     ``line``: the access to the store.
     ``spec``: this driver's launch specification.

@@ -74,8 +74,8 @@ def claim_epoch(
     ``checkpoint``: the directory of the claimed version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in the query's output and next to the checkpoint.
-    Raises Fenced when another instance is appointed, JournalOutdated when the journal is older than the claims in
-    ``seen``. An outdated journal gets no claim, because its next epoch could exceed the output's and pass the fence."""
+    Raises Fenced when another instance is appointed, JournalOutdated when the journal is older than ``seen``. The next
+    epoch may then belong to another driver already, and an output with only lower epochs would accept that epoch."""
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 
