@@ -133,7 +133,7 @@ def is_too_deep(error: BaseException) -> bool:
 
 
 def find_own_checkpoints(path: Path, shown: str) -> None:
-    """Raise JobUnusable if the file names a checkpoint location or starts a query by itself."""
+    """Raise JobUnusable if a job's own code names a checkpoint location or starts a query."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:

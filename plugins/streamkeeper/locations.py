@@ -16,7 +16,7 @@ _LOCAL = "use a local path, or file:///path"
 
 
 def scheme_of(location: str) -> str:
-    """Return a URL's scheme: ``s3a`` of ``s3a://bucket``, ``s3a:/bucket`` (Hadoop) or ``s3a:bucket``; else empty."""
+    """Return a URL's scheme: ``s3a`` of ``s3a://bucket``, ``s3a:/bucket`` (Hadoop) or ``s3a:bucket``; empty if none."""
     found = _SCHEME.match(location)
     return found[0].lower() if found else ""
 

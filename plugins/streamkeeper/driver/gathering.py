@@ -91,7 +91,7 @@ def gather_evidence(of: Subject, scratch: str) -> Evidence:
     """Run all checks of every query, and return the evidence. A check that raises an error counts as omitted, with the
     error as the reason.
 
-    ``scratch``: as in ``rehearse``.
+    ``scratch``: the location for clones, which the driver and all executors can access.
     """
     deployed = of.deployed or {}
     unlike = _built_otherwise(of)

@@ -49,11 +49,12 @@ class PlannedAct(msgspec.Struct, frozen=True, kw_only=True):
 def decide_acts(
     look: JobLook, symptoms: Iterable[Symptom], done: Mapping[str, tuple[float, ...]], *, now: float
 ) -> Iterator[PlannedAct]:
-    """Yield the actions to take for a job now.
+    """Yield the actions to take for a job now. Times are in seconds since 1970.
 
-    ``look``: the facts that this pass of the watch has collected about the job; ``symptoms``: the problems that the
-    rules found in these facts; ``done``: action -> when it was taken in the last hour; ``now``: the current time. Times
-    are in seconds since 1970.
+    ``look``: the facts that this pass of the watch has collected about the job.
+    ``symptoms``: the problems that the rules found in these facts.
+    ``done``: action -> when it was taken in the last hour.
+    ``now``: the current time.
     """
     found = list(symptoms)
     if look.outdated or look.unreadable or "job" in look.unlooked:

@@ -54,8 +54,9 @@ _PATTERNS = tuple((fault, re.compile(pattern)) for fault, pattern in _KINDS)
 def fault_of(recorded: str, text: str, first: Collection[Fault] = ()) -> Fault | None:
     """Return the kind of fault of an error; None if the error is unclassified.
 
-    ``recorded``: the kind that the driver stored; empty if an older version stored none. ``text``: the error, read only
-    if ``recorded`` is empty. ``first``: as for ``find_fault``.
+    ``recorded``: the kind that the driver stored; empty if an older version stored none.
+    ``text``: the error, read only if ``recorded`` is empty.
+    ``first``: kinds that take precedence over all others when ``text`` is read.
     """
     stored = read_fault(recorded)
     if stored is None:

@@ -91,8 +91,9 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Any other value. With ``is_column``, the value is an expression over recorded columns; otherwise it has no data
-    of the batch.
+    """Any other value.
+
+    ``is_column``: whether the value is an expression over recorded columns. If not, it has no data of the batch.
     """
 
     is_column: bool = False

@@ -14,7 +14,7 @@ _SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
 
 
 def instructions(code: CodeType) -> list[dis.Instruction]:
-    """Return the instructions that have an effect, in order; ``KW_NAMES`` carries the names of the keywords."""
+    """Return the instructions that have an effect, in order; a ``KW_NAMES`` has the keywords' names as argument."""
     found = [instruction for instruction in dis.get_instructions(code) if instruction.opname not in _SAYS_NOTHING]
     return [
         instruction._replace(argval=code.co_consts[instruction.arg])

@@ -28,7 +28,7 @@ class Tagged:
 
 
 class Node:
-    """A node of a plan, such as an expression: its class, and its arguments by name, in order.
+    """A node of a plan, such as an expression: its class, and its arguments as name -> value, in order.
 
     The value of a field is None (also for Spark's None), a bool, an int, a text, a list, a ``Node`` or a ``Tagged``.
     ``written``: the ``file:line`` of the Python call that made an expression, if Spark knows it. No digest contains it.

@@ -100,7 +100,8 @@ def decide_installation(wanted: frozenset[str], present: str, others: tuple[str,
     """Return the id that the store must get, and an empty reason; if no id can be chosen, return an empty id and the
     reason. An empty id without a reason means that the store keeps its own id.
 
-    ``wanted``: the ids in outputs, snapshots and drivers; ``present``: the store's own id, empty if it has none;
+    ``wanted``: the ids in outputs, snapshots and drivers.
+    ``present``: the store's own id, empty if it has none.
     ``others``: the jobs that are recorded under ``present``.
     """
     if len(wanted) > 1:

@@ -74,9 +74,10 @@ _OF_PLACE = {"rehearsal": Concern.REHEARSAL, "source": Concern.OFFSETS}
 
 
 def concern_of(finding: Finding) -> Concern:
-    """Return the concern of a finding: by its rule, otherwise by the family of its rule, otherwise by its place.
+    """Return the concern of a finding. The first of these that has a concern decides: the rule, its family, the place.
 
-    The concern is derived and not stored, because recorded findings of older versions have no such field.
+    A finding for which none decides has the concern QUERY, or UNEXPLAINED for the rule ``unexplained-difference``. The
+    concern is derived and not stored, because recorded findings of older versions have no such field.
     """
     place = next((concern for place, concern in _OF_PLACE.items() if finding.where.startswith(place)), None)
     if finding.rule == "unexplained-difference":
