@@ -27,8 +27,8 @@ _BUFFERED_BYTES = 8 * 1024 * 1024
 class HdfsTree(Tree):
     """The tree ``hdfs://namenode:port/prefix``; the NameNode's WebHDFS address is found through ``HADOOP_CONF_DIR``.
 
-    Listing a folder and reading a file's stamp take one request each. Results are never cached. Threads may share the
-    tree. Raises StoreUnavailable if the NameNode or a DataNode does not answer, or refuses a request.
+    Listing a folder and reading a file's ``Stamp`` take one request each. Results are never cached. Threads may share
+    the tree. Raises StoreUnavailable if the NameNode or a DataNode does not answer, or refuses a request.
     """
 
     def __init__(self, url: str, hdfs: WebHdfs | None = None) -> None:

@@ -35,9 +35,9 @@ def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
     its open batch.
 
     Checksums are removed too, because a start does not need them. If ``keep_batches`` is 0, the whole checkpoint is
-    removed, damaged or not. If it is greater and a file of a kept batch is missing, the whole checkpoint is kept. The
-    plan is empty if the checkpoint no longer exists. Raises InvalidInput for a negative number, NotFound if the
-    directory is not a checkpoint.
+    removed, damaged or not. If ``keep_batches`` is greater and a file of a kept batch is missing, the whole checkpoint
+    is kept. The plan is empty if the checkpoint no longer exists. Raises InvalidInput for a negative number, NotFound
+    if the directory is not a checkpoint.
     """
     if keep_batches < 0:
         raise InvalidInput(f"{keep_batches} batches cannot be kept", hint="keep 0 or more")

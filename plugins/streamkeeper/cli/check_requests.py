@@ -55,7 +55,7 @@ def read_request(line: str) -> Asked:
 
 
 def request_of(asked: Asked, site: Callable[[], Installation]) -> CheckRequest:
-    """Return the request for the driver; raises InvalidInput or NotFound.
+    """Return the request that a driver answers with the check's result; raises InvalidInput or NotFound.
 
     ``site``: opens the installation; called only for a registered job.
     """

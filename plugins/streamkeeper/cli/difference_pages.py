@@ -83,7 +83,9 @@ def write_page(file: Path, text: str) -> None:
 
 
 def show_differences(title: str, differences: Iterable[Difference], *, shown: bool, file: Path | None) -> None:
-    """Print the differences, and write them to a file in the format of its suffix."""
+    """Print the differences if ``shown`` is set. If ``file`` is given, also write them there, in the format that the
+    file's suffix names.
+    """
     found = tuple(differences)
     if shown:
         Console(highlight=False).print(_text(found), soft_wrap=True)
