@@ -19,8 +19,8 @@ from streamkeeper.model.manifest import LOCAL_NAMES, SINK_FUNCTION, UNREADABLE, 
 
 
 def essentially_alike(old: Manifest, new: Manifest) -> Manifest:
-    """Return the old manifest with the digests of ``new`` for functions and rows whose normal form is equal in both, so
-    that a comparison finds no change in them.
+    """Return ``old``, but with the digest of ``new`` for each function whose normal form is equal in both manifests, so
+    that a comparison finds no change in that function. The same applies to rows that the job creates.
     """
     same = {name: new.functions[name] for name in (*_differing(old, new), *_rewritten(old, new))}
     return msgspec.structs.replace(old, functions=old.functions | same) if same else old

@@ -87,8 +87,9 @@ def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a changed join type.
 
-    Most join types keep the same rows in the state, with a mark for rows that found a match. A semi join keeps fewer
-    rows.
+    Inner and outer joins keep the same rows in the state, with a mark for rows that found a match, so a change between
+    them is a note. A left semi join keeps fewer rows: a change from an inner or outer join to a left semi join is a
+    note, and the reverse is breaking.
     """
     for where, before, after in operator_pairs(old, new):
         was, now = before.detail.get("type"), after.detail.get("type")

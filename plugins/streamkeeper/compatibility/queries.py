@@ -91,11 +91,10 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
 
 
 def may_be_renamed(old: Manifest, new: Manifest) -> bool:
-    """Whether an added query may be a removed one under a new name, with the same output, so that a person must
-    approve.
+    """Whether an added query may be a removed query under a new name, judged by ``likeness``.
 
-    The places of two outputs are compared if both are known. The place of a function's output is not known, so a pair
-    with a function is compared as in ``likeness``.
+    False if the places of both outputs are known, because the caller compares these places. The place of a sink
+    function's output is not known.
     """
     return bool(likeness(old, new))
 

@@ -96,12 +96,12 @@ def is_of_state(error_class: str, message: str) -> bool:
 
 
 def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
-    """Return the finding with severity BREAKING (SWITCH) if the plans show that the state no longer fits, else
-    unchanged.
+    """Return ``found``, with severity BREAKING (SWITCH) if it reports a failure inside Spark and the plans show that
+    the state no longer fits.
 
-    A Java exception without an error class of Spark's comes from code that Spark generates. This happens, for instance,
-    if that code reads a null key from the state and the new plan declares the key not nullable. A new checkpoint
-    version does not have that state.
+    Such a failure is a Java exception without an error class of Spark's, raised in code that Spark generates. An
+    example is code that reads a null key from the state, although the new plan declares the key not nullable. A new
+    checkpoint version does not have that state.
 
     ``findings``: the findings from comparing the two manifests of the same query.
     """
