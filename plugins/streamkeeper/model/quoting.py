@@ -34,7 +34,7 @@ def schema_text(columns: Iterable[tuple[str, str]]) -> str:
 
 
 def read_schema_line(line: str) -> tuple[str, str]:
-    """Return name and type from a line of ``schema_text``; earlier versions wrote such lines without backticks."""
+    """Return name and type from a line of ``schema_text``; earlier versions of Streamkeeper wrote no backticks."""
     if found := _QUOTED_LINE.fullmatch(line):
         name = found[1].replace("``", "`")
         return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name), found[2]

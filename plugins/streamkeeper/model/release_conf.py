@@ -170,7 +170,7 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
 
 
 def without_later_refusals(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return a stored release's confs without those that a new release may not set, but that earlier versions accepted.
+    """Return a stored release's confs without those that Streamkeeper accepted in earlier versions, but now refuses.
 
     A release with such confs must still be startable, for recoveries and rollbacks. If its confs enable Spark's UI, the
     driver keeps the UI disabled.

@@ -10,7 +10,7 @@ import msgspec
 class Cause(Enum):
     """The kind of cause of a driver's end, which decides whether the driver is restarted.
 
-    Records store the value as plain text, so that older versions accept records with a kind that is new.
+    Records store the value as plain text, so that older versions of Streamkeeper accept records with a new kind.
     """
 
     FAILURE = "failure"

@@ -19,7 +19,7 @@ class StepResult(msgspec.Struct, frozen=True):
     """
 
     def stored(self) -> dict[str, str]:
-        """Return the ``result`` for the record StepDone, in a form that every version reads."""
+        """Return the ``result`` for the record StepDone, in a form that every version of Streamkeeper reads."""
         return {}
 
 

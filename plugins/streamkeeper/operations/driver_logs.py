@@ -75,7 +75,7 @@ def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 2
 def shown_lines(site: Installation, job: str) -> Callable[[str], str]:
     """Return a function that redacts a line of a job's log for display.
 
-    Supervisors mask secrets in logs, but supervisors of earlier versions did not mask secrets written in params.
+    Supervisors mask secrets in logs. In earlier versions of Streamkeeper, they left secrets written in params unmasked.
     """
     hidden = literals_of(read_job(site, job).releases.values())
     return lambda line: visible(redact(line, hidden))
