@@ -263,9 +263,8 @@ def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: 
 class FallBackOperator(StepOperator):
     """Rolls back automatically if the operation has affected the current driver.
 
-    The rollback ends when a release runs, or when no release can run.
-
-    The task succeeds if the old release runs again. The task ``finish`` then sets the state of the run.
+    The rollback ends when a release runs, or when no release can run. The task succeeds if the old release runs again,
+    although the operation has failed: the task ``finish`` sets the state of the run.
     """
 
     accepted = GOOD | {"fell-back", "refused", "aborted"}
@@ -337,8 +336,8 @@ class FinishOperator(StepOperator):
 class AnnounceFailureOperator(OperationTask):
     """Updates the asset if ``finish`` failed, because Airflow makes no event for a task that fails.
 
-    The event has the results that ``finish`` left. The store is not read, because it may be unavailable. If no
-    operation has ended, the ``outcome`` is ``open`` or ``not-opened``.
+    The event has the results that ``finish`` left. If ``finish`` left none, the ``outcome`` is ``open`` for a run with
+    an operation, and ``not-opened`` for a run without one. The store is not read, because it may be unavailable.
     """
 
     def __init__(self, *, finish: str, **kwargs: Any) -> None:
@@ -359,7 +358,7 @@ class AnnounceFailureOperator(OperationTask):
 
 
 def tell_end(context: Context, deploy: Deploy) -> None:
-    """Publish the end of an operation: as the task's ``report`` and ``ending``, and in the event of the asset."""
+    """Publish the end of an operation as the task's XComs ``report`` and ``ending``, and in the event of the asset."""
     from streamkeeper.operations.endings import read_ending, render_ending
 
     ending = read_ending(deploy.site.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
@@ -389,8 +388,8 @@ def _go_ahead(deploy: Deploy, step: Step) -> None:
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:
-    """Return the sentence of a step that is done, or of an operation that ended with one of ``outcomes``; raises
-    DeployFailed with the sentence otherwise."""
+    """Return the sentence of ``progress`` if its step is done, or if its operation ended with one of ``outcomes``. If
+    neither is the case, raise DeployFailed with that sentence."""
     from streamkeeper.operations.deploy import ProgressKind
 
     if progress.kind is ProgressKind.DONE:

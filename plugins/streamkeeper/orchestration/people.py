@@ -30,8 +30,8 @@ def answered_by(answer: Mapping[str, Any]) -> tuple[str, str]:
 def assigned_users(right: RightToAnswer) -> list[HITLUser]:
     """Return the users whom Airflow lets answer; empty for all users.
 
-    Airflow treats an empty list as all users. If no user may answer, the list is therefore not left empty: it names
-    the listed approvers, whose answers Streamkeeper then rejects.
+    Airflow treats an empty list as all users. If no user may answer, for example because the only approver made the
+    request, the result therefore contains every listed approver, and Streamkeeper rejects their answers.
     """
     named = right.named()
     if named is None:

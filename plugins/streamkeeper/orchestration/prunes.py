@@ -23,7 +23,7 @@ class PruneIncomplete(PermanentError):
 
 
 class PlanPruneOperator(AskedTask):
-    """Reports what would be removed and why, and removes nothing. The lines are also the run's ``report``."""
+    """Reports what would be removed and why, in the log and as the task's XCom ``report``. Removes nothing."""
 
     form = staticmethod(prune_form)
     reports = True

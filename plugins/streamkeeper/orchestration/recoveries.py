@@ -163,7 +163,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Open the accepted recovery; raises DeployFailed if the question was declined.
 
-        This task opens the recovery, because Airflow itself tells this task who answered.
+        The recovery is opened here, and not in a later task, because Airflow passes the answering user to this task.
         """
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer))
@@ -216,7 +216,10 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
 
 
 class RecoverOperator(_RecoveryTask):
-    """Starts a recovery that needs no acceptance, or finds the accepted one. The tasks of a deploy carry it out."""
+    """Opens a recovery that needs no acceptance, or continues the recovery that AcceptOperator has opened.
+
+    The later tasks are those of a deploy.
+    """
 
     step = Step.BUNDLE
 

@@ -28,7 +28,8 @@ class StateDeadOperator(AskedTask):
         """Return the recorded statement.
 
         Raises OperationRefused with the risks if ``accept`` is not set. Raises OperationRefused also if the driver
-        runs, if the driver's termination can be proven, or if this person is not entitled to make the statement.
+        runs, if the driver's termination can be proven, or if the user who triggered the run is unknown or is not
+        entitled to make the statement.
         """
         from streamkeeper.operations.deaths import is_stated, state_death
 
@@ -54,13 +55,15 @@ class StateDeadOperator(AskedTask):
 
 
 class CopyForkOperator(AskedTask):
-    """Takes a snapshot of every checkpoint that the driver may still write, so that a restore need not replay
-    batches."""
+    """Takes a snapshot of every checkpoint that a driver with a stated termination may still write.
+
+    A restore of this snapshot replays no batch.
+    """
 
     form = staticmethod(state_dead_form)
 
     def work(self, context: Context) -> str:
-        """Return the next step for a person; raises OperationRefused if the driver may write no checkpoint."""
+        """Return the next step for a person; raises OperationRefused if there is no such checkpoint."""
         from streamkeeper.operations.deaths import snapshot_fork
 
         job = self.asked(context)["job"]

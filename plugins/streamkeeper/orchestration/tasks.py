@@ -79,8 +79,8 @@ class StreamkeeperTask(BaseOperator):
         return self._told(context, lambda: self.work(context))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resume a deferred task, as Airflow requires. Keep the method's name and arguments, so that another machine
-        can continue with that method.
+        """Resume a deferred task; called by Airflow. Keeps ``next_method`` and its arguments: if the task is queued
+        again, another machine continues with them.
         """
         kwargs = dict(next_kwargs or {})
         if isinstance(kwargs.get("event"), dict):
@@ -111,7 +111,10 @@ class StreamkeeperTask(BaseOperator):
         return (self.task_group and self.task_group.group_id) or ""
 
     def first_error(self, context: Context) -> str:
-        """Return the first error that a task of this task group, or else of this run, reported; empty without one."""
+        """Return the first error that a task of this task group reported; empty without one.
+
+        If this task is in no group, all tasks of the run count.
+        """
         told = context["ti"].xcom_pull(task_ids=self._tasks_beside(), key="error") or []
         return next((str(error) for error in told if error), "")
 
@@ -220,8 +223,8 @@ class OpeningTask(AskedTask):
     def carried_on(self) -> dict[str, Any]:
         """The arguments for an OperationTask that continues the operation opened by this task.
 
-        The arguments are templates, so they add no dependency between the tasks. With a dependency on this task only, a
-        task that runs regardless of other tasks' results would start too early.
+        The arguments are templates. References to this task's results would make this task an upstream task. A task
+        with the trigger rule ``all_done`` and no other upstream task would then start too early.
         """
         return {
             "job": "{{ params.job }}" if self.request is None else str(self.request["job"]),
