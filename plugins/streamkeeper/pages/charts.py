@@ -22,7 +22,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[float | None, ...]
 
     def told(self, number: int) -> str:
-        """Return the value with this number as text for a table, such as 1,234.5; "-" for None."""
+        """Return the value at the index ``number`` as text for a table, such as 1,234.5; "-" for None."""
         value = self.values[number]
         return "-" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")
 

@@ -175,7 +175,7 @@ def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapsh
 
 
 def stop_dialog(state: JobState) -> Dialog:
-    """Return the stop dialog. A stop has no operation, so its run reports the result."""
+    """Return the stop dialog. It shows the result of the DAG run, because a stop opens no operation."""
     return _dialog(
         stop_fields(),
         {},

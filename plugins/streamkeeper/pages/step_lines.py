@@ -81,7 +81,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
-    """Return the times of one operation. Of two equal records the first counts, as in the journal."""
+    """Return the times of one operation. Of several records of the same event, the first counts."""
     whole: dict[str, float] = {}
     begun: dict[str, float] = {}
     done: dict[str, float] = {}
