@@ -50,9 +50,9 @@ def instances(store: Store, job: str) -> list[str]:
 
 
 def stray_orders(store: Store, job: str) -> list[str]:
-    """Return the keys in the command folders of a job's instances that drivers skip, because they are not commands.
+    """Return every key in a command folder of the job that is not a command's. Drivers skip these keys.
 
-    Costs one listing.
+    Each instance of the job has a command folder. Costs one listing.
     """
     folder = control_key(check_name("job", job), "")
     strays = []
@@ -137,7 +137,10 @@ class Control:
             return None
 
     def read_status(self) -> DriverStatus | None:
-        """Return the driver's last report, or None. Raises FormatTooNew, and RegistryDamaged with the remedy."""
+        """Return the driver's last report; None if none is stored.
+
+        Raises FormatTooNew, and RegistryDamaged with the remedy.
+        """
         try:
             status = self._read(self._key("status.json"), DriverStatus)
         except RegistryDamaged as error:

@@ -21,7 +21,8 @@ from streamkeeper.model.release import Environment
 def read_environment(
     conf: Mapping[str, str] | None = None, jars: str = "", checkpoints: str = "", archive: str = ""
 ) -> Environment:
-    """Return this process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation add.
+    """Return this process's environment, including the added jars: those of ``spark.jars`` in ``conf``, and those of
+    the installation.
 
     ``archive``: name from ``keep_archive``, for releases whose tasks run on executors of other machines.
 

@@ -142,7 +142,8 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
     ``by``: the person.
     ``reason``: the person's reason.
 
-    Records that name no installation belong to this installation again, as before the loss.
+    Records without an installation id, which older versions wrote, belong to this installation again, as before the
+    loss.
     """
     before = read_installation(store)
     if before is None or (id and before.id != id):
@@ -153,7 +154,7 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
 
 
 def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
-    """Return ``store``, which is only for snapshots; read-only if another installation owns it.
+    """Return the snapshot store ``store`` for this installation; read-only if another installation owns the store.
 
     The first installation that uses the store owns it. If another installation could write, it would remove snapshots
     and holds that the owner relies on.

@@ -119,8 +119,8 @@ class Journal:
 
     ``writer``: the author of new entries, for people; a random token is added, by which the object recognises its own
     entries.
-    ``passing``: whether to skip a record of a newer version if that version lets drivers skip the record; if False,
-    such a record raises FormatTooNew.
+    ``passing``: whether to skip an entry that a newer Streamkeeper wrote and marked as one that drivers may skip; if
+    False, such an entry raises FormatTooNew.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Journal:
         return state
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry from the first on, except entries of a newer version that this object skips."""
+        """Yield every entry from the first on, except entries that are skipped because of ``passing``."""
         for number in range(1, self._newest_number() + 1):
             entry = self._read(number)
             if isinstance(entry, Entry):
