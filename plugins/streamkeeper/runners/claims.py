@@ -14,9 +14,10 @@ NEVER_STARTED = "the instance was stopped before it started, and no process can 
 
 
 def bar(control: Control, instance: str, here: Machine, installation: str) -> list[ProcessRecord]:
-    """Claim an instance's first generation without a process, so that no supervisor can claim the instance.
+    """Store a claim of an instance's first generation that names no process, so that no supervisor can claim the
+    instance.
 
-    Returns that claim, or the existing claims if a supervisor was faster.
+    Returns that claim. If the first generation is already claimed, stores nothing and returns the existing claims.
     """
     nobody = ProcessRecord(
         instance=instance,
@@ -35,5 +36,5 @@ def bar(control: Control, instance: str, here: Machine, installation: str) -> li
 
 
 def is_barred(recorded: Sequence[ProcessRecord]) -> bool:
-    """Whether the instance has claims, and all of them are without a process."""
+    """Whether the instance has claims, and none of them names a process."""
     return bool(recorded) and all(record.pid == 0 for record in recorded)

@@ -19,7 +19,7 @@ LONGEST_LINE_BYTES = 64 * 1024
 class DriverLog:
     """Takes the raw output of a driver, and writes it as redacted lines.
 
-    ``path``: the file; None for standard output, whose reader limits the size.
+    ``path``: the file, which is rotated at ``limit_bytes``; None for standard output, whose size is not limited here.
     ``about``: the fields of the supervisor's own lines.
     ``last_line``: the newest non-empty line, redacted; for a line of the supervisor itself, only its sentence.
 
@@ -56,7 +56,7 @@ class DriverLog:
             self._write(piece[: len(piece) - keep] + "\n")
 
     def flush(self) -> None:
-        """Write the rest of the output, which has no final newline, because the process that wrote it has ended."""
+        """Write the incomplete last line of the output, and end it with a newline."""
         if self._rest:
             self.feed(b"\n")
 

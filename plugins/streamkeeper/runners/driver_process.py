@@ -150,10 +150,10 @@ class DriverProcess:
         return bool(data)
 
     def end_tree(self, marked: Mark, supervisor: Root) -> None:
-        """Kill every process of the instance except its supervisor with SIGKILL, and return only when all have ended.
+        """Kill every process of the instance with SIGKILL, except its supervisor, and return only when all have ended.
 
-        The supervisor's ancestors are not killed. One of them may be a NodeManager's shell, which has the instance's
-        mark too and represents the container.
+        The supervisor's ancestors are not killed either. One of them may be a NodeManager's shell, which represents the
+        container and has the instance's mark too.
         """
         began = told = time.monotonic()
         spared = {supervisor.pid, *read_above(supervisor.pid)}

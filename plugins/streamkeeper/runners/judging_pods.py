@@ -34,8 +34,8 @@ def judge(
     ``now``: seconds since 1970.
     ``elsewhere``: the queried server, if the pod was created at another one.
 
-    While the instance has no claim, an existing pod is never UNKNOWN: after ``Runner.kill``, no process in the pod can
-    claim the instance any more.
+    While the instance has no claim, an existing pod is ALIVE unless its end is proven, and never UNKNOWN. A doubt does
+    not matter then: after ``Runner.kill``, no process in the pod can claim the instance any more.
     """
     if found is None and not recorded and not elsewhere:
         return Liveness(life=Life.ABSENT, why=f"the instance was launched, but {named(pod)} was not created")

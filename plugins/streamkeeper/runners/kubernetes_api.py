@@ -153,7 +153,7 @@ class KubernetesApi:
         return str(self._configuration.host)
 
     def create_pod(self, namespace: str, pod: Mapping[str, Any], *, trying: bool = False) -> PodReport:
-        """Create a pod; raises AlreadyThere, and an error for an unknown field."""
+        """Create a pod; raises AlreadyThere, and PermanentError for a field that the API server does not know."""
         asked = {"fieldValidation": "Strict"} | _dry(trying)
         return _decoded(self._ask("POST", f"{namespace}/pods", dict(pod), asked=asked), PodReport)
 

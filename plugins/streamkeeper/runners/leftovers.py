@@ -33,8 +33,8 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_leftovers(job: str, settings: Settings, installations: Collection[str] = ()) -> list[Leftover]:
-    """Return every driver of a job on this machine that belongs to this store, these checkpoints or one of these
-    installations.
+    """Return every driver of a job on this machine that uses the store or the checkpoints of ``settings``, or belongs
+    to one of ``installations``.
 
     The driver of a copied installation, which has its own store and checkpoints, is not returned.
     """
@@ -72,9 +72,10 @@ def why_unseen(checkpoints: Collection[str], *, machine: Machine | None = None) 
     """Return why a driver that writes these checkpoints could be invisible to this process, as a phrase; empty if all
     such drivers are visible.
 
-    A driver that writes to a file system of this machine only must run under this machine's kernel. A process in the
-    first pid namespace sees all such drivers. Root and the drivers' own user can read the environment variables by
-    which drivers are recognised.
+    All such drivers are visible under three conditions. The checkpoints are on file systems that only this machine can
+    mount, so their drivers run under its kernel. This process is in the first pid namespace, so it sees every process
+    of the kernel. This process runs as root or as the drivers' user, so it can read the environment variables by which
+    drivers are recognised.
     """
     return next(_reasons(checkpoints, machine or this_machine()), "")
 

@@ -134,8 +134,8 @@ class LocalProcessRunner(Runner):
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
         """Implement ``Runner.observe_many``.
 
-        This proves terminations as reliably as ``observe``, because the records of all instances without a process in
-        the first scan are read before the second scan.
+        Terminations are proven as reliably as by ``observe``. A first scan of the machine finds the living instances.
+        For all others, the records are read first, and then a second scan is made.
         """
         before = ProcessTable()
         seen: dict[tuple[str, str], Liveness] = {}

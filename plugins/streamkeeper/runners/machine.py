@@ -65,9 +65,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return Sight.ELSEWHERE, f"it runs on {host}, which cannot be inspected from {self.host}"
 
     def shares_disk(self, machine: str, host: str) -> bool:
-        """Whether the recorded process used the same disk as this process, if that can be determined.
+        """Whether the recorded process used the same disk as this process; False if that cannot be determined.
 
-        The hardware id is ignored, because containers of one image may have the same id.
+        The hardware id is not compared, because containers of one image may have the same id on different disks.
         """
         _, boot, pid_namespace, _ = _parts(machine)
         return host == self.host or (boot, pid_namespace) == (self.boot, self.pid_namespace)

@@ -59,10 +59,11 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """The variables in the environments of an instance's processes.
+    """The environment variables that identify an instance's processes.
 
-    ``instance``: ``<job>/<instance>``; ``installation``: its id; ``store``: its store's location, which identifies
-    processes from before installations had ids. An empty value is unknown, and not compared.
+    ``instance``: ``<job>/<instance>``; ``installation``: the installation's id; ``store``: the location of the
+    installation's store, for processes that were started before installations had ids. An empty value is unknown, and
+    not compared.
     """
 
     instance: str
@@ -126,7 +127,8 @@ class ProcessTable:
     """All processes of this machine at one moment, to look up any number of instances.
 
     A process in the table was alive at that moment. A missing process is proven terminated only if all records that
-    name the instance's processes were read before the table. Otherwise a supervisor may have started later.
+    name the instance's processes were read before the table was made. If a record is read afterwards, it may name a
+    supervisor that started after the table was made.
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ class Next(Enum):
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """The used parts of the budgets since the last long healthy run."""
+    """The restarts and waits that count against the budgets: those since the last long run of the driver."""
 
     failures: int = 0
     """Restarts after failures."""

@@ -34,7 +34,8 @@ def container_log(environ: Mapping[str, str]) -> Path:
 def why_gone(environ: Mapping[str, str]) -> str:
     """Return why no driver can be started in this container any more; empty if a driver can be started.
 
-    A NodeManager that restarts removes the directories of containers that it does not know, but does not stop them.
+    When a NodeManager restarts, it removes the directories of containers that it does not know, but does not stop these
+    containers.
     """
     if not is_in_container(environ) or Path(environ["PWD"]).is_dir():
         return ""
@@ -46,8 +47,8 @@ def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -
     """Report to the ResourceManager that the application lives, while the body of the ``with`` statement runs.
 
     A separate process outside any driver's tree sends the reports, and always ends with this process. Once the
-    ResourceManager has dropped the application, this process gets SIGTERM, and ends its driver in order while there is
-    time. Raises StreamkeeperError if the reporting process cannot be started.
+    ResourceManager has dropped the application or can no longer be reached, this process gets SIGTERM, and shuts its
+    driver down cleanly if there is time. Raises StreamkeeperError if the reporting process cannot be started.
     """
     telling = subprocess.Popen(
         _command(environ),
