@@ -29,9 +29,9 @@ class _Asked(Protocol):
 
 
 def ask_output(question: OutputQuestion) -> OutputAnswer:
-    """Return the output's answer. If the output does not answer, the content is unknown, with the reason.
+    """Return the newest batch of a checkpoint version that an output contains.
 
-    Raises no error, and changes nothing.
+    If this batch cannot be determined, ``unknown`` of the result is the reason. Raises no error, and changes nothing.
     """
     if not capabilities_of(question.sink.kind).knows_batches:
         return OutputAnswer(unknown="Streamkeeper cannot query the output of a function")

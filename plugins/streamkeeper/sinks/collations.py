@@ -25,8 +25,9 @@ WHERE i.indrelid = to_regclass(:name) AND i.indisunique AND i.indpred IS NULL AN
 def find_merging_collations(connection: Connection, table: Table) -> list[str]:
     """Return a sentence for each text column of the key whose collation treats different strings as equal.
 
-    Any unique index on exactly the key's columns counts, because an upsert names columns and the database uses any
-    matching index. SQLite's BINARY and every deterministic collation of PostgreSQL distinguish any two strings.
+    All unique indexes on exactly the key's columns are checked, because an upsert names only columns, and the database
+    may use any unique index on them. SQLite's BINARY and every deterministic collation of PostgreSQL distinguish any
+    two strings.
     """
     import sqlalchemy as sa
 

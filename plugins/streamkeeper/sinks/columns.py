@@ -119,7 +119,7 @@ def _text(value: object) -> str | None:
 
 
 def find_differences(connection: Connection, table: Table) -> list[str] | None:
-    """Return how the database's table differs from this one, in columns and key; None if there is no such table."""
+    """Return how the database's table of this name differs from ``table`` in columns and key; None if there is none."""
     import sqlalchemy as sa
 
     inspector = sa.inspect(connection)

@@ -137,9 +137,10 @@ class Sink(ABC):
         return self.describe().same_place(other.describe())
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """Return why this output cannot be written under its name; None if it can. Changes nothing.
+        """Return why this output must not be written at its place; None if it may. Changes nothing.
 
-        ``serves``: whether the current release already writes this output. The output's name is then no conflict.
+        ``serves``: whether the current release already writes this output. If so, a name or directory that is reserved
+        for Streamkeeper is no conflict.
         """
         return None
 
@@ -161,9 +162,9 @@ class SinkWriter(ABC):
         """
 
     def newest_claim(self) -> OutputClaim | None:
-        """Return the newest claim of the output by this query of this installation; None if none is recorded.
+        """Return the newest claim on the output that this query of this installation made; None if none is recorded.
 
-        Changes nothing. A journal that ends at an older epoch than this claim was restored from a copy.
+        Changes nothing. If the journal's newest epoch is older than this claim's, the journal was restored from a copy.
         """
         return None
 

@@ -68,7 +68,7 @@ def identity(url: URL) -> str:
 
 
 def server_of(url: URL) -> str:
-    """Return the server and schema that the URL selects beyond its identity; empty if the identity is complete.
+    """Return the parts of the URL that determine the server and schema but are not in ``identity``; empty without any.
 
     The result contains host, address, port and database from the URL's query or service, the user if that determines
     the database, and ``search_path`` and ``role`` from its options. It never contains a password.
@@ -89,7 +89,8 @@ def server_of(url: URL) -> str:
 
 
 def resolved(text: str) -> str:
-    """Return the URL with the server that its ``service`` names; another machine may define the service differently."""
+    """Return the URL with the parameters of its libpq ``service`` filled in. Another machine may define the service
+    differently."""
     url = parse_url(text)
     if url.get_backend_name() == "sqlite" or "service" not in url.query:
         return text

@@ -286,8 +286,8 @@ class FileWriter(SinkWriter):
         """Do nothing: no connection is open."""
 
     def seed(self, batch_id: int) -> None:
-        """Start the sink log of this version with batches without files, because Spark cannot read a log that starts
-        later.
+        """Start the sink log of this version as if the batches up to ``batch_id`` had written no file. Without these
+        batches, Spark cannot read the log.
 
         ``batch_id`` is 0 for a version that numbers its batches anew; a restored version continues its parent's
         numbers.
@@ -295,7 +295,8 @@ class FileWriter(SinkWriter):
         begin_log(self._target, batch_id)
 
     def discard(self) -> None:
-        """Remove the directory of this version, unless it is current or no writer of this output created it."""
+        """Remove this version's directory. It stays if this version is current, or if no writer of this output created
+        the directory."""
         if not self._in_shadow or self._serves(newest_epoch(self._root)):
             return
         if self._target.is_dir() and is_shadow(self._root, self._context.version):

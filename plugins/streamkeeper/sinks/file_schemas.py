@@ -74,7 +74,7 @@ class FileSchema(msgspec.Struct, frozen=True, kw_only=True):
 def written_schema(
     schema: StructType, partition_by: Collection[str], *, batch: int, epoch: int, time_zone: str
 ) -> FileSchema:
-    """Return the schema to record for a batch, without the watermark's delay, which does not describe the columns.
+    """Return the schema to record for a batch, without the watermark's delay that Spark keeps in a column's metadata.
 
     ``schema``: the batch's schema.
     ``partition_by``: the partition columns.
@@ -170,8 +170,8 @@ def read_options(file_format: str, found: Sequence[FileSchema]) -> dict[str, str
 def joined_schema(found: Sequence[FileSchema]) -> dict[str, Any]:
     """Return one schema, in Spark's JSON form, for files that were written with any of these schemas.
 
-    A column that some files lack is NULL there. A column with several types gets the widest one, or else becomes a
-    string.
+    A column that some files lack is NULL there. A column with several types gets the widest of them, or string if none
+    of them can represent the values of the others.
     """
     return _joined([*(each.schema for each in found), *(each.partitions for each in found)])
 

@@ -46,9 +46,9 @@ def check_refused(
     ``connection``: the open transaction.
     ``staged``: the staging table.
     ``mine``: the condition that selects this write's rows.
-    ``columns``: the table's own columns, in their order.
-    ``table``: its name in errors.
-    ``batch_id``: the batch in errors.
+    ``columns``: the columns of the output table, in order.
+    ``table``: the output table's name, for errors.
+    ``batch_id``: the batch's number, for errors.
     """
     import sqlalchemy as sa
 

@@ -54,8 +54,8 @@ def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
 def begin_log(directory: Path, batch_id: int) -> None:
     """Start a log as if the batches up to ``batch_id`` had written no file; idempotent.
 
-    Spark reads and compacts a log from a compacted batch on, or else from batch 0, and treats a log that starts in
-    between as damaged. Raises InvalidInput if one of these batches has a file.
+    Spark treats a log that starts neither with batch 0 nor with a compacted batch as damaged. Raises InvalidInput if
+    one of the batches up to ``batch_id`` has a file.
     """
     newest = newest_batch(directory)
     if newest is not None and newest > batch_id:

@@ -46,8 +46,8 @@ def outputs_table(metadata: MetaData) -> Table:
     """Return the table with one row per output: owner, newest epoch, last batch with its checkpoint version,
     installation.
 
-    A table that was created before installations had ids lacks the last column until a writer raises a fence in the
-    table.
+    A table that was created before installations had ids lacks the column ``installation`` until a writer raises a
+    fence in the table.
     """
     import sqlalchemy as sa
 
@@ -94,7 +94,7 @@ def staging_table(
 ) -> Table:
     """Return the staging table, which keeps rows until one transaction copies them to the output table.
 
-    A row number occurs once in each partition of each attempt.
+    A row number is unique within one partition of one attempt.
 
     ``metadata``: receives the table.
     ``name``: the output table's name.
@@ -118,13 +118,16 @@ def staging_table(
 
 
 def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int, *, in_shadow: bool) -> None:
-    """Raise Fenced if the output's newest epoch is not this epoch, OutputLost if the output's record no longer exists.
+    """Raise an error if a writer with this epoch must not write the table any more.
+
+    Raises Fenced if the output's newest epoch is not this epoch. If the output's record no longer exists, raises Fenced
+    for a table that is written in shadow, and OutputLost for any other table.
 
     ``connection``: the open transaction.
     ``outputs``: the table of outputs.
     ``table``: the output's table.
     ``epoch``: the writer's epoch.
-    ``in_shadow``: whether the table is written in shadow; a missing record then means Fenced.
+    ``in_shadow``: whether the table is written in shadow.
     """
     import sqlalchemy as sa
 
@@ -149,8 +152,8 @@ def check_keys(
     ``staged``: the staging table.
     ``mine``: the condition that selects this write's rows.
     ``names``: the key columns.
-    ``table``: its name in errors.
-    ``batch_id``: the batch in errors.
+    ``table``: the output table's name, for errors.
+    ``batch_id``: the batch's number, for errors.
     """
     import sqlalchemy as sa
 

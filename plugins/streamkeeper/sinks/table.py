@@ -137,7 +137,7 @@ class TableSink(Sink):
         return self.url
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """Return a conflict for a reserved name, or if another table has the name of an internal one."""
+        """Return a conflict for a reserved name, or if a foreign table has the name of one of Streamkeeper's own."""
         if not serves and is_reserved(self.table):
             return f"table name {self.table} is reserved for Streamkeeper's own tables"
         return find_foreign_table(self.url, self.table)
@@ -188,8 +188,8 @@ class TableWriter(SinkWriter):
         self._held: int | None = None
 
     def raise_fence(self) -> None:
-        """Advance the output's row to this epoch and drop the staged rows of older epochs. If this version has its own
-        table, because it was written in shadow or kept, the same transaction makes that table current.
+        """Advance the output's row to this epoch and drop older epochs' staged rows. In the role SERVING, the same
+        transaction makes this version's own table, if any, current: a former shadow, or one kept for a rollback.
         """
         import sqlalchemy as sa
 

@@ -12,7 +12,7 @@ from streamkeeper.sinks.table_record import read_table_record
 def answer(question: OutputQuestion) -> OutputAnswer:
     """Return the answer from the output's row in its database.
 
-    The database's URL is the one among the question's ``places`` that identifies the same database as the description.
+    The database's URL is the first of the question's ``places`` that leads to the database in the sink's description.
     """
     import sqlalchemy as sa
 

@@ -41,7 +41,7 @@ def version_table(table: str, version: str) -> str:
 
 
 def version_in_name(table: str, name: str) -> str:
-    """Return the version in the name of an output's table; empty for the current one, and for other tables."""
+    """Return the version in ``name``, such as v0003 in ``totals__v0003``; empty if ``name`` has another form."""
     found = re.fullmatch(rf"{re.escape(table)}__(v\d{{4,}})", name)
     return found[1] if found else ""
 
@@ -54,8 +54,8 @@ def staged_name(table: str) -> str:
 def find_staging_table(connection: Connection, table: str) -> str | None:
     """Return the name of a table's staging table, None without one.
 
-    Raises InvalidInput if Streamkeeper did not create the table of that name, which shows in its key: only staging
-    tables have a key of ``_sk_`` columns, because no output has columns that start with ``_sk_``.
+    Raises InvalidInput if there is a table of that name that Streamkeeper did not create. Staging tables are recognised
+    by their key of ``_sk_`` columns, because no output has columns that start with ``_sk_``.
     """
     import sqlalchemy as sa
 
@@ -126,7 +126,7 @@ def read_claim(connection: Connection, outputs: Table, table: str, owner: str, i
 
 
 def add_missing_column(connection: Connection, outputs: Table) -> None:
-    """Add the missing column to a table of outputs from an older writer; older writers ignore it."""
+    """Add the column ``installation`` to a table of outputs that lacks it. Older writers ignore this column."""
     import sqlalchemy as sa
 
     there = {column["name"] for column in sa.inspect(connection).get_columns(outputs.name)}
@@ -167,7 +167,11 @@ def move_epoch(
 def check_shadow(
     connection: Connection, outputs: Table, table: str, version: str, owner: str, *, installation: str = ""
 ) -> None:
-    """Raise Fenced when the version is already current, InvalidInput when its table is foreign or could not be swapped.
+    """Raise an error if a version cannot be written in shadow and then replace the current table.
+
+    Raises Fenced if the version is already current, and Unsupported if objects such as views would stay with the old
+    table. Raises InvalidInput if a foreign table has the name of the version's table, or if another query writes the
+    output. Raises OperationRefused if another installation writes the output.
 
     ``connection``: the open transaction.
     ``outputs``: the table of outputs.
@@ -194,9 +198,9 @@ def check_shadow(
 def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequence[str]) -> bool:
     """Make a version's own table current and keep the previous table; return False if no table is swapped.
 
-    ``lineage``: the version, then the version whose output it continues, and so on. The first of these versions that
-    has a table of its own becomes current, because a table belongs to the version that wrote to it last. If the current
-    version precedes that version in ``lineage``, no table is swapped.
+    ``lineage``: the version, then the version whose output it continues, and so on. A table belongs to the version that
+    wrote to it last, so the newest versions may own none. The first version in ``lineage`` that owns a table provides
+    the new current table. If the current version precedes that version in ``lineage``, no table is swapped.
 
     After the swap, a writer that still writes to one of the two tables fails its check of the epoch, whether or not it
     has staged rows.
