@@ -44,8 +44,9 @@ class Store(ABC):
         """Yield the keys below the folder ``prefix`` (which ends with ``/``), in order; with ``after``, a full key,
         only the keys greater than ``after``.
 
-        Keys are in byte order, with one exception: sibling folders where one name continues the other with ``-`` or
-        ``.`` (``a/x``, ``a-b/x``). Servers order these differently, so use ``after`` only within one flat folder.
+        Keys are in byte order, with one exception. If a folder's name is a sibling's name plus a suffix that begins
+        with ``-`` or ``.`` (``a-b/`` beside ``a/``), the order of the two folders depends on the server. Therefore use
+        ``after`` only within one flat folder.
         """
 
     def folders(self, prefix: str) -> Iterator[str]:

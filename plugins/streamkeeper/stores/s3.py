@@ -28,7 +28,7 @@ _HINTS = {
 class S3Store(Store):
     """The store ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's. Threads may share it.
 
-    A connection may take 5 s, a response 20 s. Both are tried 5 times with growing pauses.
+    A connection may take 5 s, a response 20 s. A request is tried up to 5 times, with growing pauses.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:
