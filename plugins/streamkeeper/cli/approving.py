@@ -26,16 +26,15 @@ Bundle = Annotated[
     typer.Option(
         "--bundle",
         metavar="SHA256",
-        help="SHA-256 of the bundle that the question must be about. If the question is about another bundle, the"
-        " answer is refused",
+        help="Refuse the answer unless the question is about the bundle with this SHA-256",
     ),
 ]
 Asked = Annotated[
     About | None,
     typer.Option(
         "--about",
-        help="What the question must be about: state (may the change continue with the state) or output (may the"
-        " rebuilt output become current). If the question is about the other one, the answer is refused",
+        help="Refuse the answer unless the question is about this subject: state (may the change continue with the"
+        " state) or output (may the rebuilt output become current)",
     ),
 ]
 

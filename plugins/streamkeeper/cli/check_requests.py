@@ -51,7 +51,11 @@ def read_request(line: str) -> Asked:
             refuse_unknown("a request's key", found, Asked.__struct_fields__)
         return msgspec.convert(found, Asked)
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"not a request: {error}", hint="use the long options as keys, with underscores") from None
+        raise InvalidInput(
+            f"not a request: {error}",
+            hint="write one JSON object per line. Its keys are long option names with underscores, such as"
+            " candidate_params",
+        ) from None
 
 
 def request_of(asked: Asked, site: Callable[[], Installation]) -> CheckRequest:

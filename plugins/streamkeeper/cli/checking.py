@@ -40,7 +40,8 @@ _Job = Annotated[
     typer.Option(
         "--job",
         metavar="NAME",
-        help="Name of a registered job, whose current release and checkpoints replace --deployed and --checkpoint",
+        help="Name of a registered job. The check uses its current release and its checkpoints, instead of --deployed"
+        " and --checkpoint",
     ),
 ]
 _Query = Annotated[str, typer.Option("--query", metavar="NAME", help="Name of the only query to check")]
@@ -53,7 +54,9 @@ _Params = Annotated[
 _NewParams = Annotated[
     str,
     typer.Option(
-        "--candidate-params", metavar="JSON", help="Params whose values differ for the candidate, as a JSON object"
+        "--candidate-params",
+        metavar="JSON",
+        help="Params of the candidate that differ from those of the deployed job, as a JSON object",
     ),
 ]
 _Conf = Annotated[
@@ -65,14 +68,17 @@ _Conf = Annotated[
 _NewConf = Annotated[
     list[str] | None,
     typer.Option(
-        "--candidate-conf", metavar="KEY=VALUE", help="A Spark conf whose value differs for the candidate. Repeatable"
+        "--candidate-conf",
+        metavar="KEY=VALUE",
+        help="A Spark conf of the candidate that differs from that of the deployed job. Repeatable",
     ),
 ]
 _NoRehearsal = Annotated[
     bool,
     typer.Option(
         "--no-rehearsal",
-        help="Do not run the candidate on a copy of the checkpoint (the rehearsal); only compare and read",
+        help="Do not run the candidate on a copy of the checkpoint (the rehearsal). Only compare the two jobs and read"
+        " the checkpoint",
     ),
 ]
 _Changed = Annotated[

@@ -41,7 +41,8 @@ def offsets(
         typer.Option(
             "--batch",
             metavar="N",
-            help="Number of the batch after which to print the positions. Without it, the last committed batch",
+            help="Print the positions of the sources after the batch with this number. Without it, after the last"
+            " committed batch",
         ),
     ] = None,
     json: Json = False,

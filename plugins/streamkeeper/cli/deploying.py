@@ -81,8 +81,8 @@ Open = Annotated[
     OnOpen,
     typer.Option(
         "--on-open",
-        help="What to do if another operation of the job is open. refuse ends this command; continue continues that"
-        " operation instead; abort ends that operation and then runs this command",
+        help="What to do if another operation of the job is open: refuse (end this command), continue (continue that"
+        " operation instead) or abort (end that operation, then run this command)",
     ),
 ]
 

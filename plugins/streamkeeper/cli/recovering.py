@@ -58,7 +58,7 @@ Replay = Annotated[
     bool,
     typer.Option(
         "--accept-replay",
-        help="Accept that the function that writes an output may receive batches twice, as the diagnosis announces",
+        help="Accept the replay that the diagnosis announces for the action: a sink function may receive batches twice",
     ),
 ]
 Loss = Annotated[

@@ -26,8 +26,8 @@ Outputs = Annotated[
     typer.Option(
         "--output",
         metavar="PLACE",
-        help="Where a query writes: the URL (or secret://… reference) of a"
-        " table's database, or the path of a FileSink. Its records help to rebuild the journals. Repeatable",
+        help="Output whose records are used to rebuild the journals: the URL (or secret://… reference) of a table's"
+        " database, or the path of a FileSink. Repeatable",
     ),
 ]
 Unfenced = Annotated[
@@ -35,8 +35,8 @@ Unfenced = Annotated[
     typer.Option(
         "--unfenced",
         metavar="JOB/QUERY",
-        help="A query whose output records no epoch, because your own function writes it. Without this option, the"
-        " journal of its job is not rebuilt. Repeatable",
+        help="A query whose sink is your own function, so that its output records no epoch. Without this option, the"
+        " journal of the query's job is not rebuilt. Repeatable",
     ),
 ]
 Gone = Annotated[
@@ -64,7 +64,7 @@ EndDrivers = Annotated[
     bool,
     typer.Option(
         "--end-drivers",
-        help="Before the rebuild, end every driver of the jobs to rebuild that still runs on this machine",
+        help="Before the rebuild, end every driver that still runs on this machine and belongs to a job to rebuild",
     ),
 ]
 NoDriverElsewhere = Annotated[

@@ -60,11 +60,14 @@ def restore_(
         bool,
         typer.Option(
             "--accept-replay",
-            help="Accept that the function of the sink receives batches again that it has already processed",
+            help="Accept that the sink's function receives batches that it has already processed",
         ),
     ] = False,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Accept that this restore may lose the rows of input that is missing")
+        bool,
+        typer.Option(
+            "--accept-loss", help="Accept that this restore may lose rows, because some of their input is missing"
+        ),
     ] = False,
     reason: Annotated[
         str, asked("reason", help="Your reason for accepting the loss, recorded in the job's journal")

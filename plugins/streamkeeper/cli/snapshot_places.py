@@ -40,7 +40,8 @@ CheckpointOption = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="A Spark checkpoint, deployed or not, instead of JOB/QUERY: a local directory, s3a://… or hdfs://…",
+        help="Use this Spark checkpoint instead of JOB/QUERY, whether its query is deployed or not: a local directory,"
+        " s3a://… or hdfs://…",
     ),
 ]
 StoreOption = Annotated[

@@ -61,8 +61,8 @@ def watch(
         typer.Option(
             "--overdue-s",
             min=1,
-            help="Check no job. Exit with 1 if the last pass of Airflow's watch is older than this many seconds. If"
-            " Airflow makes no passes, the last pass of any watch counts",
+            help="Do not check the jobs. Instead, exit with 1 if the last pass of Airflow's watch is older than this"
+            " many seconds. If Airflow's watch has made no pass in the last 30 days, the last pass of any watch counts",
         ),
     ] = None,
 ) -> None:

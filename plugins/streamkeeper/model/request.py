@@ -97,9 +97,10 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Strategy,
         Meta(
             title="Strategy",
-            description="What happens to the checkpoints. `auto` does what the check's verdict requires, `resume`"
-            " continues in them, `handoff` starts new ones at the exact offsets of the old ones, `rebuild` starts new"
-            " ones that read all input again. A strategy that is not provably possible is refused",
+            description="What happens to the checkpoints. `auto` does what the check's verdict requires. `resume`"
+            " continues in the current checkpoints. `handoff` starts new checkpoints at the exact offsets of the"
+            " current ones. `rebuild` starts new checkpoints, which read all input again. A strategy that is not"
+            " provably possible is refused",
             extra={
                 "values_display": {
                     "auto": "Auto: follow the verdict",
@@ -165,7 +166,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             title="Accept the loss of input",
             description="Allow a rollback that reads input again although some of that input is missing or cannot be"
-            " checked. The rows of that part may be lost",
+            " checked. The rows of the missing or unchecked input may be lost",
             extra={"section": SWITCHING},
         ),
     ] = False
