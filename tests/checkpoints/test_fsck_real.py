@@ -286,7 +286,7 @@ STARTS: list[tuple[str, Damaging, str, str, Callable[[Start], bool]]] = [
         "stateless",
         last("offsets"),
         "last-offset-missing",
-        "Spark emits the last planned batch again, then fails",
+        "Spark emits the last planned batch again, then fails because that batch is already committed",
         duplicates_and_dies,
     ),
     (
@@ -310,7 +310,7 @@ STARTS: list[tuple[str, Damaging, str, str, Callable[[Start], bool]]] = [
         "twice",
         in_turn(),
         "source-log-shared",
-        "Spark starts if the two sources with one log are one source that the query reads twice",
+        "Spark starts if the query reads one source twice: both reads share one log",
         lambda seen: seen == Start({BATCHES: 2 * ROWS}, ""),
     ),
     (

@@ -75,5 +75,5 @@ def test_a_store_in_which_two_writers_win_is_refused(
     with fault_proxy(s3_server.endpoint) as proxy:
         proxy.overwrites = client
         told = told_at_dry_run(tmp_path, checkpoints, {"AWS_ENDPOINT_URL": proxy.endpoint})
-        assert "does not refuse to create a file that already exists" in told
+        assert "lets two writers create the same file" in told
     assert "Contents" not in client.list_objects_v2(Bucket=bucket, Prefix=prefix)

@@ -145,8 +145,8 @@ def _beginning(source: Tree, name: str, end: str) -> bytes:
     if end == NO_OFFSET:
         return b""
     raise Unsupported(
-        f"source {name} of {source.where('')} cannot start at {end}: only a source of files or Kafka can start"
-        " at a given offset",
+        f"source {name} of {source.where('')} cannot start at {end}: only file and Kafka sources can start at a given"
+        " offset",
         hint="deploy with `--strategy rebuild`",
     )
 

@@ -71,7 +71,8 @@ _SHAPES = {
         safe=True,
     ),
     "last-offset-missing": _Shape(
-        "Spark emits the last planned batch again, then fails on the later commit. Each start duplicates rows",
+        "Spark emits the last planned batch again, then fails because that batch is already committed. Each start"
+        " duplicates rows",
         hint="do not start the query. Restore the file in `offsets` that belongs to the last committed batch",
     ),
     "open-batch": _Shape(
@@ -84,8 +85,8 @@ _SHAPES = {
         hint="restore the commit, or make sure that the sink skips batches that it already has",
     ),
     "commits-behind": _Shape(
-        "Spark reruns the last planned batch, or fails if a commit names the state files (checkpoint format v2). Rows"
-        " may be duplicated",
+        "Spark fails if a commit names the state files (checkpoint format v2). If no commit does, Spark reruns the last"
+        " planned batch, and rows may be duplicated",
         hint="restore the commits, or make sure that the sink skips batches that it already has",
     ),
     "commit-missing-in-the-middle": _Shape("Spark starts: it reads only the last commit", hint=_NOTHING, safe=True),
@@ -98,14 +99,14 @@ _SHAPES = {
     ),
     "unplanned-source-entry": _Shape(
         "Spark starts and plans these files into its next batch, as after a crash between listing and planning",
-        hint="nothing to do, unless offsets were removed or edited by hand. In that case restore the offsets: otherwise"
-        " Spark reads these files twice",
+        hint="nothing to do if no offsets were removed or edited by hand. If offsets were removed or edited, restore"
+        " them: Spark would read these files twice",
         safe=True,
     ),
     "source-log-missing": _Shape("Spark refuses to start: the files of the last batch are unknown"),
     "source-log-shared": _Shape(
-        "Spark starts if the two sources with one log are one source that the query reads twice. Spark refuses to start"
-        " if they are different",
+        "Spark starts if the query reads one source twice: both reads share one log. Spark refuses to start if the"
+        " query reads two different sources",
         hint="nothing to do if the query reads one source twice. If it reads two sources, restore the log",
         safe=True,
     ),

@@ -134,8 +134,7 @@ class Tree(ABC):
         finally:
             self.delete([probe])
         raise InvalidInput(
-            f"{self.url} does not refuse to create a file that already exists, so two drivers could claim the same"
-            " batch",
+            f"{self.url} lets two writers create the same file, so two drivers could claim the same batch",
             hint="use a store that supports If-None-Match",
         )
 

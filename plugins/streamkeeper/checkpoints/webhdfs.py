@@ -172,7 +172,7 @@ class WebHdfs:
         if _RPC_SAYS not in answer:
             raise Refused(
                 f"{self.root}: {address} is not an RPC port",
-                hint=f"name the NameNode's RPC port, not that of {self.url}",
+                hint=f"name the NameNode's RPC port in the URL, not the port of WebHDFS ({self.url})",
             )
 
     def _ask(
