@@ -53,8 +53,9 @@ def test_a_renamed_query_that_a_function_writes_is_asked_about(new: Manifest) ->
     assert judged.verdict is Verdict.BACKUP
     (gone,) = judged.queries["old"].findings
     assert (gone.rule, gone.severity) == ("query-removed", Severity.NOTE)
-    assert gone.evidence == f"the candidate has no query `old`; its new query `new` looks like it: both {alike}"
-    assert gone.hint.endswith("under a new name, keep the name old; otherwise no action is needed")
+    resembles = "but a new query `new` that resembles `old`: both"
+    assert gone.evidence == f"the candidate has no query `old`, {resembles} {alike}"
+    assert gone.hint.endswith("under a new name, keep the name old. If it is a different query, no action is needed")
 
 
 def test_a_query_that_is_like_none_that_went_is_new() -> None:

@@ -220,11 +220,11 @@ def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str
         severity=Severity.OPAQUE,
         where=f"{sink_function_called(next(iter(_functions(new))))}, which {does}",
         evidence=evidence,
-        hint=f"{APPROVE}. If the function identifies or routes rows by {listed}, or takes their unit from it, revert "
-        "the change or switch to a new checkpoint version",
+        hint=f"{APPROVE}. Do not approve if the function identifies or routes rows by {listed}, or takes the unit of "
+        f"other values from {listed}: revert the change or switch to a new checkpoint version instead",
         effect=f"{listed} of new rows would be computed differently from {listed} of the rows written so far. If the "
-        "function identifies or routes rows by it, or takes their unit from it, new rows would go to another place or "
-        "duplicate rows that they should replace",
+        f"function identifies or routes rows by {listed}, or takes the unit of other values from {listed}, new rows "
+        "would go to another place or duplicate rows that they should replace",
     )
 
 

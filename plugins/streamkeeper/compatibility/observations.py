@@ -17,7 +17,8 @@ def open_batch_cannot_restart(batch: int) -> Finding:
         severity=Severity.FATAL,
         where=f"checkpoint, batch {batch}",
         evidence="Spark 4.2.0 cannot start from an open batch of named sources (NoSuchElementException: None.get)",
-        hint="switch to a new checkpoint version, which reads its input again; unnamed sources do not have this fault",
+        hint="switch to a new checkpoint version. The query then reads its input again. Only named sources have this"
+        " fault",
         reference="measured: name_same",
     )
 
@@ -87,9 +88,8 @@ def input_names_unreadable(message: str) -> Finding:
         severity=Severity.FATAL,
         where="sources",
         evidence=message,
-        hint="rename the files, and run `streamkeeper snapshot take JOB`. Then run `streamkeeper recover JOB --action"
-        " restore --query QUERY`, and restore the snapshot of the last batch before the batch that contains these"
-        " files",
+        hint="rename the files. Then run `streamkeeper snapshot take JOB --without-open-batch`. Then run `streamkeeper"
+        " recover JOB --action restore --query QUERY --reason … --accept-loss`. Spark then plans the batch again",
         reference="measured: names of input files",
     )
 
@@ -207,7 +207,8 @@ def output_of_another(output: str, owner: str, mine: str) -> Finding:
         severity=Severity.FATAL,
         where=f"sink {output}",
         evidence=f"installation {owner[:8]} writes this output; this installation is {mine[:8]}",
-        hint="deploy with params that name another output. If the store was lost, run `streamkeeper registry rebuild`",
+        hint="deploy with params that name another output. If the store was lost, run `streamkeeper registry rebuild`"
+        " instead",
         reference="docs/operations/runbook.md: A home or a store was copied or moved",
     )
 
@@ -256,7 +257,7 @@ def not_looked(look: str, reason: str) -> Finding:
         severity=Severity.OPAQUE,
         where=look,
         evidence=reason,
-        hint=f"try again when the check can run; otherwise {APPROVE}",
+        hint=f"remove the cause, and check again. If you deploy without this check, {APPROVE}",
     )
 
 

@@ -32,7 +32,7 @@ _WRAPPER = "transformWithStateUDF"
 _PROCESSOR = "StatefulProcessor"
 _HEADER = re.compile(r"^class \w+\(([^()]*)\):", re.MULTILINE)
 _APPROVE_MEANING = (
-    f"{APPROVE}. Approve if the new code finds the stored values and gives them the same meaning; otherwise "
+    f"{APPROVE}. Approve if the new code finds the stored values and gives them the same meaning. If it does not, "
     f"{NEW_CHECKPOINT}"
 )
 

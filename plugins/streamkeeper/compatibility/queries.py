@@ -68,21 +68,21 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
             rule="query-removed",
             severity=Severity.BREAKING,
             where=f"query {name}",
-            evidence=f"{gone}; its query `{heirs[0]}` writes to `{old.sink.output}`",
+            evidence=f"{gone}, but a query `{heirs[0]}` that writes to the same output, `{old.sink.output}`",
             hint=f"if query {heirs[0]} is query {name} under a new name, keep the deployed name {name}. If it is a "
             f"different query, give query {heirs[0]} its own output",
-            effect=f"query {name} would stop, and query {heirs[0]} would write to its output: rows would be duplicated "
-            f"if {heirs[0]} is new, because it reads its sources from their beginning",
+            effect=f"query {name} would stop, and query {heirs[0]} would write to the output of {name}. If {heirs[0]} "
+            "is new, it would read its sources from their beginning, and rows would be duplicated",
         )
     elif alike:
         yield Finding(
             rule="query-removed",
             severity=Severity.NOTE,
             where=f"query {name}",
-            evidence=f"{gone}; its new query `{alike[0]}` looks like it: both "
+            evidence=f"{gone}, but a new query `{alike[0]}` that resembles `{name}`: both "
             f"{_each(likeness(old, candidate[alike[0]]))}",
-            hint=f"if query {alike[0]} is query {name} under a new name, keep the name {name}; otherwise no action is "
-            "needed",
+            hint=f"if query {alike[0]} is query {name} under a new name, keep the name {name}. If it is a different "
+            "query, no action is needed",
             effect=f"query {name} would stop; its checkpoint and its output stay as they are, and query {alike[0]} "
             "would not use that checkpoint",
         )

@@ -63,7 +63,7 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
                 severity=Severity.OPAQUE,
                 where=f"below the {where}",
                 evidence=expressions_change(gone, come, "filter", named),
-                hint=f"{APPROVE}. Approve if the code stays correct with this filter; otherwise {NEW_CHECKPOINT}",
+                hint=f"{APPROVE}. Approve if the code stays correct with this filter. If it does not, {NEW_CHECKPOINT}",
             )
         elif before.kind == "join":
             found = breaking(

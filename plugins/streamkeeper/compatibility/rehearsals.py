@@ -161,8 +161,8 @@ def rehearsed_without_rows(batch: int | None, *, searched: int) -> Finding:
         rule="rehearsed-without-rows",
         severity=Severity.NOTE,
         where="rehearsal" if batch is None else f"rehearsal of batch {batch}",
-        evidence=f"no batch with input rows ran: the last {searched} batches have none, or their input or state is"
-        " deleted",
+        evidence=f"no batch with input rows ran: the last {searched} batches have no input rows, or their input or"
+        " state is deleted",
         hint="watch the first batch with rows after the deploy",
     )
 
@@ -174,7 +174,7 @@ def rehearsal_unfinished(message: str) -> Finding:
         severity=Severity.OPAQUE,
         where="rehearsal",
         evidence=f"no result about the candidate: {message}",
-        hint=f"check again, with more time or on a machine with less load. Without a result, {APPROVE}",
+        hint=f"check again, with more time or on a machine with less load. If you deploy without a result, {APPROVE}",
     )
 
 
@@ -190,7 +190,7 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
         evidence=message,
         hint="the verdict is based on the plans and the checkpoint files only"
         if damaged
-        else f"try again when the checkpoint can be read; otherwise {APPROVE}",
+        else f"check again when the checkpoint can be read. If you deploy before that, {APPROVE}",
         reference="measured: ckpt_no_middle_commit",
     )
 

@@ -139,14 +139,14 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 "source-columns-moved",
                 where,
                 evidence,
-                hint=f"restore the order of the columns, because this format is read by position; or {NEW_CHECKPOINT}",
+                hint=f"columns of this format are read by position: restore their order, or {NEW_CHECKPOINT}",
             )
         elif kept != [name for name in had if name in has]:
             yield note("source-columns-reordered", where, change(list(had), list(has), "order of columns"))
         if added:
             yield note("source-columns-added", where, change("", added, "column"), "src_schema_extended")
         if removed and not _by_position(after) and _kinds(had, removed) & _kinds(has, added):
-            hint = f"restore the column's deployed name, because columns are read by name; or {NEW_CHECKPOINT}"
+            hint = f"columns are read by name: restore the column's deployed name, or {NEW_CHECKPOINT}"
             yield breaking("source-column-renamed", where, change(removed, added, "column"), hint=hint)
         elif removed:
             yield note("source-columns-removed", where, change(removed, "", "column"))
