@@ -28,7 +28,7 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
     known_services = conf.get("dfs.nameservices", "").replace(",", " ").split()
     if authority in known_services or f"dfs.ha.namenodes.{authority}" in conf:
         raise Unsupported(
-            f"hdfs://{authority} is a nameservice, which may have several NameNodes: not supported",
+            f"hdfs://{authority} is a nameservice, which is not supported because it may have several NameNodes",
             hint="write host:port of one NameNode",
         )
     if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
@@ -60,7 +60,8 @@ def manager_url(environ: Mapping[str, str]) -> str:
     conf = read_hadoop_conf(environ)
     if conf.get("yarn.resourcemanager.ha.enabled", "").lower() == "true":
         raise Unsupported(
-            "yarn-site.xml names several ResourceManagers: not supported", hint="use a cluster with one ResourceManager"
+            "yarn-site.xml names several ResourceManagers, which is not supported",
+            hint="use a cluster with one ResourceManager",
         )
     if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
         raise Unsupported(

@@ -273,7 +273,8 @@ def read_listen(text: str, *, where: str) -> Listen:
         found = Listen(address="", first=0, last=0)
     if not 0 < found.first <= found.last <= _LAST_PORT:
         raise InvalidInput(
-            f"{where}: {text!r} is not an address and port", hint="write 127.0.0.1:9464, or 9470-9569 for several ports"
+            f"{where}: {text!r} is not an address and port",
+            hint="write an address and a port, such as 127.0.0.1:9464, or a range of ports: 127.0.0.1:9470-9569",
         )
     return found
 

@@ -182,7 +182,7 @@ def test_an_output_over_an_empty_checkpoint_is_refused(
     shutil.rmtree(place.checkpoint)
     with pytest.raises(
         SinkAhead,
-        match=f"ahead of checkpoint v0001: the output holds batch {LAST} of v0001, its checkpoint knows no batch",
+        match=f"ahead of checkpoint v0001: the output holds batch {LAST} of v0001, but checkpoint v0001 has no batch",
     ):
         place.begin()
     monkeypatch.setattr(epoch, "_refuse_if_ahead", lambda *_: None)
@@ -294,7 +294,7 @@ def test_no_driver_serves_over_an_output_ahead_of_its_checkpoint_or_makes_its_ta
     _is_refused(
         house,
         second,
-        "is ahead of checkpoint v0001: the output holds batch 5 of v0001, its checkpoint knows no batch after 1",
+        "is ahead of checkpoint v0001: the output holds batch 5 of v0001, but checkpoint v0001 has no batch after 1",
     )
     for file in house.root.glob("warehouse.db*"):
         file.unlink()

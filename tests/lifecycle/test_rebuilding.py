@@ -171,8 +171,8 @@ def test_only_a_checkpoint_newer_than_all_others_replaces_the_one_that_is_gone(n
     """An older one belongs to an output that was left: its batches would be written over newer ones."""
     seen = lost(directory("v0001"), fences=(table("v0002", versions=("v0002",)),))
     assert decided(seen, versions={"totals": named}).refusals == (
-        f"query totals: checkpoint {named} cannot replace v0002. Restore a snapshot into v0003, and name that version"
-        " with `--version`",
+        f"query totals: checkpoint {named} cannot replace v0002, because {named} is missing or is not the newest"
+        " version. Restore a snapshot into v0003, and name that version with `--version`",
     )
 
 
@@ -273,8 +273,8 @@ def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:
     refused = decided(lost(*both, fences=(table("v0001", epoch=5),), claims=claimed("v0002", 6)))
     assert refused.record is None
     assert (
-        "was claimed for v0001 with epoch 5, but checkpoint v0002 has a later claim, with epoch 6. Restore the newest"
-        in refused.refusals[0]
+        "was claimed for v0001 with epoch 5, but checkpoint v0002 has a later claim, with epoch 6. If v0002 has written"
+        " a batch, restore the newest" in refused.refusals[0]
     )
     same = recorded(decided(lost(*both, fences=(table("v0001", epoch=6),), claims=claimed("v0002", 6))))
     assert same.queries["totals"].version == "v0001"

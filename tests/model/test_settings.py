@@ -187,10 +187,13 @@ def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict
         ({**ON_KUBERNETES, **IN_HDFS}, "STREAMKEEPER_DRIVERS=kubernetes: STREAMKEEPER_POD_TEMPLATE is not set"),
         (
             {**ON_YARN, **IN_HDFS, **POD},
-            "STREAMKEEPER_POD_TEMPLATE=/etc/driver-pod.yaml: drivers do not run on Kubernetes",
+            "STREAMKEEPER_POD_TEMPLATE=/etc/driver-pod.yaml has an effect only with STREAMKEEPER_DRIVERS=kubernetes",
         ),
         ({**ON_KUBERNETES, **IN_HDFS, "STREAMKEEPER_POD_TEMPLATE": "s3://a/b"}, "STREAMKEEPER_POD_TEMPLATE s3://a/b"),
-        ({"STREAMKEEPER_QUEUE": "default"}, "STREAMKEEPER_QUEUE=default: drivers do not run on YARN"),
+        (
+            {"STREAMKEEPER_QUEUE": "default"},
+            "STREAMKEEPER_QUEUE=default has an effect only with STREAMKEEPER_DRIVERS=yarn",
+        ),
         ({**ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "a; b"}, "STREAMKEEPER_QUEUE=a; b is not the name of a queue"),
     ],
 )

@@ -294,7 +294,7 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
     if written is not None and (planned is None or written > planned):
         raise SinkAhead(
             f"query {claim.query}: output {claim.output} is ahead of checkpoint {claim.version}: the output"
-            f" holds batch {written} of {claim.version}, its checkpoint knows"
+            f" holds batch {written} of {claim.version}, but checkpoint {claim.version} has"
             f" {'no batch' if planned is None else f'no batch after {planned}'}",
             hint="restore the checkpoint, or start a new checkpoint version",
         )

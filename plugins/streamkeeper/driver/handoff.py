@@ -136,7 +136,7 @@ def _last_batch(
     if planned is None or written > planned:
         raise SinkAhead(
             f"query {claim.query}: output {claim.output} is ahead of checkpoint {parent}: the output holds batch"
-            f" {written} of {parent}, its checkpoint knows"
+            f" {written} of {parent}, but checkpoint {parent} has"
             f" {'no batch' if planned is None else f'no batch after {planned}'}",
             hint="restore the checkpoint, or deploy with `--strategy rebuild`",
         )

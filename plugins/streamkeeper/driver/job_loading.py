@@ -148,7 +148,7 @@ def _place(manifest: Manifest) -> str:
 
 def _other(spec: LaunchSpec, query: str, how: str) -> JobUnusable:
     return JobUnusable(
-        f"job {spec.job} described itself differently when its driver {spec.instance} restarted: query {query} {how}",
+        f"job {spec.job} built different queries when its driver {spec.instance} restarted: query {query} {how}",
         hint="build the same queries every time, without random names, times or unordered sets in the plan",
     )
 

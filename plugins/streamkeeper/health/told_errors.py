@@ -18,7 +18,7 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
     ),
     (Fault.FENCED, r"has been superseded|was superseded|is appointed to job|has taken over from generation"),
     (Fault.OUTPUT_LOST, r"output-lost|\blacks committed batches\b"),
-    (Fault.SINK_AHEAD, r"sink-ahead|\bholds batch \d+ of v\d+, its checkpoint knows"),
+    (Fault.SINK_AHEAD, r"sink-ahead|\bholds batch \d+ of v\d+, (its checkpoint knows|but checkpoint v\d+ has)"),
     (Fault.CHECKPOINT_LOST, r"checkpoint-lost|is not what was recorded|has gone back"),
     (
         Fault.SOURCE_LOST,

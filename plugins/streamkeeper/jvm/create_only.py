@@ -43,9 +43,9 @@ def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
     context: Any = spark.sparkContext
     if scheme_of(checkpoint) == "s3a" and context._jsc.hadoopConfiguration().get(MANAGER) != OURS:
         raise JobUnusable(
-            f"checkpoint {checkpoint} is on S3, but STREAMKEEPER_CHECKPOINTS is not: two drivers could write to this"
-            " checkpoint at the same time",
-            hint="set STREAMKEEPER_CHECKPOINTS to the root on S3, or deploy with `--strategy rebuild`",
+            f"checkpoint {checkpoint} is on S3, but STREAMKEEPER_CHECKPOINTS is not. With this setting, two drivers"
+            " could write to this checkpoint at the same time",
+            hint="set STREAMKEEPER_CHECKPOINTS to the S3 root of this checkpoint, or deploy with `--strategy rebuild`",
         )
 
 

@@ -164,7 +164,7 @@ def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
         raise _Undecided(
             f"none of the named outputs belongs to the query. Add the database or directory of the query's output with"
             f" `--output`. If the query's sink is your own function, which records no epoch, use"
-            f" `--unfenced {seen.job}/{query}`"
+            f" `--unfenced {seen.job}/{query}` instead"
         )
     if query in asked.unfenced:
         raise _Undecided(f"output {fences[-1].output} records an epoch, so omit `--unfenced`")
@@ -185,8 +185,9 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
     elif claim is not None and fence is not None and claim.epoch > fence.claimed and claim.version != written:
         raise _Undecided(
             f"output {fence.output} was claimed for {written} with epoch {fence.claimed}, but checkpoint"
-            f" {claim.version} has a later claim, with epoch {claim.epoch}. Restore the newest state of the output. If"
-            f" {claim.version} has never written a batch, move away the folder .claims that is next to {claim.version}"
+            f" {claim.version} has a later claim, with epoch {claim.epoch}. If {claim.version} has written a batch,"
+            f" restore the newest state of the output. If {claim.version} has never written a batch, move away the"
+            f" folder .claims that is next to {claim.version} instead"
         )
     if written and (said or written) != written:
         if written in there and not _is_ahead(fence, there[written]):
@@ -194,8 +195,8 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
             raise _Undecided(f"{held}, and checkpoint {written} exists, so omit `--version`")
         if said not in there or version_number(said) <= _newest(seen, query, fence, without=said):
             raise _Undecided(
-                f"checkpoint {said} cannot replace {written}. Restore a snapshot into"
-                f" {_restored_name(seen, query, fence)}, and name that version with `--version`"
+                f"checkpoint {said} cannot replace {written}, because {said} is missing or is not the newest version."
+                f" Restore a snapshot into {_restored_name(seen, query, fence)}, and name that version with `--version`"
             )
         return said
     if written:

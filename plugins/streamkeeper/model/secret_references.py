@@ -39,8 +39,8 @@ def split_reference(reference: str) -> tuple[str, str]:
     scheme, path = match.groups()
     if scheme not in SCHEMES or (scheme == "env" and "/" in path):
         raise InvalidInput(
-            f"secret reference {reference} has an unknown scheme, or a form that scheme {scheme} does not have",
-            hint="write secret://env/NAME or secret://airflow/CONN_ID[/field]",
+            f"secret reference {reference} is not valid: scheme {scheme} is unknown or does not allow this form",
+            hint="write secret://env/NAME, secret://airflow/CONN_ID or secret://airflow/CONN_ID/field",
         )
     return scheme, path
 

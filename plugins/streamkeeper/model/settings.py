@@ -283,7 +283,7 @@ def _queue(variable: str, environ: Mapping[str, str]) -> str:
         )
     if value and environ.get("STREAMKEEPER_DRIVERS", "").strip() != YARN:
         raise InvalidInput(
-            f"{variable}={value}: drivers do not run on YARN",
+            f"{variable}={value} has an effect only with STREAMKEEPER_DRIVERS={YARN}",
             hint=f"set STREAMKEEPER_DRIVERS={YARN}, or unset {variable}",
         )
     return value
@@ -299,7 +299,7 @@ def _pod_template(variable: str, environ: Mapping[str, str]) -> str:
         )
     if value and not on_kubernetes:
         raise InvalidInput(
-            f"{variable}={value}: drivers do not run on Kubernetes",
+            f"{variable}={value} has an effect only with STREAMKEEPER_DRIVERS={KUBERNETES}",
             hint=f"set STREAMKEEPER_DRIVERS={KUBERNETES}, or unset {variable}",
         )
     return _directory(variable, environ, Path(), hint="name a file on this machine") if value else ""
