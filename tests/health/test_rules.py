@@ -448,6 +448,7 @@ def test_thresholds_are_numbers_or_off() -> None:
     ("text", "fault"),
     [
         (AHEAD, Fault.SINK_AHEAD),
+        (AHEAD.replace("its checkpoint knows up to 7", "but checkpoint v0001 has no batch"), Fault.SINK_AHEAD),
         (LACKING, Fault.OUTPUT_LOST),
         (LOST, Fault.CHECKPOINT_LOST),
         ("checkpoint v0001 of sales/totals has gone back: batch 7 comes again", Fault.CHECKPOINT_LOST),
