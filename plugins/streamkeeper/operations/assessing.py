@@ -142,7 +142,7 @@ def _not_gathered(site: Installation, state: JobState, release: str) -> Evidence
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     deployed = stored_manifests(site, state, serving) if serving else {}
-    why = "the candidate's driver has left no evidence"
+    why = "the candidate's driver has left no evidence against the current release"
     looks = [look for look in Look if look is not Look.RECORD]
     queries = {
         query: QueryEvidence(
