@@ -130,7 +130,7 @@ def streaming_job(
     maps a health rule to the job's own threshold, or to None, which switches the rule off; write it as a literal,
     because it is read without running the job. ``approvers`` names the people who may answer questions while this code
     is current, as ``"ada"``, ``"cli:ada"`` or ``"ada=3"``; write it as a literal as well. Raises InvalidInput for an
-    unknown rule, with the nearest name, and for a list without names.
+    unknown health rule, with the most similar name, and for ``approvers`` that is empty or contains an invalid name.
     """
     check_name("job", name)
     declared = MappingProxyType(dict(params or {}))

@@ -53,9 +53,10 @@ class CheckpointFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """The offset of one source after a batch. ``source`` is its position or name; ``offset`` is None before the
-    source's first offset.
+    """The offset of one source after a batch.
 
+    ``source``: the source's name, or its number in the plan if the sources have no names.
+    ``offset``: None before the source's first offset.
     ``files``: URLs of the files that the batch reads from a file source; empty for another kind of source.
     """
 
@@ -87,8 +88,9 @@ def read_facts(tree: Tree) -> CheckpointFacts:
 
 
 def offsets_at(tree: Tree, batch: int | None = None) -> tuple[SourceOffset, ...]:
-    """Return the offset of every source after ``batch``. None means the last committed batch, or the last planned batch
-    if the last committed batch has no plan.
+    """Return the offset of every source after ``batch``.
+
+    ``batch``: None for the last committed batch, or for the last planned batch if the last committed one has no plan.
 
     Raises NotFound when there is no such batch, CheckpointDamaged when a required file is missing or unreadable.
     """

@@ -67,7 +67,7 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
     def named(self) -> bool:
         """Whether sources have names instead of positions.
 
-        Spark 4.2.0 cannot start from such a batch while it is open: as measured, every start raises
+        Spark 4.2.0 cannot start while a batch with named sources is open: as measured, every start raises
         ``NoSuchElementException: None.get`` in ``OfflineStateRepartitionUtils.isRepartitionBatch``.
         """
         return self.version == _NAMED

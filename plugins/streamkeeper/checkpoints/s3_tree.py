@@ -44,11 +44,11 @@ class S3Tree(Tree):
     """The tree ``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than
     Amazon's.
 
-    Listings determine which files exist. They are made when first needed and then kept. One listing covers either the
-    whole tree, the tree's top level, or one top-level folder with everything below it. New listings are made after a
-    change, and by the tree that ``fresh`` returns. A file's first stamp comes from a listing, if there is one; any
-    later stamp is read from the object. Threads may share the tree. Raises StoreUnavailable if the server does not
-    answer.
+    Listings determine which files exist. One listing covers either the whole tree, the tree's top level, or one
+    top-level folder with everything below it. A listing is made when it is first needed, and is kept until this object
+    changes a file. The tree that ``fresh`` returns starts without listings. The first call of ``stamp`` for a file uses
+    a listing, if there is one; later calls read the stamp from the server. Threads may share the tree. Raises
+    StoreUnavailable if the server does not answer.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:

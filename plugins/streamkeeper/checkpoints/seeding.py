@@ -86,7 +86,7 @@ def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None
     ``target``: as in ``seed``.
 
     Raises Unsupported for sources other than files and Kafka, and for source logs that cannot be matched to their
-    sources; else the errors of ``seed``.
+    sources. Also raises the errors of ``seed``.
     """
     if _is_there(target, query_id):
         return

@@ -80,8 +80,8 @@ def checkpoint_elsewhere(version: str, directory: str) -> Finding:
 
 
 def input_names_unreadable(message: str) -> Finding:
-    """Report input files whose names make Spark 4.2.0 read files twice, because of a bug. The driver stops such a
-    batch at every start.
+    """Report a batch with input files whose names make Spark 4.2.0 read files twice, because of a bug. The driver stops
+    this batch at every start.
     """
     return Finding(
         rule="input-names-unreadable",
@@ -186,8 +186,8 @@ def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
 
 
 def output_lost(output: str, loss: str) -> Finding:
-    """Report an output that lacks batches which the checkpoint has committed. A start would add later batches to the
-    remaining ones.
+    """Report an output that lacks batches which the checkpoint has committed. A start would write only later batches,
+    so the missing ones would stay missing.
     """
     return Finding(
         rule="output-lost",

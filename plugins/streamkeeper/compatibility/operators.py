@@ -103,8 +103,9 @@ def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report changed settings of an operator other than its keys and values: state schema, timeout, time mode, join
-    condition.
+    """Report changed settings of an operator, such as state schema, timeout, time mode or join condition.
+
+    Other rules report changes of the operator's keys and values.
     """
     for where, before, after in operator_pairs(old, new):
         for key in sorted((before.detail.keys() | after.detail.keys()) - _COMPARED_ELSEWHERE):

@@ -241,7 +241,8 @@ def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Te
 
 
 def text_pieces(before: str, after: str, width: int) -> tuple[str, str]:
-    """Return two texts around their difference, each in about ``width`` characters; complete if they fit.
+    """Return both texts completely if they fit into ``width`` characters. If not, return the part of each text around
+    their difference, in about ``width`` characters.
 
     Equal text on both sides of the difference is kept as far as there is room, cut between words if possible.
     """
