@@ -85,5 +85,5 @@ def test_a_cluster_that_is_not_there_is_told_at_the_dry_run(tmp_path: Path, name
     changed = {"STREAMKEEPER_DRIVERS": "kubernetes", "STREAMKEEPER_POD_TEMPLATE": str(pods)}
     changed |= {"STREAMKEEPER_STORE": str(tmp_path / "store"), "KUBECONFIG": str(file)}
     told = told_at_dry_run(tmp_path, "s3a://nothing/cp", changed)
-    expected = "Kubernetes at https://127.0.0.1:1 does not answer" if named else "no Kubernetes cluster is named"
+    expected = "Kubernetes at https://127.0.0.1:1 does not answer" if named else "no Kubernetes cluster is configured"
     assert expected in told

@@ -132,7 +132,7 @@ def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) ->
     back_up()
     for path in job.directory.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    told = f"was emptied: .* s0001 contains its batch 7 .*snapshot restore {SERIES}"
+    told = f"was emptied: snapshot s0001 contains batch 7 of this checkpoint, but .*snapshot restore {SERIES}"
     with pytest.raises(CheckpointDamaged, match=told):
         back_up()
     with pytest.raises(ObjectiveMissed, match="was emptied"):

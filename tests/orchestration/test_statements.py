@@ -50,8 +50,8 @@ def proof_of(job: Registered) -> str:
 def test_nothing_is_recorded_without_the_tick(job: Registered) -> None:
     """The run fails with what the statement would risk, as the command ends with 1; with the tick it is recorded."""
     with task_fails(
-        "this run recorded nothing about op-candidate, because the field accept is not set. The risks of the"
-        " statement: .*node-7.*accept"
+        "this run recorded nothing about op-candidate, because the field accept is not set. The risks of"
+        " stating that the driver has terminated: .*node-7.*accept"
     ):
         state(accept=False)
     assert proof_of(job) == ""

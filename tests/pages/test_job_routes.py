@@ -184,7 +184,7 @@ def test_a_manifest_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page
     assert "its plan cannot be read: " in answer.text
     assert "{&#34;logOffset&#34;:7}" in answer.text
     assert "v0001 after its batch 8" in answer.text
-    assert "its content has another hash than its name" in part(page, "readers")
+    assert "its content does not match the hash in its name" in part(page, "readers")
 
 
 def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: FastAPI) -> None:

@@ -387,7 +387,7 @@ def test_evictions_wait_where_that_is_wanted(place: PodPlace) -> None:
 
 @pytest.mark.parametrize(
     ("kubeconfig", "told"),
-    [("none", "no Kubernetes cluster is named"), ("nobody", "refuses: Unauthorized"), ("driver", "is forbidden")],
+    [("none", "no Kubernetes cluster is configured"), ("nobody", "refuses: Unauthorized"), ("driver", "is forbidden")],
 )
 def test_a_cluster_that_does_not_let_us_is_told_before_anything_is_recorded(
     place: PodPlace, kubeconfig: str, told: str

@@ -336,7 +336,8 @@ def test_a_master_of_an_airflow_connection_is_asked_for_at_each_launch(place: Pl
     wait_for("the driver", said.exists)
     assert said.read_text().strip() == masters["cluster"]
     place.wait_dead()
-    with pytest.raises(InvalidInput, match="only Airflow's tasks can read STREAMKEEPER_MASTER=airflow://cluster"):
+    told = "STREAMKEEPER_MASTER=airflow://cluster names an Airflow connection, which only Airflow's tasks can read"
+    with pytest.raises(InvalidInput, match=told):
         LocalProcessRunner(place.store, settings).launch(place.spec("two"), {})
     assert place.life("two") is Life.ABSENT
 

@@ -139,7 +139,7 @@ def test_what_is_secret_comes_from_the_pods_own_secret() -> None:
         (template(containers="all"), "not a list of containers"),
         (template(containers=[]), "needs exactly one container named driver"),
         (template(containers=[{"name": "driver"}]), "needs exactly one container named driver, with an image"),
-        (template(containers=[{"name": "driver", "image": "i", "command": []}]), "sets command"),
+        (template(containers=[{"name": "driver", "image": "i", "command": []}]), "container must not set command, "),
         (template(restartPolicy="Always"), "restartPolicy is Always"),
         (template(hostPID=True), "hostPID is set, so a driver's processes may outlive"),
         (template(shareProcessNamespace=True), "shareProcessNamespace is set"),

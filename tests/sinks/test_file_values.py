@@ -135,7 +135,7 @@ def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path
             "csv",
             [],
             "text string",
-            "text is the only column, and a row in which it is NULL becomes an empty line of CSV",
+            "text is the only column of the CSV files. Spark writes a NULL in this column as an empty line",
         ),
         ("csv", ["p"], "text string, p string", "text is the only column"),
         ("json", [], "n long, m array<map<int,string>>", "JSON keys must be strings"),

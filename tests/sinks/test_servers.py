@@ -217,6 +217,6 @@ def test_one_file_is_one_output_by_whatever_path(tmp_path: Path) -> None:
     assert real.overlaps(link)
     assert not real.overlaps(other)
     assert not real.overlaps(TableSink(link.url, table="others", key=["customer"]))
-    with pytest.raises(Unsupported, match="names a file other than its path"):
+    with pytest.raises(Unsupported, match="opens a file other than the path in the URL"):
         sink(f"sqlite:///{tmp_path}/real.db?uri=true&mode=memory")
     assert sink(f"sqlite:///{tmp_path}/real.db?uri=true&timeout=3").describe().server == ""

@@ -328,7 +328,7 @@ def check_standalone(told: str, master: str) -> None:
     """
     if not _STANDALONE.fullmatch(master):
         kind = Unsupported if master.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
-        raise kind(f"{told} is not a standalone master", hint="write spark://host:7077, or leave it out")
+        raise kind(f"{told} is not a standalone master", hint="write spark://host:7077, or unset STREAMKEEPER_MASTER")
 
 
 def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -76,8 +76,8 @@ def find_same(site: Installation, request: DeployRequest) -> str:
             raise OperationRefused(
                 f"open operation {found.operation} of job {request.job} deploys {name}, but the code has changed since"
                 " the operation started",
-                hint=f"use `--on-open continue` to finish {name}, or `--on-open abort` to end it and deploy the current"
-                " code",
+                hint=f"use `--on-open continue` to finish the deploy of {name}, or `--on-open abort` to end that"
+                " operation and deploy the current code",
             )
     return found.operation
 

@@ -158,7 +158,8 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
         if bundle and bundle != content.bundle:
             raise OperationRefused(
                 f"operation {operation} is about the bundle {content.bundle[:12]}, not {bundle[:12]}",
-                hint=f"run `streamkeeper question {job} {operation}` to see the question about this bundle",
+                hint=f"run `streamkeeper question {job} {operation}` to see the question about bundle"
+                f" {content.bundle[:12]}",
             )
         return ApprovalAnswered(
             operation=operation,

@@ -109,8 +109,8 @@ def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error:
     """Raise CheckpointDamaged for a checkpoint that has a snapshot but no commit, because it was emptied."""
     if target.job and newest is not None and newest.version == target.origin.version:
         raise CheckpointDamaged(
-            f"checkpoint {newest.version} of {target.series} was emptied: {error.message}, but snapshot"
-            f" {newest.name} contains its batch {newest.batch}",
+            f"checkpoint {newest.version} of {target.series} was emptied: snapshot {newest.name} contains batch"
+            f" {newest.batch} of this checkpoint, but {error.message}",
             hint=f"run `streamkeeper snapshot restore {target.series}`",
         ) from None
 

@@ -91,7 +91,7 @@ def snapshot_fork(site: Installation, job: str) -> list[str]:
     queries = [query for query in sorted(state.versions) if unproven_owner(state, query)]
     if not queries:
         raise OperationRefused(
-            f"no checkpoint of {job} belongs to a driver whose termination was stated",
+            f"no checkpoint of {job} belongs to a driver whose termination a person has stated",
             hint=f"run `streamkeeper recover {job}`",
         )
     lines = []

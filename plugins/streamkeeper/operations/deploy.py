@@ -388,9 +388,9 @@ def _must_be_the_same(started: OperationState, request: DeployRequest) -> None:
     differs = ", ".join(sorted(key for key in now if now[key] != was[key]))
     over = started.outcome is not None
     what = f"has ended: {started.sentence}" if over else "is open"
-    hint = "trigger a new run with its own run id"
+    hint = "trigger a new run with a new run id"
     raise OperationRefused(
         f"operation id {started.operation} of job {request.job} belongs to another request, which differs in {differs}."
         f" That operation {what}",
-        hint=hint if over else f"{hint} and on_open=continue or on_open=abort",
+        hint=hint if over else f"{hint}, and with on_open=continue or on_open=abort",
     )

@@ -43,9 +43,9 @@ def released_job(site: Installation, snapshot: Snapshot) -> DrillPlace:
     job, _, query = snapshot.series.partition("/")
     state = read_job(site, job)
     if snapshot.release not in state.releases:
-        raise NotFound(
-            f"job {job} has no release {snapshot.release or '-'}", hint="name the job's file with `--job-file`"
-        )
+        missing = f"job {job} has no release {snapshot.release}"
+        unnamed = f"snapshot {snapshot.name} of {snapshot.series} does not record a release"
+        raise NotFound(missing if snapshot.release else unnamed, hint="name the job's file with `--job-file`")
     content = state.releases[snapshot.release].content
     root = unpack_job(site.store, job, content.bundle, site.settings)
     file = JobFile(root=str(root), entry=content.entry, name=job, params=content.params, conf=content.conf)

@@ -225,7 +225,9 @@ def _since_snapshot(
     now = newest_position(tree)
     if state.version(query, snapshot.version) is None:
         version = snapshot.version or "the checkpoint version of the snapshot"
-        raise CheckpointDamaged(f"the journal does not record {version}, so the files that it has read are unknown")
+        raise CheckpointDamaged(
+            f"the journal does not record {version}, so the files that this version has read are unknown"
+        )
     if lost := find_version_loss(site, state, query, snapshot.version):
         raise CheckpointDamaged(lost)
     own = site.checkpoint(state, query, snapshot.version)

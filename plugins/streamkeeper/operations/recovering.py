@@ -104,7 +104,7 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
         raise OperationRefused(
             f"{asked.action.value} of {asked.job} loses or duplicates rows, and no authorized person has accepted this:"
             f" {objection}",
-            hint="trigger the DAG streaming_recover, which asks a person who may accept the effects",
+            hint="trigger the DAG streaming_recover, which asks an authorized person to accept the effects",
         )
     if option.asks and asked.announced and asked.announced != announced:
         raise OperationRefused(

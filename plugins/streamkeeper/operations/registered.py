@@ -54,7 +54,8 @@ def deployed_of(site: Installation, job: str) -> Deployed:
     release = state.serving_release
     if not release or release not in state.described:
         raise NotFound(
-            f"job {job} has no current release", hint="run `streamkeeper jobs` to list all jobs, or use `--deployed`"
+            f"job {job} has no current release",
+            hint="run `streamkeeper jobs` to list all jobs, or replace `--job` with `--deployed` and `--checkpoint`",
         )
     content = state.releases[release].content
     return Deployed(

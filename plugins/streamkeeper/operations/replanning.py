@@ -74,9 +74,10 @@ def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int
         holds = ask(site, state, state.serving_release, query, sink, current.version if current is not None else "")
         lacks = capabilities_of(sink.kind).knows_batches and not holds.unknown
         if not lacks or holds.batch is None or holds.batch >= batch:
-            told = holds.unknown or f"it contains {'no batch' if holds.batch is None else f'batch {holds.batch}'}"
+            unproven = holds.unknown or ("the output records no batch" if holds.batch is None else "")
+            told = f"may contain this batch: {unproven}" if unproven else f"contains batch {holds.batch}"
             raise OperationRefused(
-                f"query {query}: output {sink.output} cannot be proven to lack batch {batch}: {told}",
+                f"query {query}: batch {batch} must not be planned again, because output {sink.output} {told}",
                 hint=f"run `streamkeeper recover {state.job}` to see the remaining actions",
             )
 

@@ -293,13 +293,13 @@ def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, serie
         return ""
     if not by:
         raise OperationRefused(
-            f"a person must accept the restore of {series} from {plan.snapshot}, which {plan.missing.loss}",
+            f"a person must accept that the restore of {series} from {plan.snapshot} {plan.missing.loss}",
             hint="put the files back, or accept the loss with `--accept-loss --reason …`",
         )
     if objection := right_to_answer(site.settings, state, by).objection(by):
         raise OperationRefused(
             f"the restore of {series} from {plan.snapshot} {plan.missing.loss}, and no authorized person has accepted"
             f" this: {objection}",
-            hint="trigger the DAG streaming_recover, which asks a person who may accept the loss",
+            hint="trigger the DAG streaming_recover, which asks an authorized person to accept the loss",
         )
     return f"; {by} accepted that it {plan.missing.loss} ({reason})"

@@ -127,7 +127,7 @@ class _Stop:
                 case Unprovable():
                     raise OperationRefused(
                         f"the stop of job {self._job} is recorded, but not complete: {decision.reason}",
-                        hint=f"run `streamkeeper stop {self._job} --reason …` on the machine of this driver",
+                        hint=f"run `streamkeeper stop {self._job} --reason …` on the machine of that driver",
                     )
                 case Wait(on=on):
                     self._wait(on)

@@ -62,7 +62,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             raise CheckpointDamaged(
                 f"checkpoint {self.origin.version} of {self.series} is missing, or has no commit yet: {self.location}",
-                hint="wait for the checkpoint's first commit. If the checkpoint had commits, run"
+                hint="if the checkpoint never had a commit, wait for the first one. If it had commits, run"
                 f" `streamkeeper snapshot restore {self.series}`",
             ) from None
 

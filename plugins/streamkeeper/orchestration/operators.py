@@ -309,8 +309,8 @@ class FinishOperator(StepOperator):
         if operation.outcome is None and not operation.fall_back:
             raise OperationRefused(
                 f"operation {deploy.operation} is open: {self.first_error(context) or 'a task of the run failed'}",
-                hint="clear the failed task to continue the operation, or trigger again with on_open=continue or"
-                " on_open=abort",
+                hint="to continue the operation, clear the failed task, or trigger the DAG again with"
+                " on_open=continue. To end the operation, trigger the DAG again with on_open=abort",
             )
         return super().work(context)
 

@@ -47,8 +47,8 @@ class StateDeadOperator(AskedTask):
         self._report(context, risks)
         if not asked["accept"]:
             raise OperationRefused(
-                f"this run recorded nothing about {instance}, because the field accept is not set. The risks of the"
-                f" statement: {'; '.join(risks)}",
+                f"this run recorded nothing about {instance}, because the field accept is not set. The risks of"
+                f" stating that the driver has terminated: {'; '.join(risks)}",
                 hint="set the field accept once you are certain that the driver has terminated",
             )
         return stated

@@ -34,7 +34,10 @@ def open_index(store: Store, installation: str) -> FleetIndex:
         raise NotFound(f"the watch has made no pass over the jobs of {store.url} yet", hint=_LOOK) from None
     found = from_json(data, FleetIndex, where=INDEX_KEY, newest_format=fleet.FORMAT)
     if found.installation != installation:
-        raise NotFound(f"the index of the watch at {store.url} belongs to another installation", hint=_LOOK)
+        raise NotFound(
+            f"the index of the watch at {store.url} belongs to another installation; the next pass replaces the index",
+            hint=_LOOK,
+        )
     return found
 
 

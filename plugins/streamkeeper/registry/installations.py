@@ -125,7 +125,8 @@ def note_moved(
     if not same_place(last.place, store.url) and not former_gone and _still_there(last):
         raise OperationRefused(
             f"{last.place} still contains the installation {wanted[:8]}, so {store.url} is a copy",
-            hint="for the copy, run `streamkeeper home new --reason …`. For a move, first remove the original",
+            hint="to keep both, run `streamkeeper home new --reason …` for the copy. To complete a move, remove the"
+            " original, then run `streamkeeper home moved --reason …` again",
         )
     if wanted != before.id or not same_place(before.place, store.url):
         before = _record(store, before.number + 1, wanted, before.first, reason, by)

@@ -63,7 +63,7 @@ def read_object(store: Store, job: str, kind: str, sha256: str, suffix: str) -> 
         raise RegistryDamaged(f"{key} is missing", hint="push the same code again to store the object again") from None
     if hashlib.sha256(data).hexdigest() != sha256:
         raise RegistryDamaged(
-            f"{key} was changed after it was stored: its content has another hash than its name",
+            f"{key} was changed after it was stored: its content does not match the hash in its name",
             hint="put the original object back from a copy of the store",
         )
     return data

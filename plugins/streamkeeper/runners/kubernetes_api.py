@@ -288,8 +288,8 @@ class KubernetesApi:
                 config.load_kube_config(config_file=file, client_configuration=found, persist_config=False)
         except Exception as error:  # a file of any content: its parser's errors have no common class
             raise InvalidInput(
-                f"no Kubernetes cluster is named: {file}: {_first_line(str(error))}",
-                hint="set KUBECONFIG to a file whose current context is the cluster's",
+                f"no Kubernetes cluster is configured: {file}: {_first_line(str(error))}",
+                hint="set KUBECONFIG to a file whose current context names the cluster",
             ) from error
         if found.tls_server_name:
             raise Unsupported(

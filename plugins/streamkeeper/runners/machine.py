@@ -77,7 +77,8 @@ def _parts(machine: str) -> list[str]:
     parts = machine.split(":")
     if len(parts) != 4:
         raise RegistryDamaged(
-            f"{machine!r} is not a machine record", hint="use the version of Streamkeeper that wrote the record"
+            f"machine record {machine!r} has an unknown format",
+            hint="use the version of Streamkeeper that wrote the record",
         )
     return parts
 

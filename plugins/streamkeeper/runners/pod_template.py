@@ -79,7 +79,9 @@ def check_template(file: str, pod: Any) -> PodTemplate:
     if len(drivers) != 1 or not drivers[0].get("image"):
         raise wrong(f"spec.containers needs exactly one container named {CONTAINER}, with an image")
     if given := [name for name in _RUNNERS_OWN if name in drivers[0]]:
-        raise wrong(f"the {CONTAINER} container sets {' and '.join(given)}, which Streamkeeper sets")
+        raise wrong(
+            f"the {CONTAINER} container must not set {' or '.join(given)}, because Streamkeeper sets the command"
+        )
     if spec.get("restartPolicy", "Never") != "Never":
         raise wrong(f"restartPolicy is {spec['restartPolicy']}; leave it out, because Streamkeeper restarts drivers")
     for name in ("hostPID", "shareProcessNamespace"):

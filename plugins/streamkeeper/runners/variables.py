@@ -43,7 +43,7 @@ def named_master(settings: Settings, resolve_master: Callable[[str], str] | None
         return told
     if resolve_master is None:
         raise InvalidInput(
-            f"only Airflow's tasks can read STREAMKEEPER_MASTER={told}",
+            f"STREAMKEEPER_MASTER={told} names an Airflow connection, which only Airflow's tasks can read",
             hint="trigger the DAG, or set STREAMKEEPER_MASTER=spark://host:port for this command",
         )
     return resolve_master(name)

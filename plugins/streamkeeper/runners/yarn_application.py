@@ -249,7 +249,7 @@ def _must_resolve_there(references: Collection[str]) -> None:
         if split_reference(reference)[0] != "env":
             raise InvalidInput(
                 f"only Airflow's tasks can resolve {reference}, but a driver on YARN resolves its own secrets",
-                hint="name the secret secret://env/NAME, and set STREAMKEEPER_SECRET_NAME for the NodeManagers",
+                hint="refer to the secret as secret://env/NAME, and set STREAMKEEPER_SECRET_NAME for the NodeManagers",
             )
 
 

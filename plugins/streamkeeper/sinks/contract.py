@@ -100,7 +100,7 @@ def check_installation(what: str, recorded: str | None, mine: str) -> None:
     if recorded and mine and recorded != mine:
         raise OperationRefused(
             f"{what} is written by the installation {recorded[:8]}, not by this one ({mine[:8]})",
-            hint="deploy with params that name other outputs, because a copy needs its own outputs",
+            hint="deploy with params that name other outputs, because each installation needs its own outputs",
         )
 
 

@@ -53,7 +53,10 @@ def parse_url(text: str) -> URL:
     if backend == "sqlite" and url.database and not Path(url.database).is_absolute():
         raise InvalidInput(f"the SQLite path {url.database} is relative", hint="write sqlite:////absolute/path.db")
     if backend == "sqlite" and "uri" in url.query and not url.query.keys() <= _OF_SQLITE_S_DRIVER:
-        raise Unsupported("a SQLite URL with uri=true and parameters names a file other than its path", hint=_HINT)
+        raise Unsupported(
+            "a SQLite URL with uri=true and parameters such as mode=ro opens a file other than the path in the URL",
+            hint=_HINT,
+        )
     return url
 
 

@@ -190,7 +190,8 @@ class FileWriter(SinkWriter):
         if not self._target.is_dir() or not any(self._target.iterdir()) or self._is_claimed(newest):
             return
         raise InvalidInput(
-            f"directory {self._target} has files that Streamkeeper did not write: new rows would mix with theirs",
+            f"directory {self._target} has files that Streamkeeper did not write: their rows would mix with the new"
+            " rows",
             hint="move that directory, or write to another output",
         )
 

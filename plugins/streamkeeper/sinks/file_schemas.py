@@ -223,8 +223,8 @@ def refuse_types(output: str, file_format: str, schema: StructType, partition_by
     held = [field for field in schema.fields if field.name not in partition_by]
     if file_format == "csv" and len(held) == 1 and held[0].nullable:
         raise InvalidInput(
-            f"output {output}: {held[0].name} is the only column, and a row in which it is NULL becomes an empty line"
-            " of CSV, which readers skip",
+            f"output {output}: {held[0].name} is the only column of the CSV files. Spark writes a NULL in this column"
+            " as an empty line, and readers skip empty lines",
             hint="write json, parquet or orc, or add a column",
         )
 

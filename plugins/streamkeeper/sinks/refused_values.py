@@ -65,7 +65,8 @@ def refusal(where: str, name: str, *, text: bool) -> PermanentError:
     """
     if text:
         return PermanentError(
-            f"{where} has a key that is not valid UTF-8 in column {name}: different keys would become one row",
+            f"{where} has a key that is not valid UTF-8 in column {name}: the invalid bytes would be"
+            " replaced, and different keys could become one row",
             hint=f"apply make_valid_utf8, try_validate_utf8 or hex to {name} in the query",
         )
     return PermanentError(

@@ -169,7 +169,7 @@ def check_keys(
     if found is not None:
         raise PermanentError(
             f"table {table}: batch {batch_id} holds the key {named_row(names, found)} more than once",
-            hint="deduplicate or aggregate by the key, because the newest of these rows is unknown",
+            hint="deduplicate or aggregate by the key, because it is unknown which of these rows must be kept",
         )
 
 

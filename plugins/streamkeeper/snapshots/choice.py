@@ -49,7 +49,7 @@ def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
         raise NotFound(f"series {catalogue.series}: {error.message}", hint=error.hint) from None
     except SnapshotDamaged as error:
         raise SnapshotDamaged(
-            error.message, hint="name another snapshot with `--id`; `streamkeeper snapshot list` shows them"
+            error.message, hint="run `streamkeeper snapshot list`, then name another snapshot with `--id`"
         ) from None
 
 

@@ -71,7 +71,8 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, show: Sho
     except OSError as error:
         raise PermanentError(
             f"{target.where('')} cannot be restored: {error.strerror or error}",
-            hint="free some space and restore again; the directory has only part of a checkpoint",
+            hint="remove the cause, such as a full disk, and restore again; the directory has only part of the"
+            " checkpoint",
         ) from error
     return Restored(target=target.where(""), files=len(files), bytes=total)
 

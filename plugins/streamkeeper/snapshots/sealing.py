@@ -13,7 +13,7 @@ from streamkeeper.model.coding import from_json, to_json
 T = TypeVar("T")
 _HEX = 64
 _ENDS = b"\n"
-HINT = "restore from another snapshot; `streamkeeper snapshot list` shows them"
+HINT = "run `streamkeeper snapshot list`, then restore from another snapshot"
 _MOST = 256 << 20
 """The largest JSON of a record in bytes: enough for about a million files."""
 _MOST_TIMES = 200

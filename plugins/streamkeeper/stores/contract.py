@@ -72,7 +72,8 @@ class Store(ABC):
         if size > self.most_bytes:
             raise RegistryDamaged(
                 f"{key} in store {self.url} is {size:,} bytes, above the limit of {self.most_bytes:,}",
-                hint="find out which program other than Streamkeeper wrote the value, and restore the original value",
+                hint="find out which other program wrote the value, because Streamkeeper writes none of this size. Then"
+                " restore the original value",
             )
 
     def check_writable(self, key: str, value: bytes) -> None:
