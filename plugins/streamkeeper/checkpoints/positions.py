@@ -125,8 +125,8 @@ class History:
         return Position(named=self.named, sources={name: self._source(name, end) for name, end in ends.items()})
 
     def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
-        """Return a key of the position after a batch. Equal positions have equal keys, and other positions almost never
-        do. Computing keys is cheap for many batches.
+        """Return a key of the position after a batch. Equal positions have equal keys, and different positions almost
+        always have different keys. Computing keys is cheap for many batches.
         """
         plan = self._plans[batch]
         keys = [(name, self._source_key(name, end)) for name, end in plan.ends.items()]

@@ -109,8 +109,8 @@ def input_gone(message: str, *, pending: bool) -> Finding:
 
 
 def input_not_checked(message: str) -> Finding:
-    """Report input files that cannot be checked. Spark would run a batch without missing files, so a person must be
-    informed.
+    """Report input files that cannot be checked. If a file is missing, Spark runs the batch without it and reports no
+    error, so a person must be informed.
     """
     return Finding(
         rule="input-not-checked",

@@ -56,7 +56,7 @@ def names_of_columns(query: str, manifest: Manifest) -> set[str]:
 
 
 def output_columns(manifest: Manifest) -> dict[str, StateColumn]:
-    """Return name -> column of the output. The column's meaning is empty if no expression is recorded."""
+    """Return name -> column of the output. The column's ``meaning`` is its expression; empty if none is recorded."""
     unknown = {name: StateColumn(meaning="", type=kind, name=name) for name, kind in columns_of(manifest.output_schema)}
     return unknown | {column.name: column for column in manifest.columns if column.name}
 

@@ -61,8 +61,8 @@ def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool
 
 
 def redefined_values(old: Manifest, new: Manifest) -> list[str]:
-    """Return the columns outside the key that a change above the state redefines. Other rules report changes inside the
-    state.
+    """Return the output columns that a change above the state redefines, except columns that determine where the output
+    stores a row. Other rules report changes inside the state.
     """
     if not is_stateful(old, new) or not same_kinds(old, new):
         return []

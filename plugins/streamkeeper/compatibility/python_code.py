@@ -40,7 +40,7 @@ _APPROVE_MEANING = (
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report changed Python code in or below a stateful operator.
 
-    Such code determines the state, and the effect of a change to it cannot be compared.
+    Such code determines the state, and the effect of a change of the code on the state is unknown.
     """
     names: dict[CodeChange, list[str]] = {}
     for name, _, _ in _changed(old, new, BELOW_STATE):

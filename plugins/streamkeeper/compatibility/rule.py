@@ -137,7 +137,7 @@ def same_kinds(old: Manifest, new: Manifest) -> bool:
 
 def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator, Operator]]:
     """Yield pairs of operators by position, up to and including the first pair whose state differs. The operators above
-    are left out, because their state depends on that state.
+    that pair are left out, because their state depends on the state that differs.
 
     Yields no pairs if the kinds of operators differ.
     """

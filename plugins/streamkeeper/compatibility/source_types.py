@@ -25,8 +25,8 @@ _NULL = "a value that cannot be read as {after} would become null without an err
 
 
 def effect_of_type(source: Source, before: str, after: str) -> str:
-    """Return a text that describes the effect of reading a column as another type; empty for a format that was not
-    measured.
+    """Return a text that describes the effect of reading a column as another type; empty if the effect was not measured
+    for the source's format.
 
     ``source``: the candidate's source.
     """

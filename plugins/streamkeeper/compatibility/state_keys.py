@@ -126,7 +126,7 @@ def nullability_changed(
 ) -> Finding:
     """Return the finding for a column whose nullability changed.
 
-    Spark accepts nullable state for a column that is not null, and rejects the reverse.
+    Spark accepts the state if a nullable column has become not nullable, and rejects it in the reverse case.
     """
     evidence = typed_change((before.meaning, before.type), (after.meaning, after.type), named)
     if after.type.endswith(NOT_NULL):

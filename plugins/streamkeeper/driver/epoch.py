@@ -186,8 +186,8 @@ def open_writer(
     ``accepted``: the loss that a person accepted.
 
     Raises Fenced when the output has a newer epoch. Raises OutputLost when the output lacks batches that the checkpoint
-    has committed. Raises SinkAhead when the sink has batches that the checkpoint lacks: Spark would plan their numbers
-    again, and the sink would silently skip as many batches.
+    has committed. Raises SinkAhead when the sink has batches that the checkpoint lacks: Spark would plan new
+    batches under their numbers, and the sink would silently skip the new batches.
     """
     writer = writer_of(query, claim, state, begun=_has_begun(history, checkpoint))
     try:
