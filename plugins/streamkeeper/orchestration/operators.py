@@ -249,10 +249,10 @@ class ChooseOperator(OperationTask, BranchOperator):
 
 
 def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: str, end: str) -> str:
-    """Return the next task group of an assessed operation: the first group in ``ways`` whose step the operation needs.
+    """Return the id of the next task group of an assessed operation.
 
-    ``ways``: step -> its group; ``go_on``: the group if no such step is needed; ``end``: the task for an operation that
-    has ended or is rolled back.
+    ``ways``: step -> task group, of which the first step that the operation needs is taken; ``go_on``: the group if the
+    operation needs none of these steps; ``end``: the task for an operation that has ended or is rolled back.
     """
     if operation.fall_back or operation.outcome is not None:
         return end

@@ -205,8 +205,8 @@ def start_dialog(state: JobState) -> Dialog:
 
 
 def state_dead_dialog(state: JobState) -> Dialog:
-    """Return the dialog that states the termination of the current driver. The dialog's run has no operation and
-    reports the result."""
+    """Return the dialog that states the termination of the current driver. It shows the result of the DAG run, because
+    a statement opens no operation."""
     return _dialog(
         state_dead_fields(),
         {"instance": state.serving_instance},

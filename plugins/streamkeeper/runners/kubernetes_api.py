@@ -183,12 +183,12 @@ class KubernetesApi:
     def set_finalizers(
         self, namespace: str, name: str, uid: str, finalizers: Sequence[str], *, trying: bool = False
     ) -> None:
-        """Set the markers that keep the object after a deletion.
+        """Set a pod's finalizers, which keep the pod's object after a deletion.
 
         ``namespace``: the pod's namespace.
         ``name``: its name.
         ``uid``: its id; a pod with another id is not changed.
-        ``finalizers``: the new markers.
+        ``finalizers``: the new list.
         ``trying``: only check the request.
 
         Raises NotFound.

@@ -80,8 +80,8 @@ class KubernetesRunner(ContainerRunner[Pod]):
             self._api.delete_secret(template.namespace, _TRIED, trying=True)
 
     def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
-        """Implement ``Runner.bury``; removes the finalizer and the Secret. Deletes the pod too, and thereby its log, if
-        ``with_log`` is set, if the instance is barred (all its claims are without a process), or if other containers of
+        """Implement ``Runner.bury``; removes the finalizer and the Secret. Also deletes the pod, and thereby its log,
+        in three cases: ``with_log`` is set, the instance is barred (no claim names a process), or other containers of
         the pod still run.
         """
         control = Control(self._store, job, instance)

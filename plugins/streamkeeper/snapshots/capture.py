@@ -99,8 +99,8 @@ def capture(
     ``batch``: the committed batch; None means the last one.
     ``origin``: the version and release to record as the checkpoint's writer.
     ``show``: receives the progress.
-    ``plan``: selects the files to take, instead of exactly those that the query needs to resume from the batch; a
-    snapshot is then taken even if no batch was committed since the last one.
+    ``plan``: selects the files to take; None takes exactly those that the query needs to resume from the batch. With a
+    plan, a snapshot is taken even if no batch was committed since the last snapshot.
     ``pending``: include the plan of the next batch, if there is one; False never includes it.
 
     Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
