@@ -159,7 +159,7 @@ def _violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def _execute(path: Path, name: str, root: Path) -> ModuleType:
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise JobUnusable(f"job file {path.name} is not Python code", hint="a job file ends in .py")
+        raise JobUnusable(f"job file {path.name} is not Python code", hint="give the file a name that ends in .py")
     module = module_from_spec(spec)
     shadowed = sys.modules.get(name)
     sys.modules[name] = module

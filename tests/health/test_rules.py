@@ -420,10 +420,11 @@ def test_the_runbook_has_a_heading_for_each_rule(rule) -> None:
         ({"lag-secnds": 6}, "health rule 'lag-secnds' is not known (perhaps lag-seconds)"),
         (
             {"lag-seconds": "6"},
-            "job sales: the threshold of health rule lag-seconds is '6' (give a number, in seconds, or None",
+            "job sales: the threshold of health rule lag-seconds cannot be '6' (give a number of at least 0, in"
+            " seconds, or None",
         ),
-        ({"lag-seconds": -1}, "job sales: the threshold of health rule lag-seconds is -1"),
-        ({"lag-seconds": True}, "job sales: the threshold of health rule lag-seconds is True"),
+        ({"lag-seconds": -1}, "job sales: the threshold of health rule lag-seconds cannot be -1"),
+        ({"lag-seconds": True}, "job sales: the threshold of health rule lag-seconds cannot be True"),
         (
             {"driver-dead": 3},
             "job sales: health rule driver-dead accepts no threshold (use None to switch the rule off)",

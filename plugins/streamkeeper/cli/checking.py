@@ -32,7 +32,8 @@ _Checkpoint = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="Checkpoint of the query, or the folder with the checkpoints of all queries of the job. It is only read",
+        help="Checkpoint of the query, or the folder with the checkpoints of all queries of the job. The check never"
+        " writes there",
     ),
 ]
 _Job = Annotated[

@@ -49,8 +49,8 @@ Snapshots = Annotated[
     typer.Option(
         "--snapshot",
         metavar="QUERY=ID",
-        help="With --action restore, restore the named query from this"
-        " snapshot, like totals=s0042, instead of from the one that the diagnosis names. Repeatable",
+        help="With --action restore, restore the query from this snapshot, like totals=s0042, instead of from the"
+        " snapshot that the diagnosis names. Repeatable",
     ),
 ]
 DryRun = Annotated[bool, asked_option("dry_run", help=RECOVERY["dry_run"])]

@@ -179,8 +179,9 @@ def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
         rule="sink-ahead-of-checkpoint",
         severity=Severity.FATAL,
         where=f"sink {output}",
-        evidence=f"the sink holds batch {written}; newest in the checkpoint: {'none' if planned is None else planned}",
-        hint="restore the checkpoint, or start a new checkpoint version, which reads its input again",
+        evidence=f"the sink holds batch {written}, but the checkpoint has"
+        f" {'no batch' if planned is None else f'no batch after {planned}'}",
+        hint="restore the checkpoint, or start a new checkpoint version, with which the query reads its input again",
         reference="measured: sink_fresh_ckpt_new_data",
     )
 

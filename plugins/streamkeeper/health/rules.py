@@ -110,8 +110,8 @@ def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float |
         number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else -1.0
         if not 0 <= number < float("inf"):
             raise InvalidInput(
-                f"job {job}: the threshold of health rule {name} is {value!r}",
-                hint=f"give a number, in {rule.unit}, or None to switch the rule off"
+                f"job {job}: the threshold of health rule {name} cannot be {value!r}",
+                hint=f"give a number of at least 0, in {rule.unit}, or None to switch the rule off"
                 if rule.unit
                 else "use None to switch the rule off",
             )
