@@ -233,11 +233,11 @@ class FileWriter(SinkWriter):
             if self._serves(newest):
                 raise Fenced(f"output {self._root}: {self._context.version} is current and no longer a shadow")
             return
-        if newest is None or newest.epoch != self._context.epoch:
-            raise Fenced(
-                f"output {self._root}: epoch {self._context.epoch} has been superseded"
-                f" by epoch {newest.epoch if newest else 'none'}"
-            )
+        epoch = self._context.epoch
+        if newest is None:
+            raise Fenced(f"output {self._root}: no epoch is recorded there, so epoch {epoch} is void")
+        if newest.epoch != epoch:
+            raise Fenced(f"output {self._root}: epoch {epoch} has been superseded by epoch {newest.epoch}")
 
     def last_batch(self) -> int | None:
         """Return the newest batch in the sink log of this checkpoint version."""
