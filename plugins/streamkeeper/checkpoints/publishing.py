@@ -54,8 +54,9 @@ def publish_from(
     ``writers``: how many files are written in parallel.
     ``written``: called with the path of every written file.
 
-    Raises InvalidInput if ``target`` contains a version, or any file that is not in ``paths``. Raises CheckpointChanged
-    if another process removes files of the version during the write. Raises the errors of ``content``.
+    Raises InvalidInput if ``target`` contains a finished version, or any file that is not in ``paths``. Raises
+    CheckpointChanged if another process removes files of the version during the write. Raises the errors of
+    ``content``.
     """
     where, there = target.where(""), _files_in(target)
     strangers = {path for path in there.keys() - {*paths} if not path.endswith(".tmp")}

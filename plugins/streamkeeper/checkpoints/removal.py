@@ -51,9 +51,9 @@ def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
 
 
 def is_being_removed(tree: Tree, query_id: str) -> bool:
-    """Whether the removal of this version has started and not finished.
+    """Whether the removal of the version in ``tree`` has started and not finished.
 
-    ``query_id``: the id that the version must have; empty for any query.
+    ``query_id``: the id of the query to which the version must belong; empty if it may belong to any query.
     """
     if is_published(tree):
         return False

@@ -63,7 +63,9 @@ _NewParams = Annotated[
 _Conf = Annotated[
     list[str] | None,
     typer.Option(
-        "--conf", metavar="KEY=VALUE", help="A Spark conf of both the deployed job and the candidate. Repeatable"
+        "--conf",
+        metavar="KEY=VALUE",
+        help="A Spark conf to set for both the deployed job and the candidate. Repeatable",
     ),
 ]
 _NewConf = Annotated[

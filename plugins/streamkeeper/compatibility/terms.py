@@ -42,8 +42,9 @@ def leaf(text: str) -> Term:
 
 
 def outside(text: str) -> Iterator[tuple[int, str]]:
-    """Yield position and character of everything outside of brackets and quotes, including the outermost brackets.
+    """Yield the position and the character of all text that is not inside brackets or double quotes.
 
+    The outermost brackets themselves and the opening quotes are yielded, too.
     Raises ValueError if brackets do not match.
     """
     waiting: list[str] = []

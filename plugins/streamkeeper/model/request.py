@@ -201,9 +201,10 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             title="Rows that may differ",
-            description="Of the rows that both outputs have, the largest share (0 to 1) that may differ. Columns that"
-            " the change redefines do not count. The same limit applies to rows that only the rebuilt output has, as a"
-            " share of the current output's rows. Above the limit, a person must approve the rebuilt output",
+            description="The largest share (0 to 1) of differing rows, among the rows of a table that have the same key"
+            " in the current and the rebuilt output. Columns that the change redefines do not count. The same limit"
+            " applies to rows that only the rebuilt output has, as a share of the current output's rows. Above either"
+            " limit, a person must approve the rebuilt output",
             extra=_SHARE,
         ),
     ] = 0.0

@@ -44,7 +44,9 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """The first result of an action; ``operation``: the operation to continue, empty without one."""
+    """The result of starting an action.
+
+    ``operation``: the operation that the watch must then advance; empty if the action has none."""
 
     sentence: str
     operation: str = ""
