@@ -50,7 +50,7 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
 
     The query may keep running. A copy that fails because the query changed files is repeated, with the batch that is
     then the last committed one. Raises CheckpointChanged or CheckpointDamaged after ``ATTEMPTS`` failed copies. Raises
-    CheckpointDamaged at once if no batch was committed during the copy.
+    CheckpointDamaged at once if a copy fails with this error although no batch was committed during the copy.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
     for _ in range(ATTEMPTS):

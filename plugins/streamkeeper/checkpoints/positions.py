@@ -126,7 +126,7 @@ class History:
 
     def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
         """Return a key of the position after a batch. Equal positions have equal keys, and different positions almost
-        always have different keys. Computing keys is cheap for many batches.
+        always have different keys. Keys are cheap to compute, so they can be computed for many batches.
         """
         plan = self._plans[batch]
         keys = [(name, self._source_key(name, end)) for name, end in plan.ends.items()]

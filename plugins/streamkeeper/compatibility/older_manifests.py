@@ -32,8 +32,8 @@ _STRUCTURES = ("structure ", "whole query ", "static ")
 def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     """Return both manifests in a comparable form.
 
-    If either manifest has an older format, which does not record the expressions of the state, the expressions are
-    removed from both. For the state, a comparison then uses only the texts of the plans.
+    If either manifest has an older format, which records the expressions of the state incompletely or not at all, the
+    expressions are removed from both. For the state, a comparison then uses only the texts of the plans.
     """
     old, new = _schemas_rewritten(old), _schemas_rewritten(new)
     old, new = _server_alike(old, new), _server_alike(new, old)

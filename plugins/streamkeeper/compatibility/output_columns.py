@@ -75,7 +75,8 @@ def same_meaning(before: str, after: str, old: Manifest, new: Manifest) -> bool:
     """Whether two expressions are equal, ignoring the numbers by which they refer to Python functions and static
     tables.
 
-    The numbers of sources are ignored too if a source was added, removed or moved, because this renumbers the sources.
+    The numbers of sources are ignored too if there are more or fewer sources than before, or the same sources in
+    another order, because this renumbers the sources.
     """
     moved = [_place(manifest) for manifest in (old, new)]
     pattern = _STATIC_AND_CODE if len(moved[0]) == len(moved[1]) and not _reordered(*moved) else _NUMBERED

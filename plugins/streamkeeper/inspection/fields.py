@@ -94,10 +94,10 @@ def fields_before(parser: Node, field: Node) -> list[str]:
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
-    """Whether a parser gives a field the same value, whichever other fields the query requests. For CSV, only the
-    fields after that field count as other fields.
+    """Whether a parser gives a field the same value, whichever other fields the query requests.
 
-    This is true in the mode PERMISSIVE without a column for corrupt records. For JSON, ``partial_results``
+    For CSV, the result covers only other fields that come after the field: those before it may change its value.
+    The result is true in the mode PERMISSIVE without a column for corrupt records. For JSON, ``partial_results``
     (``spark.sql.json.enablePartialResults``) must be on, too: a text with one field of the wrong type then keeps its
     other fields. ``corrupt_record`` is the name of the column for corrupt records, unless the parser's options contain
     a different name. Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.

@@ -348,7 +348,10 @@ class Meanings:
         return self.of(node)
 
     def behind(self, node: Node) -> Node:
-        """Return the expression that computes an attribute; if it is unknown, return ``node`` without its alias."""
+        """Return the expression that computes an attribute; if it is unknown, return ``node``.
+
+        The result has no alias and no mark of nullability around it.
+        """
         while node.name in TRANSPARENT:
             node = node.children[0]
         while node.name == "AttributeReference" and node.expression_id in self._made_by:

@@ -48,7 +48,7 @@ class NormalReading(Reading):
 
     @property
     def sees_patterns(self) -> bool:
-        """Whether code may see the text of a regular expression. The walk compares only what the expression matches."""
+        """Whether code may see the text of a regular expression of which the walk compares only what it matches."""
         used = any(isinstance(value, re.Pattern) for value in self._used.values())
         return used and bool(_PATTERNS & self.met.noted)
 

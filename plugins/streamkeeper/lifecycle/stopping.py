@@ -21,7 +21,7 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class TakenOver(msgspec.Struct, frozen=True):
-    """The stop ends, because a decision that was recorded later determines which driver runs."""
+    """The stop is given up: a decision that was recorded after it determines which driver runs."""
 
 
 class Unprovable(msgspec.Struct, frozen=True):

@@ -105,5 +105,8 @@ def choose_driver(driver: Sequence[str], python: str) -> tuple[str, ...]:
 
 
 def supervisor_command(job: str, instance: str, driver: Sequence[str]) -> list[str]:
-    """Return the command of an instance's supervisor, on any machine; ``driver``: the command that it starts."""
+    """Return the command that starts an instance's supervisor; it is the same on every machine.
+
+    ``driver``: the command that the supervisor starts.
+    """
     return [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *driver]
