@@ -37,7 +37,7 @@ def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
 
 
 def lasting_damages(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """Return the damage that ``examine_twice`` finds; empty if the directory is missing or changes during every check."""
+    """Return the damage that ``examine_twice`` finds; no damage if the directory is missing or keeps changing."""
     try:
         return examine_twice(tree, stateful=stateful)
     except (NotFound, CheckpointChanged):

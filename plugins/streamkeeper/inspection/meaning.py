@@ -348,10 +348,7 @@ class Meanings:
         return self.of(node)
 
     def behind(self, node: Node) -> Node:
-        """Return the expression that computes an attribute; if it is unknown, return ``node``.
-
-        The result has no alias and no mark of nullability around it.
-        """
+        """Return an attribute's expression, or ``node`` if that is unknown, without aliases and marks of nullability."""
         while node.name in TRANSPARENT:
             node = node.children[0]
         while node.name == "AttributeReference" and node.expression_id in self._made_by:
