@@ -348,7 +348,7 @@ class Meanings:
         return self.of(node)
 
     def behind(self, node: Node) -> Node:
-        """Return an attribute's expression, or ``node`` if that is unknown, without aliases and marks of nullability."""
+        """Return an attribute's expression without aliases and marks of nullability; ``node`` if it is unknown."""
         while node.name in TRANSPARENT:
             node = node.children[0]
         while node.name == "AttributeReference" and node.expression_id in self._made_by:
