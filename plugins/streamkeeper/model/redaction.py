@@ -88,7 +88,7 @@ def change_texts(value: T, change: Callable[[str], str]) -> T:
 def redact_everywhere(text: str, secrets: Mapping[str, str]) -> str:
     """Return ``text`` masked as earlier versions of Streamkeeper masked it, also in a manifest's structure.
 
-    Manifests that those versions stored can only be compared with a text in this form.
+    A manifest that those versions stored with masks in its structure can only be compared with a text in this form.
     """
     for form in _early_forms(tuple(secrets.values())):
         text = text.replace(form, MASK)

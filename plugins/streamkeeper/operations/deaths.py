@@ -38,7 +38,7 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
     ``site``: the installation; ``job`` and ``instance``: the driver; ``by`` and ``reason``: who states it, and why;
     ``accept``: False to return the risks without writing a record. Raises InvalidInput without a reason, and NotFound
     for an instance that the journal does not contain. Raises OperationRefused if the instance is running, can be proven
-    terminated or is recorded as ended, or if the person is not an approver.
+    terminated or is recorded as ended, or if the person is unknown or may not approve.
     """
     if not reason.strip():
         raise InvalidInput(

@@ -30,7 +30,7 @@ def look_at_snapshots(
 ) -> SnapshotFacts:
     """Return the facts about a query's snapshots: ``before`` until its ``due_at``, afterwards facts from the store.
 
-    Different series get a different ``due_at``, so that no pass reads all snapshots.
+    The first ``due_at`` of each series is spread over ``LOOK_EVERY_S``, so that no pass reads all snapshots.
 
     ``site``: the installation; ``known`` and ``location``: the current checkpoint version and its directory; ``facts``:
     of the job; ``query``: its name; ``before``: the remembered facts; ``now``: seconds since 1970.

@@ -26,7 +26,7 @@ class PageLink(BaseOperatorLink):
 
 
 class ReportLink(BaseOperatorLink):
-    """Opens the report of this task, or of the reporting task in its task group if this task makes no report."""
+    """Opens the report that this task made before any change, or else that of the reporting task in its task group."""
 
     name = "Report"
 

@@ -40,7 +40,7 @@ def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
 
 
 class WatchOperator(AskedTask):
-    """Makes one pass of the watch. If a notifier fails, the error is logged, and the next pass notifies again."""
+    """Makes one pass of the watch. If a notifier fails, the error is logged, and the next pass tries it again."""
 
     form = staticmethod(watch_form)
 

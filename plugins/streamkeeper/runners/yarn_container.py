@@ -46,9 +46,9 @@ def why_gone(environ: Mapping[str, str]) -> str:
 def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -> Iterator[None]:
     """Report to the ResourceManager that the application lives, while the body of the ``with`` statement runs.
 
-    A separate process outside any driver's tree sends the reports, and always ends with this process. Once the
-    ResourceManager has dropped the application or can no longer be reached, this process gets SIGTERM, and shuts its
-    driver down cleanly if there is time. Raises StreamkeeperError if the reporting process cannot be started.
+    A separate process outside any driver's tree sends the reports, and always ends with this process. If the reporting
+    process ends, for example because the ResourceManager has dropped the application, this process gets SIGTERM, and
+    shuts its driver down cleanly if there is time. Raises StreamkeeperError if the reporting process cannot be started.
     """
     telling = subprocess.Popen(
         _command(environ),

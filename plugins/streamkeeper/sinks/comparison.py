@@ -76,8 +76,8 @@ def compare_frames(
     Only columns that both outputs have with the same type are compared, except those in ``may_differ``. Rows have no
     key here, so a changed row counts twice: its old form as missing, its new form as additional.
 
-    In the result's ``sample``, the key is the whole row as JSON, and the column is empty. The old value is the number
-    of the row's occurrences in the old output; the new value is their number in the new output.
+    In the result's ``sample``, the key is the row's compared columns as JSON, and the column is empty. The old value is
+    the number of the row's occurrences in the old output; the new value is their number in the new output.
     """
     if old is None or new is None:
         missing = [name for name, table in (("old", old), ("new", new)) if table is None]

@@ -170,8 +170,9 @@ def read_options(file_format: str, found: Sequence[FileSchema]) -> dict[str, str
 def joined_schema(found: Sequence[FileSchema]) -> dict[str, Any]:
     """Return one schema, in Spark's JSON form, for files that were written with any of these schemas.
 
-    A column that some files lack is NULL there. A column with several types gets the widest of them, or string if none
-    of them can represent the values of the others.
+    A column that some files lack is NULL there. A column with several integer types, or with float and double, gets the
+    widest of its types. Structs, arrays and maps are joined part by part. Any other column with several types becomes a
+    string.
     """
     return _joined([*(each.schema for each in found), *(each.partitions for each in found)])
 
