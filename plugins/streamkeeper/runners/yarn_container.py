@@ -61,7 +61,7 @@ def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -
     def watch() -> None:
         code = telling.wait()
         if not done.is_set():
-            say(f"YARN's ResourceManager has dropped this application, or can no longer be reached (code {code})")
+            say(f"YARN's ResourceManager has dropped this application, or its reports have stopped (code {code})")
             os.kill(os.getpid(), signal.SIGTERM)
 
     Thread(target=watch, name="application-master", daemon=True).start()
