@@ -159,9 +159,10 @@ def missing_for_way(site: Installation, state: JobState, query: str, way: QueryW
 
 
 def missing_to_fall_back(site: Installation, state: JobState, operation: OperationState) -> dict[str, str]:
-    """Return query -> the loss of its rollback path, as a predicate, for every query that loses or may lose rows.
+    """Return, by query, the loss that a rollback would cause; only queries that lose or may lose rows are included.
 
-    Call this only after the candidate has ended, because the candidate reads input until then.
+    Each value is a predicate, such as ``going back to v0001 loses rows: …``. Call this only after the candidate has
+    ended, because the candidate reads input until then.
     """
     found: dict[str, str] = {}
     manifests = stored_manifests(site, state, operation.release)

@@ -125,9 +125,11 @@ def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple
 def bound_senders(
     senders: Mapping[str, Sender], *, send_s: float = SEND_S, tell_s: float = TELL_S
 ) -> dict[str, Sender]:
-    """Return the senders with limits in seconds: ``send_s`` for each message, ``tell_s`` for all messages together.
+    """Return the senders with limits in seconds.
 
-    A sender that exceeds its limit fails with TimeoutError, and fails at once for later messages.
+    ``send_s``: for each message; ``tell_s``: for all messages of all senders together, counted from this call.
+
+    A sender that exceeds a limit fails with TimeoutError. From then on it fails at once for every message.
     """
     until = time.monotonic() + tell_s
     return {name: _bound(send, send_s, tell_s, until) for name, send in senders.items()}

@@ -37,7 +37,9 @@ class OldInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
-    """Yield every file source of the current release, with those of its files that are too old to be read.
+    """Yield every file source of the current release, with the files in it that are too old to be read.
+
+    A source without such files is yielded too. A query that has not planned a batch yet is left out.
 
     Raises StoreUnavailable, CheckpointDamaged and CheckpointChanged.
     """
@@ -57,7 +59,7 @@ def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
 class GoesBack(msgspec.Struct, frozen=True):
     """An earlier position to which a query goes back.
 
-    ``tree``: the checkpoint that lists the files read up to this position; ``offsets``: source -> offset.
+    ``tree``: the checkpoint that lists the files read up to this position; ``offsets``: source -> its offset there.
     """
 
     tree: Tree
@@ -65,10 +67,11 @@ class GoesBack(msgspec.Struct, frozen=True):
 
 
 def told_old_input(tree: Tree, manifest: Manifest, unseen: Mapping[str, str], *, then: GoesBack | None = None) -> str:
-    """Return a phrase with the number of files that are too old to be read now, but would be read after going back.
+    """Return, as a phrase, how many files that are too old for a query now would be read after the query goes back.
 
     The phrase is empty if there are no such files, or if their number is unknown. ``tree``: the checkpoint that the
-    query leaves; ``then``: the earlier position, None for the beginning of every source.
+    query leaves; ``manifest``: the query's; ``unseen``: as in ``look_for_files``; ``then``: the earlier position to
+    which the query goes back, None for the beginning of every source.
     """
     try:
         back = then or GoesBack(tree, {})

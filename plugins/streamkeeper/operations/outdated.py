@@ -19,32 +19,33 @@ from streamkeeper.operations.installation import Installation
 
 
 def must_not_be_outdated(site: Installation, state: JobState) -> None:
-    """Raise JournalOutdated if the job's journal is older than a claim of one of the job's queries."""
+    """Raise JournalOutdated if an epoch claim next to a checkpoint of the job is newer than the job's journal."""
     if told := find_outdated(site, state):
         raise JournalOutdated(told, hint=way_out(site.store.url, state.job))
 
 
 def must_not_be_outdated_as_far_as_seen(site: Installation, state: JobState) -> None:
-    """Like ``must_not_be_outdated``, but ignore checkpoints that do not answer.
+    """Do the check of ``must_not_be_outdated``, but end it without an error if a checkpoint does not answer.
 
-    An operation or a driver that needs such a checkpoint checks that checkpoint itself.
+    The job's remaining checkpoints are then not checked. An operation or a driver that needs such a checkpoint checks
+    that checkpoint itself.
     """
     with suppress(StoreUnavailable, InvalidInput, OSError):
         must_not_be_outdated(site, state)
 
 
 def find_outdated(site: Installation, state: JobState) -> str:
-    """Return a sentence that proves that the written data is newer than the journal; empty if it is not."""
+    """Return a sentence about an epoch claim that is newer than the journal; empty without such a claim."""
     return find_outdated_epochs(site, state.job, known_epochs(state), serving_roots(site, state))
 
 
 def known_epochs(state: JobState) -> dict[str, KnownEpoch]:
-    """Return query -> its epochs according to the journal."""
+    """Return, by query, the newest epoch and the checkpoint versions that the journal records."""
     return {query: known_epoch(state, query) for query in {*state.versions, *state.epochs}}
 
 
 def serving_roots(site: Installation, state: JobState) -> dict[str, str]:
-    """Return query -> the checkpoint root of its current version."""
+    """Return, by query, the root of its current checkpoint version; without one, the installation's root."""
     current = {query: state.current_version(query) for query in state.versions}
     return {query: (version and version.root) or site.settings.checkpoints for query, version in current.items()}
 
@@ -52,9 +53,9 @@ def serving_roots(site: Installation, state: JobState) -> dict[str, str]:
 def find_outdated_epochs(
     site: Installation, job: str, epochs: Mapping[str, KnownEpoch], roots: Mapping[str, str]
 ) -> str:
-    """Return the same as ``find_outdated``, from cached facts of the journal.
+    """Return the sentence that ``find_outdated`` returns, from cached facts of the journal.
 
-    ``epochs``: query -> known epochs; ``roots``: query -> root of its current version.
+    ``epochs``: the result of ``known_epochs``; ``roots``: the result of ``serving_roots``.
 
     Claims are read below the installation's root and below the root of the current version. Queries that the journal
     lacks are checked too, because an older copy of the journal may predate the deploy of a query.

@@ -23,7 +23,7 @@ def takes_again(kind: str) -> str:
 def ask(
     site: Installation, state: JobState, release: str, query: str, sink: SinkDescription, version: str
 ) -> OutputAnswer:
-    """Return the newest batch of a checkpoint version in the output, or why that batch is unknown.
+    """Return the newest batch of a checkpoint version that the output contains, or why that batch is unknown.
 
     ``site``: the installation; ``state``: the job's state; ``release``: the release whose params contain the output's
     URL or directory, possibly as a secret; ``query``: the query that writes the output; ``sink``: the output;

@@ -112,7 +112,7 @@ def read_job(site: Installation, job: str) -> JobState:
 
 
 def read_job_again(site: Installation, job: str) -> JobState:
-    """Return a job's state like ``read_job``, from a cache of the entries that this process has read."""
+    """Return what ``read_job`` returns; journal entries that this process has already read come from a cache."""
     return _on_record(site, site.known_jobs.read(check_name("job", job)))
 
 
@@ -128,7 +128,8 @@ def _on_record(site: Installation, state: JobState) -> JobState:
 def observe(site: Installation, state: JobState, instance: str) -> Liveness:
     """Return whether an instance is alive.
 
-    The instance is dead if its end is recorded or stated; otherwise its runner observes the processes.
+    An instance is dead if the journal records its end, even an end that a person stated. Without such a record, the
+    runner observes the processes of the instance.
     """
     known = state.instances.get(instance)
     if known is not None and known.ended:

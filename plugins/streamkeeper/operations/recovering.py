@@ -137,7 +137,7 @@ def announcements(option: Option) -> tuple[str, ...]:
 
 
 def costly(option: Option) -> list[str]:
-    """Return the sentences of the outputs that lose or duplicate rows."""
+    """Return one sentence for each output that would lose rows or contain rows twice."""
     return [price.sentence for price in option.prices if price.asks]
 
 

@@ -71,19 +71,20 @@ def deployed_of(site: Installation, job: str) -> Deployed:
 
 
 def is_served(site: Installation, state: JobState) -> bool:
-    """Whether a running driver owns checkpoints of the job. Open batches there then belong to this driver."""
+    """Whether a running driver owns checkpoints of the job. If so, the open batches in them belong to that driver."""
     return any(site.runner.observe(state.job, owner.instance).life is Life.ALIVE for owner in state.owners)
 
 
 def stored_manifests(site: Installation, state: JobState, release: str) -> dict[str, Manifest]:
-    """Return query -> manifest of a release. A driver must have described the release."""
+    """Return the manifests of a release, by query. Call this only for a release that a driver has described."""
     hashes = state.described[release]
     return {query: read_manifest(site.store, state.job, digest) for query, digest in hashes.items()}
 
 
 def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
-    """Return query -> directory of the query's current checkpoint version, if that version belongs to this
-    installation.
+    """Return the directories of the current checkpoint versions, by query.
+
+    Queries without a current version are left out, and so are versions that belong to another installation.
     """
     current = {query: state.current_version(query) for query in state.versions}
     return {
@@ -94,7 +95,7 @@ def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
 
 
 def output_histories(state: JobState) -> dict[str, OutputHistory]:
-    """Return query -> the batches of its current checkpoint version that the query's output must contain."""
+    """Return, by query, the batches of the current checkpoint version that the query's output must contain."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: state.output_history(query, version.version) for query, version in current.items() if version is not None
@@ -126,7 +127,10 @@ def must_know_commits(site: Installation, state: JobState) -> None:
 
 
 def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Return what is lost of a checkpoint version, as a phrase; empty if nothing is lost."""
+    """Return, as a phrase, why a checkpoint version is lost to this machine; empty if it is not lost.
+
+    A lost version belongs to another installation, is on the disk of another host, or does not match its records.
+    """
     if foreign := find_foreign(site, state, query, version):
         return foreign
     recorded, tree = state.version(query, version), site.checkpoint(state, query, version)
@@ -154,7 +158,7 @@ def must_be_mine(site: Installation, state: JobState, query: str, version: str) 
 
 
 def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Finding, ...]]:
-    """Return query -> a check's findings that follow from the records of the query's current checkpoint version.
+    """Return, by query, the findings of a check that follow from the records of the current checkpoint version.
 
     Queries without such a finding are left out.
     """

@@ -44,13 +44,15 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 def choose_replay(
     site: Installation, state: JobState, left: Left, *, named: str = ""
 ) -> tuple[Replay | None, str, tuple[str, ...]]:
-    """Return the replay of the chosen snapshot, the reason if there is none, and sentences about the other snapshots.
+    """Choose a snapshot. Return its replay, the reason if there is none, and sentences about the other snapshots.
 
     The replay is None if no snapshot can be restored; otherwise the reason is empty.
 
-    The newest snapshot that has passed a drill is chosen, unless its restore loses data that a newer snapshot keeps.
-    Every object of the chosen snapshot is read and compared with its hash. ``left``: the damaged version; ``named``:
-    the only snapshot to consider, empty to consider all.
+    The newest restorable snapshot that has passed a drill is chosen. The newest restorable snapshot is chosen instead
+    if no such snapshot has passed a drill, or if the drilled one loses data that the newest keeps. Every object of
+    the chosen snapshot is read and compared with its hash.
+
+    ``left``: the damaged version; ``named``: the only snapshot to consider, empty to consider all.
     """
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))

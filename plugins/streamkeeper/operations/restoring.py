@@ -135,16 +135,16 @@ def restore_version(
     reason: str = "",
     show: Show | None = None,
 ) -> RestorePlan:
-    """Create the next checkpoint version from a snapshot; a repeated call continues the recorded version.
+    """Create a checkpoint version from a snapshot, and make it current. A repeated call continues the same version.
 
     ``site``: the installation; ``job``, ``query`` and ``snapshot``: what to restore; ``catalogue``: where the snapshot
-    is read, None for the installation's own; ``accept_replay``: whether a user's function accepts batches twice;
-    ``loss_accepted_by`` and ``reason``: who accepts the loss of rows whose input is missing, and why (both are kept in
-    the version's origin); ``show``: called with the progress.
+    is read, None for the installation's own; ``accept_replay``: whether an output that is a user's function accepts
+    batches a second time; ``loss_accepted_by`` and ``reason``: who accepts the loss of rows whose input is missing, and
+    why (both are kept in the version's origin); ``show``: called with the progress.
 
     Raises OperationRefused for a driver that may still write, a current version that has changed meanwhile, a user's
     function without ``accept_replay``, or a loss that no entitled person has accepted. Raises the errors of
-    ``restore``. After an error the job is unchanged.
+    ``restore``. After an error the job keeps its current version.
     """
     plan = plan_restore(site, job, query, snapshot)
     state = read_job(site, job)

@@ -100,7 +100,7 @@ def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold
 
 
 def moment_taken(snapshot: Snapshot) -> datetime:
-    """Return the time of a snapshot for retention; a time without a zone is in UTC."""
+    """Return when a snapshot was taken, for the retention rules; a time without a zone counts as UTC."""
     return datetime.fromisoformat(snapshot.taken_at).astimezone(UTC)
 
 

@@ -43,7 +43,7 @@ def open_start(
     handover: Handover = Handover.WARM,
     on_open: OnOpen = OnOpen.REFUSE,
 ) -> Deploy | None:
-    """Record the desired state and return the start operation; None if the job is already running.
+    """Record that the job should run, and return the start operation; None if the job is already running.
 
     ``requested_by`` and ``reason``: of the request; ``operation``: a new id, or that of an earlier start to continue;
     ``unless_stopped``: for automatic starts, leave a stopped job stopped; ``handover``: COLD first starts a driver that

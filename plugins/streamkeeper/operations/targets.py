@@ -84,10 +84,10 @@ def query_target(site: Installation, job: str, query: str) -> Target:
 
 
 def target_left(site: Installation, job: str, query: str, operation: str) -> Target:
-    """Return the target of the checkpoint version that was current before this operation. Raises NotFound.
+    """Return the target of the checkpoint version that was current before the operation. Raises NotFound.
 
-    The operation moves the query away from this version, or lets the query continue in it. Call this before the
-    operation's release is promoted, because until then the current release is the old one.
+    The operation may leave this version or continue in it. Call this before the operation's release is promoted:
+    the snapshots of the target record the current release, and until then that is the old release.
     """
     state = read_job(site, job)
     known = state.operations.get(operation)

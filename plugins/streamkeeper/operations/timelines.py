@@ -85,9 +85,9 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Timeline:
-    """Return the newest page of a job's history.
+    """Return the newest page of a job's history, or of the part of the history before one journal entry.
 
-    ``before``: return the newest page of the entries with lower numbers instead; 0 for all entries.
+    ``before``: the number of that entry, which is not on the page; 0 for the whole history.
 
     Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
     """

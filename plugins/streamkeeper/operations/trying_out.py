@@ -44,7 +44,8 @@ def place_of(site: Installation, name: str) -> Installation:
     Repeated calls return the same installation. ``name``: the operation's id, or the result of ``place_name``.
 
     The drivers of the private installation run on this machine, because no other machine has that home. Raises
-    WrongMachine on any other machine, and the errors of ``check_place`` if the deploy's drivers could not be started.
+    WrongMachine if ``name`` names another host and that home does not exist here. Raises the errors of
+    ``check_place`` if the deploy's drivers could not be started.
     """
     operation, _, host = name.partition("@")
     home = site.settings.scratch / f"dry-run-{hashlib.sha256(operation.encode()).hexdigest()[:8]}"

@@ -36,9 +36,10 @@ class VersionActs:
         self._operation = operation
 
     def appoint(self, instance: str, versions: Mapping[str, str]) -> None:
-        """Appoint the instance as the only owner of these versions. This appointment is the cutover.
+        """Appoint the instance as the only owner of the checkpoints. This appointment is the cutover.
 
-        Versions without a record are recorded first.
+        ``versions``: query -> version; every other query of the instance's release keeps its current version. Versions
+        without a record are recorded first.
         """
         state = self._journal.state()
         must_not_be_outdated(self._site, state)
@@ -97,7 +98,11 @@ class VersionActs:
             fill_version(self._site, state, query, version, snapshot)
 
     def version_for_fall_back(self, query: str, way: QueryWay) -> str:
-        """Return the version that an automatic rollback of this operation restores; a free name if none is recorded."""
+        """Return the version that an automatic rollback of this operation restores.
+
+        If the operation has not recorded such a version yet, return a free name for it. ``way``: the query's
+        transition.
+        """
         state = self._journal.state()
         mine = [version.version for version in state.versions.get(query, ()) if version.operation == self._operation]
         return next((version for version in mine if version != way.version), "") or free_version(

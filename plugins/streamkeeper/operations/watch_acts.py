@@ -67,9 +67,9 @@ def begin(site: Installation, job: str, facts: JobFacts, planned: PlannedAct) ->
 
 
 def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -> str:
-    """Start the current release from its checkpoint. Return the operation, empty if the job is already running.
+    """Start the current release from its checkpoint. Return the operation's id, empty if the job is already running.
 
-    Idempotent. Raises OperationOpen, and OperationRefused for a job that was stopped meanwhile.
+    Idempotent. Raises OperationOpen, and OperationRefused for a job that was stopped after ``facts`` were read.
     """
     # One id for each termination: two schedulers start the same operation.
     seed = f"{job}\n{facts.serving_instance}\n{facts.operations}"
@@ -81,10 +81,10 @@ def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -
 def carry_on(
     site: Installation, operations: Iterable[Carried], *, now: Callable[[], float], until: float
 ) -> tuple[list[Carried], list[str]]:
-    """Advance operations side by side until each is done, or until ``until`` by the clock ``now``.
+    """Advance operations side by side until each is done, or until the clock ``now`` reaches ``until``.
 
-    Return the operations and the failures. The next pass continues an operation that still waits; the operation's
-    deadline stays the same.
+    Return the advanced operations, and one sentence per failure. The next pass continues an operation that still
+    waits; the operation's deadline stays the same.
     """
     left = list(operations)[:AT_ONCE]
     rest = list(operations)[AT_ONCE:]

@@ -166,9 +166,8 @@ def _leave(watch: Watch, store: CountingStore, index: FleetIndex) -> FleetIndex:
 def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
     """Return the status of every job, or only of ``job``, as of now. Writes nothing.
 
-    Statuses and snapshots are looked at, checkpoints are not.
-
-    Whole journals need not be read, because the last pass has remembered their facts. Raises StoreUnavailable.
+    Reads the drivers' statuses and the snapshots, but no checkpoint. Whole journals need not be read, because the last
+    pass of the watch has stored their facts. Raises StoreUnavailable.
     """
     before = read_index(site.store, site.id)
     rows = []

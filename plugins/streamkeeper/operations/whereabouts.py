@@ -20,8 +20,8 @@ from streamkeeper.runners.machine import this_machine
 
 
 def must_be_here(site: Installation, state: JobState) -> None:
-    """Raise WrongMachine if another machine has a driver without a proven termination, or if a checkpoint is on another
-    machine's disk.
+    """Raise WrongMachine if another machine has a driver without a proven termination, or if a query's current
+    checkpoint version is on another machine's disk.
     """
     must_see_drivers(site, state)
     for query in state.versions:
@@ -63,9 +63,10 @@ def running_instances(state: JobState) -> list[InstanceState]:
 
 
 def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tree) -> str:
-    """Return the host on whose disk a checkpoint version was written; empty if that disk belongs to this host.
+    """Return the host that wrote a checkpoint version to a disk that this host does not have; empty otherwise.
 
-    The result is also empty if the directory exists here, on any file system.
+    The result is empty if the directory exists here, if it is in an object store or HDFS, if no driver has opened
+    the version, or if the host that wrote it is not recorded.
     """
     if not isinstance(tree, LocalTree) or not version.claimed_by or not tree.absence():
         return ""
