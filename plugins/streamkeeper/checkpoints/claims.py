@@ -33,7 +33,7 @@ def read_newest(claims: Tree, installation: str) -> EpochClaim | None:
 
 
 def read_all_newest(claims: Tree) -> list[EpochClaim]:
-    """Return the newest claim of every installation that has one."""
+    """Return one claim per installation that has a claim: the installation's newest claim."""
     found = (read_newest(claims, name) for name in claims.folders(""))
     return [claim for claim in found if claim is not None]
 

@@ -43,14 +43,15 @@ def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) 
 
 
 def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> int | None:
-    """Clone the checkpoint so that the clone runs the last committed batch again. Return that batch, or None if no
-    batch is committed.
+    """Clone the checkpoint so that a query on the clone runs the last committed batch again. Return that batch, or None
+    if no batch is committed.
 
-    ``again``: if False, the clone does not run that batch again, but resumes after it.
+    ``again``: if False, a query on the clone does not run that batch again, but resumes after it.
 
-    The query may keep running. A copy that fails because the query changed files is repeated, with the batch that is
-    then the last committed one. Raises CheckpointChanged or CheckpointDamaged after ``ATTEMPTS`` failed copies. Raises
-    CheckpointDamaged at once if a copy fails with this error although no batch was committed during the copy.
+    The query of ``checkpoint`` may keep running. If a copy fails because this query changed files, the function repeats
+    the copy with the batch that is the last committed one by then. Raises CheckpointChanged or CheckpointDamaged after
+    ``ATTEMPTS`` failed copies. Raises CheckpointDamaged at once if a copy fails with this error although no batch was
+    committed during the copy.
     """
     failure: CheckpointChanged | CheckpointDamaged | None = None
     for _ in range(ATTEMPTS):
@@ -80,9 +81,10 @@ def begins_at_its_last_commit(checkpoint: Tree) -> bool:
 
 
 def clone_to_go_on(checkpoint: Tree, target: Tree) -> tuple[int, bool]:
-    """Clone the checkpoint as of its last commit, with the plan of the next batch if there is one.
+    """Clone the checkpoint as of its last commit. If the next batch is planned, also clone that plan.
 
-    Returns the committed batch, and whether the next batch is planned. Raises the errors of ``clone``.
+    Returns the last committed batch, and whether the next batch is planned. Raises CheckpointDamaged if no batch is
+    committed, and the errors of ``clone``.
     """
     last = last_committed(checkpoint)
     if last is None:

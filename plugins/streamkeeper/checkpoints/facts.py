@@ -56,7 +56,7 @@ class SourceOffset(msgspec.Struct, frozen=True, kw_only=True):
     """The offset of one source after a batch.
 
     ``source``: the source's name, or its number in the plan if the sources have no names.
-    ``offset``: None before the source's first offset.
+    ``offset``: None if the source has no offset yet.
     ``files``: URLs of the files that the batch reads from a file source; empty for another kind of source.
     """
 

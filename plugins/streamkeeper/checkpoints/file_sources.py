@@ -65,8 +65,10 @@ def file_sources(tree: Tree, plan: Offsets, previous: Offsets | None) -> tuple[F
 
 
 def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
-    """Return the URLs of the files that a planned batch reads from a source; raises CheckpointDamaged,
-    CheckpointChanged.
+    """Return the URLs of the files that the planned batch reads from ``source``: those in the log entries after the
+    source's ``start``, up to its ``end``.
+
+    Raises CheckpointDamaged, CheckpointChanged.
     """
     first = 0 if source.start is None else source.start + 1
     files = logged_files(tree, source, source.end, first=first)
@@ -74,11 +76,11 @@ def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
 
 
 def logged_files(tree: Tree, source: FileSource, end: int, *, first: int = 0) -> list[LoggedFile]:
-    """Return every file that the log lists in the entries ``first`` to ``end``, in order. If ``first`` is 0, also
-    return the files that count as read before the first batch (``SEEN_BEFORE``).
+    """Return every file that the source's log lists in the entries ``first`` to ``end``, in order. If ``first`` is 0,
+    also return the files that count as read before the first batch (``SEEN_BEFORE``).
 
-    Files listed beyond ``end`` are excluded, because no plan names them yet. Raises CheckpointDamaged if the log is
-    damaged, CheckpointChanged if an entry was removed while the log was being read.
+    Files in entries after ``end`` are excluded, even if a compacted log file lists them too. Raises CheckpointDamaged
+    if the log is damaged, CheckpointChanged if an entry was removed while the log was being read.
     """
     found: list[LoggedFile] = []
     for name in source.entries.holding(end, first=first, where=tree.where(source.folder)):
@@ -101,9 +103,7 @@ def read_source_entry(tree: Tree, path: str) -> list[LoggedFile]:
 
 
 def source_entry_in(tree: Tree, path: str) -> list[LoggedFile] | Trouble:
-    """Read one entry like ``read_source_entry``, but return a Trouble for an unusable entry instead of raising an
-    error.
-    """
+    """Read one entry of a file source's log. Return a Trouble if the entry is missing or cannot be read."""
     try:
         return source_entry_from(tree.read(path), path.rpartition("/")[2])
     except FileNotFoundError:

@@ -64,7 +64,7 @@ class HdfsTree(Tree):
         return sorted(f"{name}/" if status.type == "DIRECTORY" else name for name, status in found)
 
     def look(self) -> Seen:
-        """Read the whole tree with one request per folder, several in parallel."""
+        """List the whole tree with one request per folder; several requests run in parallel."""
         files: dict[str, Stamp] = {}
         odd: list[str] = []
         for _, found in self._walk():
@@ -80,8 +80,9 @@ class HdfsTree(Tree):
         return self._hdfs.read(self._path(path))
 
     def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
-        """Yield the content, then check the file's id. HDFS never reuses an id, so the check proves which file was
-        read.
+        """Yield the file's content, then raise CheckpointChanged unless the file's stamp is ``expected``.
+
+        The stamp contains the file's id. HDFS never reuses an id, so an equal stamp proves that this file was read.
         """
         try:
             yield from self._hdfs.stream(self._path(path), size)
@@ -114,7 +115,7 @@ class HdfsTree(Tree):
             raise
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
-        """Remove files with one request per file, several in parallel."""
+        """Remove files with one request per file; several requests run in parallel."""
         kept: dict[str, str] = {}
         left = iter(paths)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delete") as pool:

@@ -59,7 +59,7 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
 def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = None) -> FileLook:
     """Check whether input files exist. Raises no error: a file that cannot be checked is returned as unchecked.
 
-    ``paths``: URLs of the files without escapes; for the scheme ``file``, plain paths.
+    ``paths``: URLs of the files, with percent escapes decoded; for the scheme ``file``, plain paths.
     ``unseen``: scheme (``file`` for plain paths) -> why this process cannot check files there.
     """
     asked = list(dict.fromkeys(paths))
@@ -80,11 +80,10 @@ def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = N
 
 
 def other_s3(confs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """If a query reads from another S3 server than this process, return S3 scheme -> why this process cannot check
-    files there. Otherwise return an empty dict.
+    """Return why this process cannot check a query's input files on S3, as a dict: S3 scheme -> reason.
 
-    The result is suitable for ``unseen`` of ``look_for_files``. Another server may have a bucket of the same name
-    without the files.
+    The dict is empty if the query and this process use the same S3 server. Another server may have a bucket of the same
+    name without the files. The dict is suitable for ``unseen`` of ``look_for_files``.
 
     ``confs``: the query's settings. A value may be plain, as in the session, or hashed, as in the query's manifest.
     ``environ``: the environment of this process.

@@ -50,9 +50,9 @@ def stands_at(tree: Tree, batch: int | None) -> dict[str, Positions]:
 
 
 def read_by(tree: Tree, batch: int) -> dict[str, Positions]:
-    """Return source -> partition -> first offset that ``batch`` reads. Partitions without records in the batch are
-    omitted.
+    """Return the first offset that ``batch`` reads from each partition, as source -> topic -> partition -> offset.
 
+    A partition is omitted if the batch reads no record from it, or if its position before the batch is not recorded.
     Raises CheckpointDamaged.
     """
     starts = stands_at(tree, batch - 1 if batch > 0 else None)
@@ -60,7 +60,8 @@ def read_by(tree: Tree, batch: int) -> dict[str, Positions]:
 
 
 def would_read_on(tree: Tree, source: str, topics: str) -> bool:
-    """Whether a subscription covers every partition for which a source has a position; False if that is unknown.
+    """Whether a subscription certainly covers every partition for which a source has a position in the last planned
+    batch. False if the source has no such position.
 
     ``source``: the source's id in the offset log.
     ``topics``: the subscription, in the form of ``model.topics``.

@@ -13,11 +13,14 @@ _LOOKS, _BETWEEN_S = 5, 0.2
 
 
 def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
-    """Return the damage that two consecutive checks find at the same path.
+    """Check a checkpoint twice, and return the damage that both checks find at the same path; empty if the first check
+    finds no damage.
 
-    A running batch can look like damage, but in only one of two checks.
+    A running batch can look like damage, but in only one of two checks. A check during which the checkpoint changes
+    does not count, and is repeated; there are at most five checks.
 
-    Raises NotFound if the directory does not exist, CheckpointChanged if the checkpoint changed during every check.
+    Raises NotFound if the directory does not exist. Raises CheckpointChanged if the checkpoint changed during every
+    check, or during every check but one that found damage.
     """
     before: tuple[Damage, ...] | None = None
     for number in range(_LOOKS):

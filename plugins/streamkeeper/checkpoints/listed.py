@@ -34,7 +34,7 @@ class Listed:
         return self._folders[folder]
 
     def has(self, path: str) -> bool:
-        """Whether the file exists."""
+        """Whether the listing contains the file."""
         folder, _, name = path.rpartition("/")
         if folder not in self._there:
             self._there[folder] = frozenset(self.files(folder))

@@ -74,8 +74,8 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed batch. ``state_ids``: operator -> partition -> ids of the partition's state files, if the commit
-    names them (checkpoint format 2).
+    """A committed batch. ``state_ids``: operator -> partition -> ids of the partition's state files; empty if the
+    commit does not name the files, as in checkpoint format 1.
     """
 
     version: int
@@ -135,13 +135,13 @@ class LogNames(msgspec.Struct, frozen=True, kw_only=True):
     def holding(self, end: int, *, first: int = 0, where: str) -> tuple[str, ...]:
         """Return the names of files that together contain every entry from ``first`` to ``end``, in order.
 
-        These are the first of the following that exist completely:
+        The result is the first of these sets of files that exists completely:
 
         - the plain file of each of these entries;
         - the last compacted file up to ``end``, and a plain file for each later entry up to ``end``;
         - the first compacted file after ``end``.
 
-        Raises CheckpointDamaged if none of them exists completely.
+        Raises CheckpointDamaged if none of these sets exists completely.
         """
         if not find_gaps(first, end + 1, self.plain).count:
             return tuple(str(number) for number in range(first, end + 1))
@@ -167,12 +167,12 @@ def whole(found: T | Trouble, where: str) -> T:
 
 
 def batch_number(name: str) -> int | None:
-    """Return the number of an entry of ``offsets`` or ``commits`` by its name; None for another file."""
+    """Return the batch number of an entry in ``offsets`` or ``commits``, given its file name; None for another file."""
     return int(name) if _NUMBER.fullmatch(name) else None
 
 
 def entry_number(name: str) -> int | None:
-    """Return the number of a file log's entry by its name, compacted or not; None for another file."""
+    """Return the number of a file log's entry, given the name of its plain or compacted file; None for another file."""
     found = _ENTRY.fullmatch(name)
     return int(found[1]) if found else None
 

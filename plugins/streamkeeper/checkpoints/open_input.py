@@ -53,16 +53,18 @@ def doubling_files(tree: Tree, batch: int) -> list[str]:
 
 
 def open_input(tree: Tree, batch: int, *, unseen: Mapping[str, str] | None = None) -> OpenInput:
-    """Check a planned batch like ``look_at_batch``, but return texts. Raises NotFound, CheckpointDamaged."""
+    """Check the files of a planned batch as ``look_at_batch`` does, but return texts. Raises NotFound,
+    CheckpointDamaged.
+    """
     found, files = look_at_batch(tree, batch, unseen=unseen), f"files of open batch {batch}"
     return OpenInput(found.gone_clause(files), found.unchecked_clause(files))
 
 
 def find_open_input(tree: Tree, unseen: Callable[[], Mapping[str, str]] = dict) -> OpenInput:
-    """Check the open batch like ``open_input``. Both texts are empty if no batch is open or the open batch cannot be
-    read.
+    """Check the files of the open batch, as ``open_input`` does. Both texts are empty if no batch is open, or if the
+    batch's plan or a source's log cannot be read.
 
-    ``unseen`` is called only if a batch is open.
+    ``unseen``: returns the argument ``unseen`` of ``open_input``; called only if a batch is open.
     """
     try:
         batch = open_batch(tree)

@@ -37,7 +37,9 @@ class ReadFiles(msgspec.Struct, frozen=True, tag="files"):
 
 
 class ReadTopics(msgspec.Struct, frozen=True, tag="kafka"):
-    """The next offset of each partition of a Kafka source, and the first offset read, if the checkpoint records it."""
+    """The next offset of each partition of a Kafka source. ``starts``: the offsets at which the source started; empty
+    if the checkpoint does not record them.
+    """
 
     offsets: Partitions
     starts: Partitions = {}
@@ -57,7 +59,7 @@ SourcePosition = ReadFiles | ReadTopics | ReadOther | NothingRead
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """The offset of every source after a batch, in the plan's order; empty without a batch.
+    """The offset of every source after a batch, in the plan's order. ``sources`` is empty if there is no batch.
 
     ``named``: whether the keys of ``sources`` are the sources' names. If not, the keys are the sources' numbers in the
     plan.
@@ -69,8 +71,9 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def position(tree: Tree, batch: int | None = None) -> Position:
-    """Return the position after a planned batch, by default the last committed one; an empty position if none is
-    committed.
+    """Return the position after a planned batch.
+
+    ``batch``: None for the last committed batch. If no batch is committed, the position is then empty.
 
     The query may keep running, so several attempts are made, as in ``until_unchanged``. Raises NotFound for an unknown
     batch. Raises CheckpointDamaged or CheckpointChanged when no attempt succeeds.
@@ -115,13 +118,15 @@ class History:
         self.named = newest.named
 
     def position(self, batch: int) -> Position:
-        """Return the position after one of the batches."""
+        """Return the position after ``batch``, which must be one of the batches given to the constructor."""
         plan = self._plans[batch]
         sources = {name: self._source(name, end) for name, end in plan.ends.items()}
         return Position(batch=batch, named=plan.named, sources=sources)
 
     def position_of(self, ends: Mapping[str, str]) -> Position:
-        """Return the position for a batch's end offsets, given as Spark wrote them; the batch's plan may be missing."""
+        """Return the position of which ``ends`` are the end offsets, as Spark wrote them. The plan that contained these
+        offsets may be missing.
+        """
         return Position(named=self.named, sources={name: self._source(name, end) for name, end in ends.items()})
 
     def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
@@ -182,7 +187,7 @@ class _Log:
 
 
 def local_path(url: str) -> str:
-    """Return a logged URL without escapes; a plain path for a local file."""
+    """Decode the percent escapes in a logged URL. For a local file, return its plain path."""
     folder, separator, name = url.rpartition("/")
     return _folder(folder) + separator + (unquote(name, errors=_NOT_UTF8) if "%" in name else name)
 

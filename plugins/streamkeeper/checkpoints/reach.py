@@ -146,9 +146,9 @@ def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tup
 
 
 def missing_since(now: Position, then: Position, *, unseen: Mapping[str, str] | None = None) -> FileLook:
-    """Check which files that a query read between the positions ``then`` and ``now`` are missing.
+    """Check whether the files that a query read between the positions ``then`` and ``now`` still exist.
 
-    A resume from ``then`` would silently skip the missing files. ``unseen``: as in ``look_for_files``.
+    A resume from ``then`` would silently skip any missing file. ``unseen``: as in ``look_for_files``.
     """
     since: set[str] = set()
     for name, source in now.sources.items():

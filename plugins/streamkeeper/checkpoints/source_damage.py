@@ -25,8 +25,8 @@ _SHAPES = {
 
 
 def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
-    """Find damage to one source: log entries that a start needs and that are missing or unreadable, and offsets that no
-    start accepts.
+    """Find damage to one source: missing or unreadable log entries that Spark needs to start, and offsets with which
+    Spark cannot start.
     """
     if source.log is None:
         evidence = f"source {source.name} is at the offset of another source and has no log of its own"
@@ -67,7 +67,7 @@ def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
 
 
 def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
-    """Report source logs with one entry after the last planned batch, which a crash can leave."""
+    """Report source logs with exactly one entry after the last planned batch. A crash can leave such an entry."""
     for source in sources:
         if source.log is not None and source.entries.newest == source.end + 1:
             evidence = f"the entry is listed, but the last planned batch ends with entry {source.end}"
@@ -75,7 +75,7 @@ def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
 
 
 def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[FileSource, ...]) -> Iterator[Damage]:
-    """Report a last plan that adds no input although its sources had new files.
+    """Report that the last plan adds no input although a source's log has entries after that plan.
 
     Call this only for a query without state. A query with state also plans batches without new input, so that such a
     plan proves no damage.

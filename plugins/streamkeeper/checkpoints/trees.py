@@ -67,7 +67,7 @@ class Tree(ABC):
 
     @abstractmethod
     def look(self) -> Seen:
-        """Read the whole tree once; links are not followed, and entries that disappear during the walk are left out."""
+        """List the whole tree once; links are not followed, and entries that disappear during the walk are left out."""
 
     def stamps(self) -> Iterator[tuple[str, Stamp]]:
         """Yield every file and its present stamp, one by one, for a tree that may be too large for memory."""
@@ -89,8 +89,9 @@ class Tree(ABC):
 
     @abstractmethod
     def create(self, path: str, content: Iterable[bytes]) -> None:
-        """Create a file from content in parts, with its parent folders. The file is either complete and durable, or
-        does not exist. Raises FileExistsError if it already exists.
+        """Create a file, and its missing parent folders; ``content``: the parts of the file's content.
+
+        The file is either complete and durable, or does not exist. Raises FileExistsError if it already exists.
         """
 
     @abstractmethod
@@ -105,7 +106,9 @@ class Tree(ABC):
         """Remove every folder without files, including the tree itself; links are not followed."""
 
     def empty(self) -> dict[str, Stamp]:
-        """Remove everything in the tree, and the tree itself, where possible; return the files that it contained."""
+        """Remove the tree with all its files and folders, except those that cannot be removed. Return the files that
+        the tree contained.
+        """
         files = self.fresh().look().files
         self.delete(files)
         self.drop_empty_folders()
@@ -175,7 +178,8 @@ class Tree(ABC):
 class LocalTree(Tree):
     """A local directory, which may be missing. Files that this class writes are accessible only to their owner.
 
-    ``lasting``: sync each file to disk before it gets its final name. Scratch space need not survive a power failure.
+    ``lasting``: sync each file to disk before it gets its final name. False is meant for scratch space, whose files may
+    be lost in a power failure.
     """
 
     checksums = True

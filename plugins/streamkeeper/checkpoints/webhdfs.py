@@ -93,9 +93,9 @@ class WebHdfs:
     """The files of one NameNode, ``http://host:port``, accessed as ``user``. Threads may share it. Paths are absolute.
 
     ``root``: the NameNode's RPC URL, for messages. Every call raises FileNotFoundError, FileExistsError or
-    NotADirectoryError like the same call on a disk. Every call raises Refused if a server refuses it for another
-    reason, and StoreUnavailable if no server responds. The timeouts are 5 s for a connection and 30 s for further
-    bytes. Read-only requests are tried three times.
+    NotADirectoryError where the same call on a local disk would. Every call raises Refused if a server refuses it for
+    another reason, and StoreUnavailable if no server responds. The timeouts are 5 s for a connection and 30 s for
+    further bytes. Read-only requests are tried three times.
     """
 
     def __init__(self, root: str, url: str, user: str) -> None:
@@ -120,8 +120,9 @@ class WebHdfs:
             return self._ask("read", "GET", path, "OPEN").content
 
     def stream(self, path: str, size: int) -> Iterator[bytes]:
-        """Yield a file's content, ``size`` bytes at a time, in one request that a rename or deletion does not
-        interrupt.
+        """Yield a file's content, ``size`` bytes at a time, with a single request.
+
+        A rename of the file does not interrupt the request. A deletion can, and then raises StoreUnavailable.
         """
         with self._told("read", path), self._ask("read", "GET", path, "OPEN", stream=True) as answer:
             yield from answer.iter_content(size)

@@ -28,7 +28,10 @@ _MOST_METADATA = 8 << 20
 
 
 def differs_from_checksum(tree: Tree, path: str) -> bool:
-    """Whether a file differs from its checksum, so that Hadoop would refuse to read it; False without checksums."""
+    """Whether a file differs from its checksum, so that Hadoop would refuse to read it.
+
+    False if the file or its checksum is missing, or if the checksum file is not one of Hadoop's.
+    """
     folder, slash, name = path.rpartition("/")
     try:
         kept = tree.read(f"{folder}{slash}.{name}.crc")
