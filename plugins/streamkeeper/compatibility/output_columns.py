@@ -40,8 +40,10 @@ def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
 def columns_that_may_differ(
     query: str, old: Manifest | None, new: Manifest, expect_different: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the columns that the change redefines, and those declared as different (``column`` or
-    ``query.column``).
+    """Return the sorted names of the output columns whose values may differ between the two manifests.
+
+    These are the columns that the change redefines (none if ``old`` is None), and the columns of either manifest that
+    ``expect_different`` contains as ``column`` or ``query.column``.
     """
     declared = {column.removeprefix(f"{query}.") for column in expect_different}
     known = names_of_columns(query, new) | (names_of_columns(query, old) if old is not None else set())
@@ -56,7 +58,7 @@ def names_of_columns(query: str, manifest: Manifest) -> set[str]:
 
 
 def output_columns(manifest: Manifest) -> dict[str, StateColumn]:
-    """Return name -> column of the output. The column's ``meaning`` is its expression; empty if none is recorded."""
+    """Return the output's columns by name. A column's ``meaning`` is its expression, or empty if none is recorded."""
     unknown = {name: StateColumn(meaning="", type=kind, name=name) for name, kind in columns_of(manifest.output_schema)}
     return unknown | {column.name: column for column in manifest.columns if column.name}
 
@@ -75,8 +77,8 @@ def same_meaning(before: str, after: str, old: Manifest, new: Manifest) -> bool:
     """Whether two expressions are equal, ignoring the numbers by which they refer to Python functions and static
     tables.
 
-    The numbers of sources are ignored too if there are more or fewer sources than before, or the same sources in
-    another order, because this renumbers the sources.
+    The numbers by which they refer to sources are ignored too if ``new`` has more or fewer sources than ``old``, or the
+    same sources in another order, because such a change renumbers the sources.
     """
     moved = [_place(manifest) for manifest in (old, new)]
     pattern = _STATIC_AND_CODE if len(moved[0]) == len(moved[1]) and not _reordered(*moved) else _NUMBERED
@@ -84,7 +86,9 @@ def same_meaning(before: str, after: str, old: Manifest, new: Manifest) -> bool:
 
 
 def same_static_tables(before: str, after: str) -> bool:
-    """Whether two equal expressions refer to static tables by the same numbers."""
+    """Whether two expressions that ``same_meaning`` considers equal also use the same numbers for static tables and
+    sources.
+    """
     return _unnumbered(before, _CODE) == _unnumbered(after, _CODE)
 
 
@@ -101,7 +105,9 @@ def told_by_state(before: str, after: str, old: Manifest, new: Manifest, *, keys
 
 
 def redefines_state(before: str, after: str, old: Manifest, new: Manifest) -> bool:
-    """Whether the two expressions contain a key or value of a stateful operator that the change redefines."""
+    """Whether both expressions contain a key or a value of a stateful operator, and the change redefines that key or
+    value.
+    """
     return any(
         _without(left.meaning, before, 0) != before and _without(right.meaning, after, 0) != after
         for left, right in _changed_in_state(old, new, keys_alone=False)

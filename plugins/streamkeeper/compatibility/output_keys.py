@@ -100,10 +100,10 @@ def kept_by(manifest: Manifest) -> tuple[str, ...]:
 
 
 def placing_columns(manifest: Manifest) -> tuple[str, ...]:
-    """Return the columns whose values determine where the output stores a row.
+    """Return the output columns whose values determine where the output stores a row. A sink option lists them.
 
-    All columns are returned if the option that lists them cannot be parsed, for instance because a name contains a
-    comma. For an unknown kind of sink, every option that lists columns counts.
+    If that option cannot be parsed, for instance because a column's name contains a comma, return all output columns.
+    If no such option is known for the kind of sink, return the columns of every option that lists columns.
     """
     columns = output_columns(manifest)
     option = capabilities_of(manifest.sink.kind).placed_by

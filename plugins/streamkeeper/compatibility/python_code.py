@@ -99,7 +99,9 @@ def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 
 def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report changed rows that the job creates and joins below its state. These rows determine the state."""
+    """Report a change of rows that the job's own code creates below a stateful operator. These rows determine the
+    state.
+    """
     for name, before, after in _changed(old, new, BELOW_STATE):
         if is_rows(name):
             yield Finding(
@@ -180,9 +182,10 @@ def _shown(name: str) -> str:
 
 
 def function_called(name: str, manifest: Manifest) -> str:
-    """Return the name by which a finding calls a function.
+    """Return the text by which a finding refers to a function.
 
-    For the function that PySpark generates for ``transformWithState``, this is the name of the author's class.
+    For the function that PySpark generates for ``transformWithState``, the text names the class that the job's author
+    passed to it, if that class can be found.
     """
     shown = _shown(name)
     if shown == _WRAPPER:

@@ -96,12 +96,13 @@ def is_of_state(error_class: str, message: str) -> bool:
 
 
 def explained_by(findings: Iterable[Finding], found: Finding) -> Finding:
-    """Return ``found``, with severity BREAKING (SWITCH) if it reports a failure inside Spark and the plans show that
-    the state no longer fits.
+    """Return ``found``, unchanged unless it reports a failure inside Spark and ``findings`` contain a BREAKING finding.
 
-    Such a failure is a Java exception without an error class of Spark's, raised in code that Spark generates. An
-    example is code that reads a null key from the state, although the new plan declares the key not nullable. A new
-    checkpoint version does not have that state.
+    In that case the state no longer fits, so the severity of ``found`` becomes BREAKING, and its hint recommends a new
+    checkpoint version, which does not have that state.
+
+    A failure inside Spark is a Java exception without an error class of Spark's, raised in code that Spark generates.
+    An example is code that reads a null key from the state, although the new plan declares the key not nullable.
 
     ``findings``: the findings from comparing the two manifests of the same query.
     """

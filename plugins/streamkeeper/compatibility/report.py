@@ -20,6 +20,9 @@ _NOT_KNOWN: Mapping[str, QueryWay] = MappingProxyType({})
 def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
     """Return the report as plain text, with a few lines per finding: rule and place, the effect of a resume, the
     change, the changed line, the remedy.
+
+    ``decision``: the report's first line; if empty, the verdict. ``ways``: for each query, how the deploy brings it to
+    the new release.
     """
     lines = [decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}"]
     for name, query in sorted(assessment.queries.items()):
@@ -38,7 +41,7 @@ def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str
 
 
 def render_markdown(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
-    """Return the report as Markdown, with a table per query."""
+    """Return the report as Markdown, with a table per query. The parameters are those of ``render_text``."""
     title, _, rest = (decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}").partition(": ")
     lines = [f"## {escaped(title)}", "", *([escaped(rest), ""] if rest else [])]
     for name, query in sorted(assessment.queries.items()):

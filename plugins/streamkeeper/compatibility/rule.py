@@ -73,7 +73,7 @@ def is_stateful(*manifests: Manifest) -> bool:
 
 
 def same_context(old: Manifest, new: Manifest) -> bool:
-    """Whether both manifests were built from the same bundle in the same environment, which is their context.
+    """Whether both manifests were built in the same context: from the same bundle and in the same environment.
 
     False if the context of either manifest is unknown. If the context is the same, Python objects that the check cannot
     inspect are the same in both.
@@ -83,7 +83,7 @@ def same_context(old: Manifest, new: Manifest) -> bool:
 
 
 def is_rows(function: str) -> bool:
-    """Whether a name in ``Manifest.functions`` is that of rows that the job creates, not that of a function."""
+    """Whether a name in ``Manifest.functions`` refers to rows that the job creates, rather than to a function."""
     return function.endswith(" rows")
 
 
@@ -98,7 +98,10 @@ def source_column(number: int, source: Source, name: str) -> str:
 
 
 def state_uses(column: str, *manifests: Manifest) -> bool:
-    """Whether any state is, or might be, computed from a source's column."""
+    """Whether any state is, or might be, computed from a source's column.
+
+    ``column``: the column's name in expressions, as ``source_column`` returns it.
+    """
     return not all_resolved(*manifests) or any(column in text for text in state_texts(*manifests))
 
 
@@ -136,10 +139,11 @@ def same_kinds(old: Manifest, new: Manifest) -> bool:
 
 
 def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator, Operator]]:
-    """Yield pairs of operators by position, up to and including the first pair whose state differs. The operators above
-    that pair are left out, because their state depends on the state that differs.
+    """Yield each stateful operator's name for findings, the operator in ``old``, and the operator at the same position
+    in ``new``, up to and including the first pair whose state differs. The operators above that pair are left out,
+    because their state depends on the state that differs.
 
-    Yields no pairs if the kinds of operators differ.
+    Yields nothing if the kinds of operators differ.
     """
     if not same_kinds(old, new):
         return
@@ -156,7 +160,9 @@ def operator_name(kind: str) -> str:
 
 
 def same_state(before: Operator, after: Operator) -> bool:
-    """Whether both operators keep the same state, apart from filters and names."""
+    """Whether both operators keep the same state. If the expressions of both operators are known, differences in
+    filters and in names are ignored.
+    """
     if not (before.resolved and after.resolved):
         return before.upstream == after.upstream
     return (

@@ -44,7 +44,7 @@ class Proof:
     measured: str = ""
 
     def holds(self, key: str, old: Manifest, new: Manifest) -> bool:
-        """Whether the proof covers this setting in both manifests."""
+        """Whether the proof covers the setting ``key``, and all conditions of the proof are true for both manifests."""
         return self.concerns(key) and all(condition(key, old, new) for condition in self.relies_on.values())
 
 
@@ -124,8 +124,8 @@ _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 
 def value_change(before: str | None, after: str | None, noun: str = "") -> str:
-    """Return evidence from two values of a setting. If a manifest keeps only a value's digest, state only that the
-    values differ.
+    """Return evidence from two values of a setting; None means that it is not set. If a manifest keeps only the digest
+    of a value, the evidence contains no value: it states only that the value was added, was removed or differs.
     """
     hashed = (before or "").startswith(HASHED), (after or "").startswith(HASHED)
     if any(hashed):

@@ -11,8 +11,10 @@ from streamkeeper.model.manifest import Manifest
 def input_cleaned_under_others(
     query: str, candidate: Mapping[str, Manifest], deployed: Mapping[str, Manifest]
 ) -> Iterator[Finding]:
-    """Yield findings about files that this query deletes or moves and another query reads. The findings are fatal
-    unless the deployed job also deletes or moves these files.
+    """Yield a finding for each location where this query deletes or moves files that another query reads.
+
+    The finding is a note if the deployed release of this query already deletes or moves files there and the same other
+    query already reads them. Otherwise it is fatal.
     """
     served = _cleaned_under(query, deployed)
     for (location, other), cleaner in _cleaned_under(query, candidate).items():

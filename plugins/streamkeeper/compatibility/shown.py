@@ -44,7 +44,9 @@ _RUN_AS = {"100": "row by row", "101": "through Arrow", "200": "as pandas"}
 
 
 def change(before: object, after: object, noun: str = "") -> str:
-    """Return evidence from two values: ``noun: `before` → `after```; ``added`` or ``removed`` if one is empty."""
+    """Return evidence from two values: ``noun: `before` → `after```. If only one value is given, the evidence states
+    that it was added or removed.
+    """
     return _pair(_listed(before), _listed(after), noun)
 
 

@@ -69,7 +69,9 @@ def _server_changed(old: SinkDescription, new: SinkDescription) -> Iterator[Find
 
 
 def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report a changed key, format or partitioning of the output, which does not fit the existing rows."""
+    """Report a changed key, format or partitioning of the output. The existing rows do not fit such a change, unless
+    only the order of the key's columns has changed.
+    """
     if old.sink.kind != new.sink.kind:
         return
     for key in sorted(old.sink.options.keys() | new.sink.options.keys()):

@@ -117,7 +117,8 @@ def said_by(source: Source) -> dict[str, str]:
 def says_of_values(
     before: Source, after: Source, meaning: str, number: int
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """Return name, old value and new value of each changed option that affects columns in ``meaning``.
+    """Yield the name, the old value and the new value of each changed option that affects a column in the expression
+    ``meaning``. A value is None if the option is not set or only repeats a default.
 
     ``number``: the source's position.
     """
@@ -133,11 +134,13 @@ def says_of_values(
 
 
 def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:
-    """Whether the option ``key`` cannot affect the state: no column has a type that the option affects, or no state is
-    computed from such a column.
+    """Whether the option ``key``, which affects only columns of certain types, cannot affect the state.
 
-    In JSON and CSV, an unreadable value does not affect the row's other columns under these conditions: the mode is
-    PERMISSIVE, partial results are on, and there is no column for malformed rows.
+    This is so if no column has such a type. It is also so if no state is computed from such a column and, in both
+    manifests, an unreadable value cannot affect the row's other columns. The latter requires that the format is JSON or
+    CSV, the mode is PERMISSIVE, partial results are on, and there is no column for malformed rows.
+
+    False for any option that is not limited to certain types.
     """
     names = _columns(key, before, after)
     if key not in _FOR_TYPES or not names:

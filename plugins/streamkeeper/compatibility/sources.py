@@ -74,8 +74,8 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report changed names of sources, unless all are named. Naming cannot be switched on or off for an existing offset
-    log.
+    """Report changed names of sources, unless all sources are named in both manifests. Naming cannot be switched on or
+    off for an existing offset log.
     """
     if _all_named(old, new) or len(old.sources) != len(new.sources):
         return
@@ -124,8 +124,8 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report changed columns of a source. A column read as another type becomes null without an error. Columns that do
-    not reach the state may change freely.
+    """Report changed columns of a source. If a column is read as another type, a value may become null without an
+    error. Columns that do not reach the state may change freely.
     """
     for number, (where, before, after) in enumerate(_pairs(old, new)):
         if before.kind != after.kind or before.schema == after.schema:

@@ -76,7 +76,7 @@ WORDS = frozenset(OPERATORS.values()) | frozenset(MIRRORED.values())
 
 
 def literal_of(text: str, kind: str) -> str | None:
-    """Return a literal in SQL syntax; None for any other text."""
+    """Return the literal ``text`` of the type ``kind`` in SQL syntax. Return None if ``text`` is not a literal."""
     if text == "null" or (text.startswith('"') and text.endswith('"')):
         return text
     if text in ("True", "False"):
@@ -118,5 +118,5 @@ _UNITS = (
 
 
 def without_digests(text: str) -> str:
-    """Return a text without its digests."""
+    """Return the text with ``…`` in place of each hexadecimal digest."""
     return _HEXADECIMAL.sub("…", text)

@@ -27,7 +27,9 @@ NULL_REPLACED = "-null-replaced"
 
 
 def null_questions(old: Manifest, new: Manifest) -> list[tuple[int, int]]:
-    """Return the pairs of operator and key column for which the state must be searched for null keys."""
+    """Return the position of the operator, and of the key column in that operator, for each key column in which the
+    state must be searched for nulls. Positions count from 0.
+    """
     return [
         (number, position)
         for number, (before, after) in enumerate(zip(old.operators, new.operators, strict=False))
@@ -37,7 +39,9 @@ def null_questions(old: Manifest, new: Manifest) -> list[tuple[int, int]]:
 
 
 def without_nulls(manifest: Manifest, operator: int, position: int) -> Manifest:
-    """Return the manifest with a mark that the state contains no null in this key column."""
+    """Return the manifest with a mark that the state contains no null in the key column at ``position`` of the operator
+    at position ``operator``. Positions count from 0.
+    """
     found = manifest.operators[operator]
     columns = list(found.key_columns)
     columns[position] = msgspec.structs.replace(columns[position], may_hold_null=False)

@@ -70,7 +70,7 @@ def outside(text: str) -> Iterator[tuple[int, str]]:
 
 
 def split(text: str, by: str) -> list[str]:
-    """Return the parts of a text between separators outside of brackets."""
+    """Split a text at each separator ``by`` that is outside of brackets and double quotes."""
     found, start = [], 0
     for number, char in outside(text):
         if char == by[0] and number >= start and text.startswith(by, number):

@@ -19,7 +19,9 @@ _WITHIN = "deduplicate-within-watermark"
 
 
 def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
-    """Return the operators for which the verdict depends on whether they have evicted any state so far."""
+    """Return the positions, from 0, of the operators for which the verdict depends on whether they have already evicted
+    state.
+    """
     removed = len(old.delays) > len(new.delays)
     completed = old.output_mode == "append" and new.output_mode == "complete"
     if not (removed or completed or _waits_longer(old, new)) or not same_kinds(old, new):
@@ -32,7 +34,7 @@ def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
 
 
 def without_eviction(manifest: Manifest, operator: int) -> Manifest:
-    """Return the manifest with a mark that this operator has evicted no state."""
+    """Return the manifest with a mark that the operator at position ``operator``, from 0, has evicted no state."""
     operators = list(manifest.operators)
     operators[operator] = msgspec.structs.replace(operators[operator], may_have_evicted=False)
     return msgspec.structs.replace(manifest, operators=tuple(operators))
@@ -132,10 +134,11 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def evicts(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
-    """Whether an operator evicts state by a watermark, because a key or a join's condition uses the event time.
+    """Whether an operator evicts state by a watermark.
 
-    Every window counts as a use of the event time, because an older manifest may show only a part of the window's
-    column.
+    True if a key or a join's condition uses the event time. Every window counts as such a use, because an older
+    manifest may show only a part of the window's column. Also True for every deduplication within the watermark, for
+    every operator whose state Python code keeps, and for operators of an unknown kind.
     """
     if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
         return True

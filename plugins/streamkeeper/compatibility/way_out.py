@@ -56,11 +56,12 @@ _CODE_ALONE = "its code starts without everything that it has stored"
 
 
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """Return the findings. Each hint that recommends a new checkpoint version then states what the switch costs this
-    query.
+    """Return the findings with completed hints. A hint that recommends a new checkpoint version also states what the
+    switch costs this query.
 
-    If a finding about a source makes every switch impossible, these hints refer to that finding instead. The finding
-    ``refused-by-spark`` then gets the hint of that finding.
+    If a finding about a source makes every switch impossible, these hints refer to that finding instead, and the
+    finding ``refused-by-spark`` gets the hint of that finding. A hint that recommends an approval is replaced if a
+    worse finding makes the approval useless.
     """
     kept = tuple(findings)
     against = next((each for each in kept if reads_other_sources(each)), None)
