@@ -329,7 +329,7 @@ def _settings(stage: Stage) -> Iterator[Bad]:
     yield set_to("an endpoint that is no URL", STORE=f"s3://{stage.bucket}/x", AWS_ENDPOINT_URL="nowhere")
     yield set_to("a jobs folder that is not there", JOBS=str(here / "nowhere"))
     yield set_to("a jobs folder that is a file", JOBS="/etc/hostname")
-    yield set_to("checkpoints in a bucket", CHECKPOINTS="s3://bucket/x")
+    yield set_to("checkpoints in a place of an unknown kind", CHECKPOINTS="gs://bucket/x")
     yield set_to("a retention of days that is negative", ENDED_DAYS="-1d")
     yield set_to("approvers who are nobody", APPROVERS=",")
     yield set_to("eyes that are neither two nor four", FOUR_EYES="perhaps")
